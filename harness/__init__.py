@@ -1,0 +1,1 @@
+"""Trains one run and owns its record: config, store, data, the training loop and the `htbench` command."""

@@ -1,0 +1,176 @@
+"""Files that survive a crash: write a temporary sibling, flush it to the disk, rename it into place.
+
+The named crash points let tests kill a process exactly between two of those steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+# The instants at which a death leaves the most interesting remains on disk. A test enumerates them all.
+CRASH_POINTS = (
+    "claim",  # the attempt file is written but not yet in its place
+    "claimed",  # the run is owned, nothing else has happened
+    "checkpoint.before",  # the new checkpoint is complete under its temporary name
+    "checkpoint.after",  # it is in place, the loop has not gone on
+    "record.before",  # the run is finished, the record still has its temporary name
+    "record.after",  # the record is in place, the index does not know of it
+    "slot",  # the points of a sweep are written but not yet in their place
+    "study",  # the lines of an Optuna study are about to be appended
+)
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def crash_point(name: str) -> None:
+    """Die here, as by SIGKILL, if the environment says so: HTBENCH_CRASH=<name> or <name>:<nth pass>."""
+    wanted = os.environ.get("HTBENCH_CRASH")
+    if not wanted:
+        return
+    assert name in CRASH_POINTS, name
+    wanted_name, _, nth = wanted.partition(":")
+    if wanted_name == name:
+        _passes[name] = _passes.get(name, 0) + 1
+        if _passes[name] == int(nth or 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+_passes: dict[str, int] = {}
+
+
+def temporary_name(path: Path) -> Path:
+    """A sibling of `path` that no other writer uses and that `remove_temporaries` recognises."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}{TEMPORARY_SUFFIX}")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable (a rename is in the folder's data, not in the file's)."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _put(
+    path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], None], crash: str
+) -> None:
+    """Fill a temporary sibling of `path`, flush it, `place(temporary, path)`, and make that durable."""
+    temporary = temporary_name(path)
+    try:
+        with open(temporary, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        _crash(crash, f"{crash}.before")
+        place(temporary, path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    sync_folder(path.parent)
+    _crash(f"{crash}.after")
+
+
+def _crash(*names: str) -> None:
+    for name in set(names).intersection(CRASH_POINTS):
+        crash_point(name)
+
+
+def write_with(path: Path, write: Callable[[IO[bytes]], object], crash: str = "") -> None:
+    """Let `write(file)` fill a temporary file, then move it to `path`: readers see the old or the new, never half.
+
+    Args:
+        path: the file to create or replace; its folder must exist.
+        write: gets the open binary file.
+        crash: the crash point just before the rename, or the stem of `<crash>.before` and `<crash>.after`.
+    """
+    _put(path, write, os.replace, crash)
+
+
+def write_bytes(path: Path, data: bytes, crash: str = "") -> None:
+    """Replace `path` by `data` atomically and durably."""
+    write_with(path, lambda file: file.write(data), crash)
+
+
+def write_text(path: Path, text: str, crash: str = "") -> None:
+    """Replace `path` by `text` (UTF-8) atomically and durably."""
+    write_bytes(path, text.encode(), crash)
+
+
+def write_json(path: Path, value: Any, crash: str = "") -> None:
+    """Replace `path` by `value` as indented JSON, atomically and durably. NaN is refused: JSON has none."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n", crash)
+
+
+def create_json(path: Path, value: Any, crash: str = "") -> bool:
+    """Create `path` with its whole content, or return False if it is there already: of many callers one wins.
+
+    A hard link is the portable way to say "only if absent" and "complete from the first instant" at once
+    (O_EXCL alone shows an empty file first); it is atomic on NFS too. A temporary that the winner has swept
+    away meanwhile is a defeat as well.
+    """
+    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
+    try:
+        _put(path, lambda file: file.write(text.encode()), os.link, crash)
+    except (FileExistsError, FileNotFoundError):
+        return False
+    return True
+
+
+def read_json(path: Path) -> Any | None:
+    """The JSON in `path`, or None if the file is absent or no JSON (the caller repairs it from other files)."""
+    try:
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON-lines file; lines that are torn or garbage are left out, a missing file is empty."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    rows = []
+    for line in raw.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def append_line(path: Path, row: dict[str, Any]) -> None:
+    """Append one JSON line with a single write; a torn last line, left by a crash, is closed first."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        size = os.fstat(handle).st_size
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        line = json.dumps(row, allow_nan=False) + "\n"
+        os.write(handle, (("\n" if torn else "") + line).encode())
+    finally:
+        os.close(handle)
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Delete what killed writers left in `folder`. Only for the folder's sole owner."""
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the advisory lock `path`; the kernel frees it when its holder dies, so no lock outlives a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

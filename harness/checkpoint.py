@@ -1,0 +1,65 @@
+"""A checkpoint is one file from which a run goes on bit for bit (on the CPU)."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from harness import atomic
+
+
+def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Write weights, optimizer state, random state and the loop's plain values, atomically."""
+    state = {
+        "loop": loop,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "rng": torch.get_rng_state(),
+        "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+    atomic.write_with(path, lambda file: torch.save(state, file), crash="checkpoint")
+
+
+class CorruptCheckpointError(Exception):
+    """The checkpoint can't be used; the run starts anew, which gives the same numbers later."""
+
+
+def load(path: Path) -> dict[str, Any]:
+    """What `save` wrote; `["loop"]` holds the loop's plain values.
+
+    Raises:
+        CorruptCheckpointError: the file is torn or garbage.
+    """
+    try:
+        # torch.save writes a zip archive with a CRC per tensor, which torch.load itself does not verify.
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+        if broken is not None:
+            raise CorruptCheckpointError(f"{path.name} is damaged in {broken}")
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        KeyError,
+        UnpicklingError,
+    ) as error:
+        raise CorruptCheckpointError(f"{path.name} can't be read: {' '.join(str(error).split())}") from None
+    if not isinstance(state, dict) or state.keys() != {"loop", "model", "optimizer", "rng", "cuda_rng"}:
+        raise CorruptCheckpointError(f"{path.name} is no checkpoint of this program")
+    return state
+
+
+def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put weights, optimizer state and random state back."""
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["rng"])
+    if state["cuda_rng"]:
+        torch.cuda.set_rng_state_all(state["cuda_rng"])

@@ -1,0 +1,133 @@
+"""The `htbench` command: finds the subcommand, hands it its words, and turns every exception into an exit status.
+
+Subcommands are named as strings and imported when called, so that `htbench --help` loads nothing heavy and `harness`
+does not import the packages above it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_RUN_FAILED,
+    EXIT_USAGE,
+    RunFailedError,
+    StoppedError,
+    UsageError,
+    nearest,
+)
+
+# name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
+COMMANDS = {
+    "demo": (
+        "harness.commands.demo",
+        "train four optimizers on data that every Python has, and show the tables",
+    ),
+    "run": ("harness.commands.run", "train one run here"),
+    "sweep": ("sweeps.commands", "plan, run and look after many runs"),
+    "table": ("results.commands", "print tables from the stored runs"),
+    "figure": ("results.commands", "draw figures from the stored runs"),
+    "zoo": ("harness.commands.listings", "list the optimizers"),
+    "models": ("harness.commands.listings", "list the models with their parameter counts"),
+    "bench": ("harness.commands.bench", "measure the harness against bare PyTorch"),
+    "doctor": ("harness.commands.doctor", "look at this machine and say what to do"),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        words: the command line without the program; None: this process's.
+
+    Returns:
+        the exit status (design.md, 7).
+    """
+    words = list(sys.argv[1:] if words is None else words)
+    try:
+        return _dispatch(words)
+    except UsageError as error:
+        return _complain(error, EXIT_USAGE)
+    except RunFailedError as error:
+        return _complain(error, EXIT_RUN_FAILED)
+    except StoppedError as error:
+        return _complain(f"{error} The same command goes on from there.", EXIT_INTERRUPTED)
+    except KeyboardInterrupt:
+        return _complain("interrupted; the same command goes on from here.", EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader, `head` for instance, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        # A full disk or a lost permission is not a bug of ours, wherever it strikes.
+        place = f" '{error.filename}'" if error.filename else ""
+        return _complain(f"the system refuses{place}: {error.strerror or error}.", EXIT_RUN_FAILED)
+    except Exception:
+        traceback.print_exc()
+        return _complain("this is a bug of htbench; please report the lines above.", EXIT_BUG)
+
+
+def _complain(what: object, status: int) -> int:
+    print(f"htbench: {what}", file=sys.stderr)
+    return status
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if words else EXIT_USAGE
+    if words[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"htbench {version('htbench')}")
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        raise UsageError(f"There is no command '{name}'; {nearest(name, COMMANDS)}.")
+    module = importlib.import_module(COMMANDS[name][0])
+    parser = argparse.ArgumentParser(prog=f"htbench {name}", description=COMMANDS[name][1].capitalize() + ".")
+    add_root(parser)
+    getattr(module, f"add_{name}_arguments")(parser)
+    try:
+        args = parser.parse_args(words[1:])
+    except SystemExit as error:  # argparse has printed its one sentence, or the help
+        return int(error.code or 0)
+    status: int = getattr(module, name)(args)
+    return status
+
+
+def add_root(parser: argparse.ArgumentParser) -> None:
+    """Every command knows where the store is."""
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Path(os.environ.get("HTBENCH_ROOT") or "store"),
+        help="folder of the stored runs (default: $HTBENCH_ROOT, else ./store)",
+    )
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {help_line}" for name, (_, help_line) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: htbench COMMAND [...]",
+            "",
+            "Find out which optimizer is really better.",
+            "",
+            *lines,
+            "",
+            "`htbench COMMAND --help` explains a command; start with `htbench demo`.",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Prepared data on disk: a folder is either complete and intact or it is built (again), whoever died before.
+
+A folder is built under a temporary name, sealed by a manifest with the digest of every file, and renamed into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import atomic
+
+MANIFEST = "manifest.json"
+
+
+def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """`folder`, built by `fill(empty folder)` unless an intact one is there already.
+
+    Of several processes that ask at once one builds and the others wait for it. An intact folder is only read, so
+    a cache may be shared read-only.
+    """
+    if not _intact(folder):
+        with atomic.locked(folder.with_name(f".{folder.name}.lock")):
+            if not _intact(folder):
+                _build(folder, fill)
+    return folder
+
+
+def _build(folder: Path, fill: Callable[[Path], None]) -> None:
+    for remains in folder.parent.glob(f".{folder.name}.*{atomic.TEMPORARY_SUFFIX}"):
+        shutil.rmtree(remains)  # we hold the lock, so whoever made them is dead
+    temporary, discarded = atomic.temporary_name(folder), atomic.temporary_name(folder)
+    try:
+        temporary.mkdir()
+        fill(temporary)
+        _seal(temporary)
+        if folder.exists():
+            os.rename(folder, discarded)
+        os.rename(temporary, folder)
+        atomic.sync_folder(folder.parent)
+    finally:
+        for remains in (temporary, discarded):
+            shutil.rmtree(remains, ignore_errors=True)
+
+
+def _seal(folder: Path) -> None:
+    for path in folder.iterdir():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+    atomic.write_json(folder / MANIFEST, _digests(folder))
+
+
+def _intact(folder: Path) -> bool:
+    manifest = atomic.read_json(folder / MANIFEST)
+    return manifest is not None and manifest == _digests(folder)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {path.name: _digest(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,93 @@
+"""Task `digits`: the 1,797 handwritten digits (8x8, grey) that scikit-learn ships, so nothing is downloaded.
+
+They are read from its data file; importing scikit-learn takes over a second and is not needed.
+Source: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (1998), UCI Machine Learning Repository.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.data.cache import cached
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from harness.data.images import ImageTask
+
+CLASSES = 10
+HELD_OUT_SHARE = 1 / 6  # of each class, for each of `val` and `test`
+SPLIT_SEED = 0
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Sixteen hex digits over the data file and what shapes the splits."""
+    shape = repr((HELD_OUT_SHARE, SPLIT_SEED)).encode()
+    return hashlib.sha256(shape + _data_file().read_bytes()).hexdigest()[:16]
+
+
+def load(cache: Path, *, batch_size: int, seq_len: int | None, data_seed: int) -> ImageTask:
+    """The task, from an array file below `cache` that is made first if need be. Images have no `seq_len`."""
+    from harness.data.images import ImageTask
+
+    folder = cached(cache / f"digits-{fingerprint()}", _fill)
+    return ImageTask.open(folder / "digits.npz", classes=CLASSES, batch_size=batch_size, data_seed=data_seed)
+
+
+def splits() -> dict[str, npt.NDArray[Any]]:
+    """`<split>_images` float32 (N, 1, 8, 8) and `<split>_labels` int64 (N,) of `train`, `val` and `test`.
+
+    Each class is divided in the same proportions. The training images have mean 0 and standard deviation 1.
+    """
+    import numpy as np
+
+    with gzip.open(_data_file(), "rt") as file:
+        table = np.loadtxt(file, delimiter=",", dtype=np.int64)  # 64 grey values 0-16, then the class
+    images, labels = table[:, :-1].reshape(-1, 1, 8, 8).astype(np.float32), table[:, -1]
+    rows = _stratified(labels)
+    mean, deviation = images[rows["train"]].mean(), images[rows["train"]].std()
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for split, chosen in rows.items():
+        arrays[f"{split}_images"] = (images[chosen] - mean) / deviation
+        arrays[f"{split}_labels"] = labels[chosen]
+    return arrays
+
+
+def _stratified(labels: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """Row numbers of each split, ascending."""
+    import numpy as np
+
+    from harness.data.order import permutation
+
+    rows: dict[str, list[npt.NDArray[Any]]] = {"train": [], "val": [], "test": []}
+    shuffled = permutation(len(labels), SPLIT_SEED, epoch=0)
+    for label in range(CLASSES):
+        members = shuffled[labels[shuffled] == label]
+        held_out = round(HELD_OUT_SHARE * len(members))
+        rows["val"].append(members[:held_out])
+        rows["test"].append(members[held_out : 2 * held_out])
+        rows["train"].append(members[2 * held_out :])
+    return {split: np.sort(np.concatenate(parts)) for split, parts in rows.items()}
+
+
+def _fill(folder: Path) -> None:
+    import numpy as np
+
+    np.savez(folder / "digits.npz", **splits())
+
+
+def _data_file() -> Path:
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
+        raise UsageError("task digits reads a data file of scikit-learn, which is not installed")
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    if not file.is_file():
+        raise UsageError(f"task digits needs {file}, which this scikit-learn does not have")
+    return file

@@ -1,0 +1,78 @@
+"""Classification of images that fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harness.data.order import batch_indices
+from harness.data.task import SPLITS, Batch, evaluating, mean_losses
+
+
+class ImageTask:
+    """Images in, classes out.
+
+    Args:
+        images: float32 (N, C, H, W) of each split, standardised.
+        labels: int64 (N,) of each split.
+        classes: number of classes.
+        batch_size: images of a global batch.
+        data_seed: seed of the order of the training images.
+    """
+
+    metric = "accuracy"
+
+    def __init__(
+        self,
+        images: Mapping[str, Tensor],
+        labels: Mapping[str, Tensor],
+        *,
+        classes: int,
+        batch_size: int,
+        data_seed: int,
+    ) -> None:
+        self.images, self.labels = images, labels
+        self.batch_size, self.data_seed = batch_size, data_seed
+        self.model_options = {"classes": classes, "in_channels": images["train"].shape[1]}
+        self.epoch_size = len(images["train"])
+
+    @classmethod
+    def open(cls, file: Path, **settings: int) -> ImageTask:
+        """The task of an .npz file with `<split>_images` and `<split>_labels` of every split."""
+        with np.load(file) as arrays:
+            images = {split: torch.from_numpy(arrays[f"{split}_images"]) for split in SPLITS}
+            labels = {split: torch.from_numpy(arrays[f"{split}_labels"]) for split in SPLITS}
+        return cls(images, labels, **settings)
+
+    def batch(self, step: int) -> Batch:
+        """Images (batch_size, C, H, W) and classes (batch_size,) of 0-based `step`."""
+        chosen = torch.from_numpy(batch_indices(self.epoch_size, self.batch_size, self.data_seed, step))
+        return Batch.of(self.images["train"][chosen], self.labels["train"][chosen])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Summed cross-entropy in nats, in float32 at least."""
+        return _cross_entropy(model(batch.inputs), batch.targets)
+
+    def evaluate(self, model: nn.Module, split: str, micro_batch: int, device: torch.device) -> dict[str, float]:
+        """`loss`, `loss_biased` (nats per image) and `accuracy` (a fraction) of the whole `split`."""
+        sums, counts, correct = [], [], 0
+        with evaluating(model):
+            for batch in Batch.of(self.images[split], self.labels[split]).split(self.batch_size):
+                total = 0.0
+                for part in batch.to(device).split(micro_batch):
+                    logits = model(part.inputs)
+                    total += _cross_entropy(logits, part.targets).item()
+                    correct += int((logits.argmax(dim=1) == part.targets).sum())
+                sums.append(total)
+                counts.append(batch.count)
+        return {**mean_losses(sums, counts), "accuracy": correct / sum(counts)}
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(logits, targets, reduction="sum")

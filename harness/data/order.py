@@ -1,0 +1,37 @@
+"""The order in which a run sees its training samples: a pure function of (data_seed, step).
+
+It knows nothing of world size, resumption or micro-batches, so none of them can change which sample comes when.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+Indices = npt.NDArray[np.int64]
+
+
+@lru_cache(maxsize=2)  # a batch may straddle two epochs
+def permutation(size: int, seed: int, epoch: int) -> Indices:
+    """A permutation of range(size) for one epoch.
+
+    It sorts raw Philox words (Salmon et al., 2011) since numpy promises that those never change between its
+    versions, which it does not promise of `Generator.permutation`.
+    """
+    words = np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64)).random_raw(size)
+    order = np.argsort(words, kind="stable")
+    order.flags.writeable = False
+    return order
+
+
+def batch_indices(size: int, batch_size: int, seed: int, step: int) -> Indices:
+    """The samples (batch_size,) of 0-based `step`: sample i of a run is the (i mod size)-th of epoch i div size."""
+    samples = np.arange(step * batch_size, (step + 1) * batch_size)
+    epochs = samples // size
+    parts = [
+        permutation(size, seed, epoch)[samples[epochs == epoch] % size]
+        for epoch in range(int(epochs[0]), int(epochs[-1]) + 1)
+    ]
+    return np.concatenate(parts)

@@ -1,0 +1,125 @@
+"""Task `pydocs`: language modelling on the documentation that comes with every Python, so nothing is downloaded.
+
+The text is `pydoc`'s language topics and the docstrings of the running interpreter's standard library. Another
+Python version has other text and therefore another fingerprint.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.data.cache import cached
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.data.text import TextTask
+
+VOCABULARY = 512
+HELD_OUT = ("val", "test")
+HELD_OUT_SHARE = 0.07  # of all bytes, each of the two
+HELD_OUT_TOKENS = 16_384  # evaluated of each held-out split, spread evenly over it
+
+TOPICS = "pydoc_data"
+# Generated tables, programs and modules on their way out: much source, little documentation.
+_LEFT_OUT = {"distutils", "encodings", "ensurepip", "idlelib", "lib2to3", "turtledemo", TOPICS}
+_TESTS = {"test", "tests", "idle_test", "__pycache__"}
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Sixteen hex digits over the files read and all that shapes the tokens. Parses nothing, needs no tokenizer."""
+    digest = hashlib.sha256()
+    shape = (VOCABULARY, HELD_OUT_SHARE, HELD_OUT_TOKENS, importlib.metadata.version("tokenizers"))
+    digest.update(repr(shape).encode())
+    for name, path in [*_sources(), (TOPICS, _topics_file())]:
+        content = path.read_bytes()
+        digest.update(f"{name}/{path.name}:{len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def load(cache: Path, *, batch_size: int, seq_len: int, data_seed: int) -> TextTask:
+    """The task, from token files below `cache` that are made first if need be (a few seconds, once)."""
+    from harness.data.text import TextTask
+
+    folder = cached(cache / f"pydocs-{fingerprint()}", _fill)
+    return TextTask.open(
+        folder, batch_size=batch_size, seq_len=seq_len, data_seed=data_seed, held_out_tokens=HELD_OUT_TOKENS
+    )
+
+
+def splits() -> dict[str, list[str]]:
+    """The documents of `train`, `val` and `test`.
+
+    Held out are whole modules, since functions of one module quote each other. They are taken in the order of
+    the hash of their names as long as they fit the share. The topics always train: they contain one another.
+    """
+    modules: dict[str, list[str]] = {}
+    for name, path in _sources():
+        if text := _docstrings(path):
+            modules.setdefault(name, []).append(text)
+    topics = _topics()
+    sizes = {name: sum(len(text.encode()) for text in texts) for name, texts in modules.items()}
+    room = dict.fromkeys(HELD_OUT, HELD_OUT_SHARE * (sum(sizes.values()) + sum(len(t.encode()) for t in topics)))
+    documents: dict[str, list[str]] = {"train": topics, "val": [], "test": []}
+    for name in sorted(modules, key=lambda name: hashlib.sha256(name.encode()).digest()):
+        split = next((split for split in HELD_OUT if sizes[name] <= room[split]), "train")
+        documents[split] += modules[name]
+        if split in room:
+            room[split] -= sizes[name]
+    return documents
+
+
+def _fill(folder: Path) -> None:
+    from harness.data import bpe
+
+    bpe.write_tokens(folder, splits(), VOCABULARY)
+
+
+def _library() -> Path:
+    return Path(sysconfig.get_path("stdlib"))
+
+
+def _sources() -> list[tuple[str, Path]]:
+    """(top-level module, file) of every source file used, in the order of their paths."""
+    names = sorted(set(sys.stdlib_module_names) - _LEFT_OUT)
+    sources = [(name, path) for name in names for path in _files(_library() / name)]
+    if not sources:
+        raise UsageError(
+            f"no sources of the standard library in {_library()}: task pydocs reads the docstrings of a Python "
+            "that is installed with its .py files"
+        )
+    return sources
+
+
+def _files(module: Path) -> Iterator[Path]:
+    if (file := module.with_suffix(".py")).is_file():
+        yield file
+    for folder, subfolders, names in os.walk(module):
+        subfolders[:] = sorted(set(subfolders) - _TESTS)
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def _docstrings(path: Path) -> str:
+    """All docstrings of a file, outermost first, separated by blank lines."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, owners))
+    return "\n\n".join(filter(None, map(ast.get_docstring, nodes)))
+
+
+def _topics_file() -> Path:
+    return _library() / TOPICS / "topics.py"
+
+
+def _topics() -> list[str]:
+    from pydoc_data.topics import topics
+
+    return [topics[name] for name in sorted(topics)]

@@ -1,0 +1,82 @@
+"""What a training loop needs to know of a task: global batches, the loss to sum, and held-out figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+IGNORED = -100  # a target that is not counted (padding)
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs and targets, samples along the first dimension; `count` is the number of targets that are not IGNORED."""
+
+    inputs: Tensor
+    targets: Tensor
+    count: int
+
+    @classmethod
+    def of(cls, inputs: Tensor, targets: Tensor) -> Batch:
+        """A batch that counts its targets."""
+        return cls(inputs, targets, int((targets != IGNORED).sum()))
+
+    def split(self, micro_batch: int) -> list[Batch]:
+        """Consecutive batches of at most `micro_batch` samples."""
+        parts = zip(self.inputs.split(micro_batch), self.targets.split(micro_batch), strict=True)
+        return [Batch.of(inputs, targets) for inputs, targets in parts]
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on `device`."""
+        return Batch(self.inputs.to(device, non_blocking=True), self.targets.to(device, non_blocking=True), self.count)
+
+
+class Task(Protocol):
+    """One data set with one objective.
+
+    `metric` names the entry of `evaluate` that is reported, `model_options` are overrides for `models.build`, and
+    `epoch_size` is the number of training samples (sequences or images).
+    """
+
+    metric: str
+    model_options: dict[str, int]
+    epoch_size: int
+
+    def batch(self, step: int) -> Batch:
+        """The global batch of 0-based `step` on the CPU: a pure function of (data_seed, step)."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Sum (not mean) of the counted targets' cross-entropies in nats, so that parts of a batch add up."""
+
+    def evaluate(self, model: nn.Module, split: str, micro_batch: int, device: torch.device) -> dict[str, float]:
+        """Figures of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`."""
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode and without gradients; afterwards it is back in the mode it was in."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+def mean_losses(sums: Iterable[float], counts: Iterable[int]) -> dict[str, float]:
+    """Two means from each held-out batch's summed loss and count.
+
+    `loss` is the mean over targets. `loss_biased` is what the paper's release prints: the sum of the batch means
+    over the number of batches plus one. It depends on the batch size, so held-out batches have the run's.
+    """
+    sums, counts = list(sums), list(counts)
+    means = [total / count for total, count in zip(sums, counts, strict=True)]
+    return {"loss": math.fsum(sums) / sum(counts), "loss_biased": math.fsum(means) / (len(means) + 1)}

@@ -1,0 +1,101 @@
+"""Language modelling on a stream of tokens, packed into windows: any tokenised corpus with held-out splits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harness.data.bpe import TOKEN_BYTES
+from harness.data.order import batch_indices
+from harness.data.task import IGNORED, SPLITS, Batch, evaluating, mean_losses
+
+Tokens = npt.NDArray[np.uint16]
+
+
+class TextTask:
+    """Next-token prediction. Window w of a stream reads tokens [w T, w T + T) and predicts each one's successor.
+
+    Args:
+        streams: tokens (N,) of each split.
+        token_bytes: length in bytes of each token (V,), for bits per byte.
+        batch_size: sequences of a global batch.
+        seq_len: T.
+        data_seed: seed of the order of the training windows.
+        held_out_tokens: at most this many tokens of each held-out split are evaluated, spread evenly over it.
+    """
+
+    metric = "perplexity"
+
+    def __init__(
+        self,
+        streams: Mapping[str, Tokens],
+        token_bytes: npt.NDArray[Any],
+        *,
+        batch_size: int,
+        seq_len: int,
+        data_seed: int,
+        held_out_tokens: int,
+    ) -> None:
+        self.streams = streams
+        self.token_bytes = torch.as_tensor(token_bytes, dtype=torch.int64)
+        self.batch_size, self.seq_len, self.data_seed = batch_size, seq_len, data_seed
+        self.held_out_windows = held_out_tokens // seq_len
+        self.model_options = {"vocabulary": len(token_bytes), "max_length": seq_len}
+        self.epoch_size = self._windows("train")
+
+    @classmethod
+    def open(cls, folder: Path, **settings: int) -> TextTask:
+        """The task of a folder that `bpe.write_tokens` filled; the tokens stay on disk, memory-mapped."""
+        streams = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
+        return cls(streams, np.load(folder / TOKEN_BYTES), **settings)
+
+    def batch(self, step: int) -> Batch:
+        """Inputs and targets (batch_size, T) of 0-based `step`."""
+        windows = batch_indices(self.epoch_size, self.batch_size, self.data_seed, step)
+        return self._gather("train", windows)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Summed cross-entropy of the counted targets in nats, in float32 at least."""
+        logits_BTV = model(batch.inputs)
+        logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
+        return F.cross_entropy(
+            logits_BTV.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+
+    def evaluate(self, model: nn.Module, split: str, micro_batch: int, device: torch.device) -> dict[str, float]:
+        """`loss`, `loss_biased` (nats per token), `perplexity`, `bits_per_byte` of the evaluated part of `split`.
+
+        The text that bits per byte counts is that of the predicted tokens; an end of text has no bytes.
+        """
+        sums, counts, text_bytes = [], [], 0
+        with evaluating(model):
+            for batch in self._held_out(split):
+                parts = [self.loss(model, part.to(device)) for part in batch.split(micro_batch)]
+                sums.append(sum(part.item() for part in parts))
+                counts.append(batch.count)
+                text_bytes += int(self.token_bytes[batch.targets].sum())
+        means = mean_losses(sums, counts)
+        perplexity = math.exp(means["loss"]) if means["loss"] < 700 else math.inf  # exp(710) overflows
+        return {**means, "perplexity": perplexity, "bits_per_byte": sum(sums) / math.log(2) / text_bytes}
+
+    def _windows(self, split: str) -> int:
+        return (len(self.streams[split]) - 1) // self.seq_len
+
+    def _held_out(self, split: str) -> list[Batch]:
+        available = self._windows(split)
+        count = min(available, self.held_out_windows)
+        windows = np.arange(count) * available // count
+        return [self._gather(split, windows[i : i + self.batch_size]) for i in range(0, count, self.batch_size)]
+
+    def _gather(self, split: str, windows: npt.NDArray[np.int64]) -> Batch:
+        positions = windows[:, None] * self.seq_len + np.arange(self.seq_len + 1)
+        tokens = torch.from_numpy(self.streams[split][positions].astype(np.int64))
+        return Batch.of(tokens[:, :-1], tokens[:, 1:])

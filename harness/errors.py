@@ -1,0 +1,39 @@
+"""What can go wrong, as people see it: each kind of trouble has one exception and one exit status (design.md, 7)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+EXIT_OK = 0
+EXIT_RUN_FAILED = 1
+EXIT_USAGE = 2
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+
+
+class UsageError(Exception):
+    """Bad input. The message is one sentence with the offending value and what would be right; exit status 2."""
+
+
+class RunFailedError(Exception):
+    """Some run of the command failed; the message says which and what to do next. Exit status 1."""
+
+
+class LostOwnershipError(Exception):
+    """Another process took this run over while we were away: stop at once and write nothing more."""
+
+
+class StoppedError(Exception):
+    """A signal asked this run to stop; its checkpoint is on disk and the same command continues it."""
+
+
+class PrunedError(Exception):
+    """The study that asked for this run has seen enough of it."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A clause that helps with a misspelt `word`: the closest of `known`, else all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'?" if close else f"known are: {', '.join(known)}"

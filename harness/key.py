@@ -1,0 +1,64 @@
+"""The key: one config, one run (design.md, 4). Torch-free."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+import models
+import optimizers
+from harness import tasks
+from harness.config import OptimizerConfig, RunConfig
+from optimizers.registry import UNSET, Param
+
+
+def run_key(config: RunConfig) -> str:
+    """The first 12 hex digits of the SHA-256 of the canonical JSON of what can change the run's numbers.
+
+    Args:
+        config: resolved, i.e. as `harness.settings` builds it, with every default written in.
+    """
+    canonical = json.dumps(identity(config), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def identity(config: RunConfig) -> dict[str, Any]:
+    """The part of the config that the key covers, as nested plain values."""
+    model = models.spec(config.model)
+    kept = _kept(config)
+    if model.batch_norm and config.micro_batch is not None:
+        # A batch's statistics depend on how it is split, so for these models the split is part of the run.
+        kept["micro_batch"] = config.micro_batch
+    revisions = {
+        "task": tasks.spec(config.task).revision,
+        "model": model.revision,
+        "optimizer": optimizers.spec(config.optimizer.name).revision,
+    }
+    raised = {name: revision for name, revision in revisions.items() if revision > 1}
+    return kept | ({"revisions": raised} if raised else {})
+
+
+def _kept(group: Any) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for field in dataclasses.fields(group):
+        value = getattr(group, field.name)
+        if not field.metadata["key"]:
+            continue
+        if "part" in field.metadata:
+            kept[field.name] = _kept(value)
+        elif "param" not in field.metadata:
+            kept[field.name] = _kept_hyper(group)
+        elif not _is_neutral(field.metadata["param"], value):
+            kept[field.name] = value
+    return kept
+
+
+def _kept_hyper(optimizer: OptimizerConfig) -> dict[str, Any]:
+    params = optimizers.spec(optimizer.name).params
+    return {name: value for name, value in optimizer.hyper.items() if not _is_neutral(params[name], value)}
+
+
+def _is_neutral(param: Param, value: Any) -> bool:
+    return param.neutral is not UNSET and bool(value == param.neutral)

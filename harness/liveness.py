@@ -1,0 +1,95 @@
+"""Who owns a run, and whether that process still lives. Judged without asking it anything."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+HEARTBEAT_SECONDS = 10.0
+STALE_SECONDS = (
+    120.0  # a heartbeat older than this, on the file server's own clock, is a dead process elsewhere
+)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, identified so that neither a reused pid nor a restarted job is mistaken for it."""
+
+    host: str
+    pid: int
+    started: float
+    user: str
+    cluster: str
+    job: str
+    restart: str
+    nonce: str
+
+    @classmethod
+    def current(cls) -> Owner:
+        """This process."""
+        return cls(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started=psutil.Process().create_time(),
+            user=getpass.getuser(),
+            cluster=os.environ.get("SLURM_CLUSTER_NAME", ""),
+            job=os.environ.get("SLURM_JOB_ID", ""),
+            restart=os.environ.get("SLURM_RESTART_COUNT", ""),
+            nonce=uuid.uuid4().hex[:8],
+        )
+
+    @classmethod
+    def from_json(cls, value: Any) -> Owner | None:
+        """The owner in a JSON object, or None if it is not one."""
+        try:
+            return cls(**value)
+        except TypeError:
+            return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The owner as a JSON object."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host}, pid {self.pid}" + (f", job {self.job}" if self.job else "")
+
+
+def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
+    """Whether the process that owns a run still lives.
+
+    Args:
+        owner: the process; None if its file is garbage, then only the heartbeat can tell.
+        heartbeat: the file that it touches every HEARTBEAT_SECONDS.
+    """
+    if owner is not None and owner.host == socket.gethostname():
+        return _process_lives(owner)
+    return seconds_since_touched(heartbeat) < STALE_SECONDS
+
+
+def _process_lives(owner: Owner) -> bool:
+    try:
+        process = psutil.Process(owner.pid)
+        # Rounding differs by a few ticks between two readings; a reused pid differs by much more.
+        return abs(process.create_time() - owner.started) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def seconds_since_touched(path: Path) -> float:
+    """Age of a file by the clock of its own file server: against a file touched just now in the same folder."""
+    probe = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:  # a read-only store: the local clock is the best there is
+        now = time.time()
+    return now - path.stat().st_mtime

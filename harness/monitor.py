@@ -1,0 +1,36 @@
+"""The line between a run and whoever started it: stop requests go in, progress and evaluations come out."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from types import FrameType
+
+
+class Monitor:
+    """Watches a run without touching its numbers. The plain one wants nothing.
+
+    Args:
+        progress: called with the number of updates made whenever the loop looks up.
+        report: called with step and validation figures after each evaluation; it may raise PrunedError.
+    """
+
+    def __init__(
+        self,
+        progress: Callable[[int], None] = lambda step: None,
+        report: Callable[[int, Mapping[str, float]], None] = lambda step, figures: None,
+    ) -> None:
+        self.progress = progress
+        self.report = report
+        self.stop_requested = False
+
+    def stop_on_signals(self) -> None:
+        """From now on SIGTERM, SIGINT and SIGUSR2 (SLURM's warning) ask for a stop at the next step boundary.
+
+        A handler only sets a flag: saving from inside one could interrupt a save that is under way.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+            signal.signal(number, self._request_stop)
+
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        self.stop_requested = True

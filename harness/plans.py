@@ -1,0 +1,66 @@
+"""What a sweep wants: `<root>/sweeps/<name>/points.jsonl`, one line per point. Sweeps write it, results read it.
+
+{"sweep": "demo-digits", "block": "muon", "stage": "search", "key": "0f...", "overrides": {"optimizer.lr": 0.01, ...}}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import atomic
+
+SEARCH, REPLICATE = "search", "replicate"
+SEED_FIELDS = ("seed", "data_seed")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run that a sweep wants.
+
+    Attributes:
+        sweep: the sweep's name.
+        block: the block of the sweep file that it comes from, usually one per optimizer.
+        stage: `search` for a point of the grid, `replicate` for a winner on a fresh seed.
+        key: the run.
+        overrides: its settings, dotted, as given: base, block and grid values together.
+    """
+
+    sweep: str
+    block: str
+    stage: str
+    key: str
+    overrides: dict[str, Any]
+
+    def candidate(self) -> tuple[tuple[str, str], ...]:
+        """What this point shares with its twins on other seeds: hashable, equal exactly for those."""
+        return tuple(sorted((k, repr(v)) for k, v in self.overrides.items() if k not in SEED_FIELDS))
+
+
+def sweep_folder(root: Path, name: str) -> Path:
+    """Where the sweep's files are."""
+    return root / "sweeps" / name
+
+
+def read_points(root: Path, name: str) -> list[Point]:
+    """The points of a sweep as last planned; damaged lines are left out (the next plan writes them again)."""
+    names = {field.name for field in dataclasses.fields(Point)}
+    rows = atomic.read_json_lines(sweep_folder(root, name) / "points.jsonl")
+    return [Point(**row) for row in rows if row.keys() == names]
+
+
+def write_points(root: Path, name: str, points: list[Point]) -> None:
+    """Replace the plan of a sweep. The caller holds the sweep's lock."""
+    folder = sweep_folder(root, name)
+    text = "".join(json.dumps(dataclasses.asdict(point)) + "\n" for point in points)
+    path = folder / "points.jsonl"
+    if not path.exists() or path.read_text() != text:
+        atomic.write_text(path, text, crash="slot")
+
+
+def sweep_names(root: Path) -> list[str]:
+    """All sweeps that were ever planned in this store."""
+    return sorted(path.parent.name for path in root.glob("sweeps/*/points.jsonl"))

@@ -1,0 +1,39 @@
+"""Learning-rate schedules as pure functions of the step: the loop multiplies each group's initial lr by them.
+
+Source: optimizers.md 0.2, the released training script (`torchrun_main_HTMuon.py`): step s is 0-based, the first
+update of a run with warm-up has learning rate 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+NAMES = ("cosine", "constant", "wsd")
+
+
+def warmup_steps(warmup: float, total: int) -> int:
+    """`warmup` in steps: below 1 it is a fraction of `total`."""
+    return round(warmup * total) if warmup < 1 else int(warmup)
+
+
+def multiplier(name: str, step: int, total: int, warmup: float, floor: float, decay: float) -> float:
+    """The factor on the peak learning rate before update number `step` (0-based) of `total`.
+
+    Args:
+        name: `cosine` falls from 1 to `floor` along half a cosine after the warm-up; `constant` stays at 1;
+            `wsd` (warm-up, stable, decay) stays at 1 and falls linearly to `floor` over the last `decay` of the run.
+        step: number of updates already made.
+        total: number of updates of the run.
+        warmup: linear warm-up from 0; a fraction of `total` if below 1, else a number of steps.
+        floor: the fraction of the peak that remains at the end.
+        decay: `wsd` only: fraction of `total`.
+    """
+    ramp = warmup_steps(warmup, total)
+    if step < ramp:
+        return step / ramp
+    if name == "cosine":
+        return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * (step - ramp) / max(1, total - ramp)))
+    if name == "wsd":
+        tail = max(1, round(decay * total))
+        return 1.0 - (1 - floor) * max(0, step - (total - tail)) / tail
+    return 1.0

@@ -1,0 +1,201 @@
+"""From YAML and `key=value` words to a resolved RunConfig, with one clear sentence for every mistake. Torch-free.
+
+Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`): a file, the
+command line and a sweep's points all speak it, and `a | b` merges two of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import models
+import optimizers
+from harness import tasks
+from harness.config import OptimizerConfig, RunConfig, Value
+from harness.errors import UsageError, nearest
+from optimizers.registry import Param, resolve_value
+
+Settings = Mapping[str, Value]
+
+_HYPER = "optimizer."
+
+
+def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+    """Every leaf field of the config with its dotted name, in the order of declaration."""
+    for field in dataclasses.fields(kind):
+        name = prefix + field.name
+        if "part" in field.metadata:
+            yield from declarations(field.metadata["part"], name + ".")
+        elif "param" in field.metadata:
+            yield name, field
+
+
+FIELDS: dict[str, Param] = {name: field.metadata["param"] for name, field in declarations()}
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file, loaded safely and with interpolations resolved.
+
+    OmegaConf reads `1e-3` as a number, plain PyYAML as a word.
+
+    Raises:
+        UsageError: no such file, no YAML, or no mapping.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        loaded = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except FileNotFoundError:
+        raise UsageError(f"There is no file '{path}'.") from None
+    except IsADirectoryError:
+        raise UsageError(f"'{path}' is a folder; a YAML file is needed.") from None
+    except OSError as error:
+        raise UsageError(f"'{path}' can't be read: {error.strerror or error}.") from None
+    except (YAMLError, UnicodeDecodeError, OmegaConfBaseException) as error:
+        raise UsageError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(loaded, dict):
+        raise UsageError(f"'{path}' must hold a mapping of settings, not a {type(loaded).__name__}.")
+    return {str(name): value for name, value in loaded.items()}
+
+
+def read_words(words: Sequence[str]) -> dict[str, Value]:
+    """`key=value` words of a command line as settings; the values are read as YAML, as in a file.
+
+    Raises:
+        UsageError: a word without `=`, or a value that is no YAML.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    for word in words:
+        if "=" not in word or word.startswith("="):
+            raise UsageError(f"'{word}' is not of the form key=value, for example optimizer.lr=1e-3.")
+    try:
+        return flatten(OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True))
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise UsageError(f"{' '.join(words)}: {' '.join(str(error).split())}") from None
+
+
+def flatten(nested: Any, prefix: str = "") -> dict[str, Value]:
+    """Nested mappings as settings with dotted names."""
+    flat: dict[str, Value] = {}
+    for name, value in nested.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def make(settings: Settings) -> RunConfig:
+    """The resolved config: values coerced and checked, every default written in.
+
+    Args:
+        settings: dotted names; `optimizer.X` is a hyperparameter unless OptimizerConfig has a field X.
+
+    Raises:
+        UsageError: an unknown name (with the nearest valid one), a wrong type, a value out of range, or parts that
+            do not go together; one sentence.
+    """
+    given, hyper = _sort_out(settings)
+    try:
+        config: RunConfig = _build(RunConfig, given)
+        return _resolve(config, hyper)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def to_settings(config: RunConfig) -> dict[str, Value]:
+    """The inverse of `make`: all settings of a config, dotted."""
+    return flatten(dataclasses.asdict(config))
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The config as YAML that `read_yaml`, `flatten` and `make` turn back into the same config."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
+
+
+def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value]]:
+    given: dict[str, Value] = {}
+    hyper: dict[str, Value] = {}
+    for name, value in settings.items():
+        name = name.replace("optimizer.hyper.", _HYPER)
+        if name in FIELDS:
+            given[name] = resolve_value(FIELDS[name], name, value)
+        elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
+            hyper[name.removeprefix(_HYPER)] = value
+        elif name == "optimizer.hyper" and not value:
+            continue  # the empty table of an optimizer without hyperparameters
+        else:
+            raise UsageError(f"Unknown setting '{name}'; {nearest(name, FIELDS)}.")
+    return given, hyper
+
+
+def _build(kind: type, given: Settings, prefix: str = "") -> Any:
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        name = prefix + field.name
+        if "part" in field.metadata:
+            values[field.name] = _build(field.metadata["part"], given, name + ".")
+        elif name in given:
+            values[field.name] = given[name]
+    return kind(**values)
+
+
+def _resolve(config: RunConfig, hyper: Settings) -> RunConfig:
+    task = tasks.spec(config.task)
+    _check_parts(config)
+    return dataclasses.replace(
+        config,
+        optimizer=_resolve_optimizer(config.optimizer, hyper, task.adamw_lr),
+        seq_len=config.seq_len or task.seq_len,
+        data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
+    )
+
+
+def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: float) -> OptimizerConfig:
+    row = optimizers.spec(optimizer.name)
+    own = {field.name for field in dataclasses.fields(OptimizerConfig)} - {"hyper"}
+    for name in hyper:
+        if name not in row.params:
+            raise UsageError(
+                f"Unknown setting 'optimizer.{name}' for {row.name}; {nearest(name, own | set(row.params))}."
+            )
+
+    def value_or_default(param: Param, name: str, value: Value) -> Value:
+        return resolve_value(param, f"optimizer.{name}", param.default if value is None else value)
+
+    return dataclasses.replace(
+        optimizer,
+        lr=value_or_default(row.lr, "lr", optimizer.lr),
+        weight_decay=value_or_default(row.weight_decay, "weight_decay", optimizer.weight_decay),
+        # Without an auxiliary AdamW its learning rate changes nothing and must not split the key.
+        aux_lr=value_or_default(row.lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
+        hyper=optimizers.resolve(row.name, hyper),
+    )
+
+
+def _check_parts(config: RunConfig) -> None:
+    task, model = tasks.spec(config.task), models.spec(config.model)
+    if task.kind != model.kind:
+        fitting = ", ".join(name for name, row in models.SIZES.items() if row.kind == task.kind)
+        raise UsageError(
+            f"The model '{model.name}' does not fit the task '{task.name}'; fitting are: {fitting}."
+        )
+    if (config.steps is None) == (config.epochs is None):
+        found = "neither" if config.steps is None else "both"
+        raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {found} is set.")
+    if config.seq_len is not None and task.seq_len is None:
+        raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
+    if config.micro_batch and config.batch_size % config.micro_batch:
+        raise UsageError(
+            f"micro_batch={config.micro_batch} must divide batch_size={config.batch_size} without remainder."
+        )

@@ -1,0 +1,319 @@
+"""The store: one folder per run, one owner per folder, one record per run (design.md, 5).
+
+    <root>/runs/<k2>/<key>/   config.yaml  attempts/<n>.json  metrics.jsonl  log.txt  checkpoint.pt  record.json
+    <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
+
+Whoever creates `attempts/<n>.json` first owns the run. Attempt n+1 may be created only when the owner of n is dead,
+and an owner that finds a higher attempt than its own has lost the run and writes nothing more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from harness import atomic
+from harness.errors import LostOwnershipError, UsageError
+from harness.liveness import HEARTBEAT_SECONDS, Owner, is_alive
+from harness.record import RunRecord
+
+
+class Kind(Enum):
+    """What a run can be."""
+
+    FINISHED = "finished"
+    LIVE = "running"
+    FAILED = "failed"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What the store knows of one run."""
+
+    kind: Kind
+    attempts: int = 0
+    record: RunRecord | None = None
+    reason: str = ""  # of a failure: oom, timeout, killed or error
+    message: str = ""
+    owner: Owner | None = None
+
+
+@dataclass
+class Attempt:
+    """The right to work on one run, held by this process (design.md, 5, ownership)."""
+
+    store: Store
+    key: str
+    number: int
+    owner: Owner
+    began: float = field(default_factory=time.time)
+    saved_step: int | None = None
+    _stop_beating: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.store.run_folder(self.key)
+
+    @property
+    def path(self) -> Path:
+        """This attempt's file; its modification time is the heartbeat."""
+        return self.folder / "attempts" / f"{self.number}.json"
+
+    def check(self) -> None:
+        """Raise LostOwnershipError unless this attempt is still the highest. Called before every write that counts."""
+        if self.store.last_attempt(self.key) != self.number:
+            raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
+
+    def note_checkpoint(self, step: int) -> None:
+        """Remember that a checkpoint of `step` is on disk: an attempt that got this far was not in vain."""
+        self.saved_step = step
+        self._write(None)
+
+    def finish(self, record: RunRecord) -> RunRecord:
+        """Write the record, once, then the index line; the checkpoint is no longer needed.
+
+        Returns:
+            the record on disk: `record`, or that of a process which finished the same run before us.
+        """
+        self.check()
+        written = self.store.write_record(record)
+        (self.folder / "checkpoint.pt").unlink(missing_ok=True)
+        self._write({"reason": "finished"})
+        return written
+
+    def end(self, reason: str, message: str = "") -> None:
+        """Give the run up: `stopped` (anyone may go on with it), or a failure `oom`, `timeout` or `error`."""
+        with contextlib.suppress(LostOwnershipError, OSError):
+            self.check()
+            self._write({"reason": reason, "message": message})
+
+    def _write(self, outcome: dict[str, str] | None) -> None:
+        atomic.write_json(self.path, self._to_json(outcome))
+
+    def _to_json(self, outcome: dict[str, str] | None = None) -> dict[str, Any]:
+        return {
+            "owner": self.owner.to_json(),
+            "began": self.began,
+            "saved_step": self.saved_step,
+            "outcome": outcome,
+        }
+
+    def __enter__(self) -> Attempt:
+        threading.Thread(target=self._beat, daemon=True, name=f"heartbeat-{self.key}").start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_beating.set()
+
+    def _beat(self) -> None:
+        while not self._stop_beating.wait(HEARTBEAT_SECONDS):
+            with contextlib.suppress(OSError):
+                os.utime(self.path)
+
+
+class Store:
+    """A folder of runs that many processes share.
+
+    Args:
+        root: the folder; created when first written to.
+        alive: judges whether an owner lives; tests pass their own.
+    """
+
+    def __init__(self, root: Path | str, alive: Callable[[Owner | None, Path], bool] = is_alive) -> None:
+        self.root = Path(root)
+        self.alive = alive
+
+    # --- reading ---
+
+    def run_folder(self, key: str) -> Path:
+        """Where the run `key` lives."""
+        return self.root / "runs" / key[:2] / key
+
+    def last_attempt(self, key: str) -> int:
+        """The number of the highest attempt, 0 if nobody ever tried."""
+        folder = self.run_folder(key) / "attempts"
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return 0
+        return max(
+            (int(stem) for stem, dot, end in (n.partition(".") for n in names) if stem.isdigit()), default=0
+        )
+
+    def record(self, key: str) -> RunRecord | None:
+        """The record of a finished run, mended from the index if its file is garbage."""
+        path = self.run_folder(key) / "record.json"
+        if not path.exists():
+            return None
+        record = RunRecord.from_json(atomic.read_json(path))
+        if record is not None and record.key == key:
+            return record
+        return self._mend_record(key, path)
+
+    def _mend_record(self, key: str, path: Path) -> RunRecord | None:
+        for row in reversed(atomic.read_json_lines(self.index_path)):
+            record = RunRecord.from_json(row.get("record"))
+            if record is not None and record.key == key:
+                atomic.write_json(path, record.to_json())
+                return record
+        return None
+
+    def state(self, key: str) -> RunState:
+        """What became of a run so far."""
+        record = self.record(key)
+        number = self.last_attempt(key)
+        if record is not None:
+            return RunState(Kind.FINISHED, number, record)
+        if number == 0:
+            return RunState(Kind.WAITING)
+        last = self._attempt(key, number)
+        outcome = last.get("outcome") or {}
+        reason = outcome.get("reason", "")
+        if reason in ("oom", "timeout", "error"):
+            return RunState(Kind.FAILED, number, reason=reason, message=outcome.get("message", ""))
+        if not reason:
+            owner = Owner.from_json(last.get("owner"))
+            if self.alive(owner, self.run_folder(key) / "attempts" / f"{number}.json"):
+                return RunState(Kind.LIVE, number, owner=owner)
+            if self._died_in_vain(last) and self._died_in_vain(self._attempt(key, number - 1)):
+                message = "two processes in a row were killed before their first checkpoint"
+                return RunState(Kind.FAILED, number, reason="killed", message=message)
+        return RunState(Kind.WAITING, number, message=outcome.get("message", ""))
+
+    def _attempt(self, key: str, number: int) -> dict[str, Any]:
+        value = atomic.read_json(self.run_folder(key) / "attempts" / f"{number}.json") if number else None
+        return value if isinstance(value, dict) else {}
+
+    @staticmethod
+    def _died_in_vain(attempt: dict[str, Any]) -> bool:
+        return bool(attempt) and attempt.get("outcome") is None and attempt.get("saved_step") is None
+
+    # --- working ---
+
+    def claim(self, key: str, config_yaml: str) -> Attempt | RunState:
+        """Become the owner of a run that waits; otherwise say what is the matter with it.
+
+        Args:
+            key: the run.
+            config_yaml: its config, written into the folder for people and for whoever resumes.
+        """
+        folder = self.run_folder(key)
+        make_folder(folder / "attempts")
+        while True:
+            state = self.state(key)
+            if state.kind is not Kind.WAITING:
+                return state
+            attempt = Attempt(self, key, state.attempts + 1, Owner.current())
+            if atomic.create_json(attempt.path, attempt._to_json(), crash="claim"):
+                break
+        for place in (folder, folder / "attempts"):
+            atomic.remove_temporaries(place)
+        atomic.write_text(folder / "config.yaml", config_yaml)
+        atomic.crash_point("claimed")
+        return attempt
+
+    def forgive(self, key: str) -> bool:
+        """Let a failed run be tried again; False if it has not failed."""
+        state = self.state(key)
+        if state.kind is not Kind.FAILED:
+            return False
+        path = self.run_folder(key) / "attempts" / f"{state.attempts}.json"
+        atomic.write_json(path, self._attempt(key, state.attempts) | {"outcome": {"reason": "stopped"}})
+        return True
+
+    def write_record(self, record: RunRecord) -> RunRecord:
+        """Put a record in its place unless there is a sound one, and note it in the index."""
+        path = self.run_folder(record.key) / "record.json"
+        while not atomic.create_json(path, record.to_json(), crash="record"):
+            existing = self.record(record.key)
+            if existing is not None:
+                return existing
+            path.unlink(missing_ok=True)  # garbage that nothing can mend gives way to the true record
+        self._note(record)
+        return record
+
+    # --- the index ---
+
+    @property
+    def index_path(self) -> Path:
+        """The list of all records."""
+        return self.root / "index.jsonl"
+
+    def _note(self, record: RunRecord) -> None:
+        size = (self.run_folder(record.key) / "record.json").stat().st_size
+        atomic.append_line(self.index_path, {"size": size, "record": record.to_json()})
+
+    def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
+        """The records of those of `keys` that are finished; read from the index, checked against the folders.
+
+        An index line counts only if the run's record is there with the size noted; whatever the index lacks is read
+        from the folders and noted.
+        """
+        noted = {row["record"].get("key"): row for row in self._index_rows()}
+        found: dict[str, RunRecord] = {}
+        for key in keys:
+            try:
+                size = os.stat(self.run_folder(key) / "record.json").st_size
+            except FileNotFoundError:
+                continue
+            row = noted.get(key)
+            record = RunRecord.from_json(row["record"]) if row and row.get("size") == size else None
+            if record is None:
+                record = self.record(key)
+                if record is not None:
+                    with contextlib.suppress(
+                        OSError
+                    ):  # a reader of somebody else's store need not be able to write
+                        self._note(record)
+            if record is not None:
+                found[key] = record
+        return found
+
+    def _index_rows(self) -> Iterator[dict[str, Any]]:
+        for row in atomic.read_json_lines(self.index_path):
+            if isinstance(row.get("record"), dict):
+                yield row
+
+    def rebuild_index(self) -> int:
+        """Write the index anew from the run folders.
+
+        Returns:
+            the number of records.
+        """
+        import json
+
+        lines = []
+        for path in sorted(self.root.glob("runs/*/*/record.json")):
+            record = self.record(path.parent.name)
+            if record is not None:
+                lines.append(json.dumps({"size": path.stat().st_size, "record": record.to_json()}) + "\n")
+        make_folder(self.root)
+        atomic.write_text(self.index_path, "".join(lines))
+        return len(lines)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder below the root and its parents.
+
+    Raises:
+        UsageError: the place is not writable, or a file stands in the way.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise UsageError(
+            f"The folder '{folder}' can't be made ({error.strerror}); choose another --root."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"The folder '{folder}' can't be made ({error.strerror}).") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"The folder '{folder}' is not writable; choose another --root.")

@@ -1,0 +1,136 @@
+"""LLaMA as the paper's pre-training runs use it: RMSNorm, rotary positions, SwiGLU, untied head, no biases.
+
+Shapes: B batch, T sequence, D hidden, F intermediate, H heads, K head size (D / H), V vocabulary.
+Source: Touvron et al., "LLaMA" (2023), arXiv 2302.13971; parameter names, the rotation of halves (rather than of
+neighbours) and the initialisation follow the Hugging Face implementation, which the released HTMuon code trains.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+INITIAL_STD = 0.02  # `initializer_range` of the released model configurations
+NORM_EPS = 1e-6
+ROPE_BASE = 10_000.0
+
+
+def rotary_table(length: int, head_size: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine (T, K/2) of position times frequency, on the device of `like`.
+
+    At least float32 whatever the model's precision: in bfloat16 the angle of position 255 would be off by up to one.
+    It is computed anew in every forward pass (microseconds) since a buffer would follow `model.to(bfloat16)`.
+    """
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    exponents = torch.arange(0, head_size, 2, device=like.device, dtype=dtype) / head_size
+    positions = torch.arange(length, device=like.device, dtype=dtype)
+    angles = torch.outer(positions, ROPE_BASE**-exponents)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x_BHTK: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+    """Turn the pair (x_i, x_{i + K/2}) of every position by that position's angle."""
+    cos, sin = (part.to(x_BHTK.dtype) for part in table)
+    first, second = x_BHTK.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+class Attention(nn.Module):
+    """Causal multi-head self-attention with rotary positions."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q_proj = nn.Linear(hidden, hidden, bias=False)
+        self.k_proj = nn.Linear(hidden, hidden, bias=False)
+        self.v_proj = nn.Linear(hidden, hidden, bias=False)
+        self.o_proj = nn.Linear(hidden, hidden, bias=False)
+
+    def forward(self, x_BTD: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        B, T, D = x_BTD.shape
+        q, k, v = (
+            projection(x_BTD).view(B, T, self.heads, D // self.heads).transpose(1, 2)
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        y_BHTK = F.scaled_dot_product_attention(rotate(q, table), rotate(k, table), v, is_causal=True)
+        out: Tensor = self.o_proj(y_BHTK.transpose(1, 2).reshape(B, T, D))
+        return out
+
+
+class SwiGLU(nn.Module):
+    """The gated feed-forward layer: down(silu(gate(x)) * up(x))."""
+
+    def __init__(self, hidden: int, intermediate: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(hidden, intermediate, bias=False)
+        self.up_proj = nn.Linear(hidden, intermediate, bias=False)
+        self.down_proj = nn.Linear(intermediate, hidden, bias=False)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x_BTD)) * self.up_proj(x_BTD))
+        return out
+
+
+class Block(nn.Module):
+    """Pre-norm attention and feed-forward, each added to the residual stream."""
+
+    def __init__(self, hidden: int, intermediate: int, heads: int) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(hidden, eps=NORM_EPS)
+        self.self_attn = Attention(hidden, heads)
+        self.post_attention_layernorm = nn.RMSNorm(hidden, eps=NORM_EPS)
+        self.mlp = SwiGLU(hidden, intermediate)
+
+    def forward(self, x_BTD: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        x_BTD = x_BTD + self.self_attn(self.input_layernorm(x_BTD), table)
+        out: Tensor = x_BTD + self.mlp(self.post_attention_layernorm(x_BTD))
+        return out
+
+
+class Llama(nn.Module):
+    """Next-token logits (B, T, V) from tokens (B, T).
+
+    Args:
+        vocabulary: V, rows of the embedding and of the head.
+        hidden: D, must be `heads` times an even head size.
+        intermediate: F, width of the feed-forward layer.
+        heads: H.
+        layers: number of blocks.
+        max_length: longest sequence accepted. Nothing is allocated for it: it states what the model is trained on.
+    """
+
+    def __init__(
+        self, *, vocabulary: int, hidden: int, intermediate: int, heads: int, layers: int, max_length: int
+    ) -> None:
+        super().__init__()
+        if hidden % (2 * heads):
+            raise ValueError(f"hidden={hidden} must be a multiple of 2 * heads = {2 * heads}")
+        self.head_size = hidden // heads
+        self.max_length = max_length
+        self.embed_tokens = nn.Embedding(vocabulary, hidden)
+        self.layers = nn.ModuleList(Block(hidden, intermediate, heads) for _ in range(layers))
+        self.norm = nn.RMSNorm(hidden, eps=NORM_EPS)
+        self.lm_head = nn.Linear(hidden, vocabulary, bias=False)
+        for parameter in self.parameters():
+            if parameter.ndim == 2:  # the gains of the norms stay one
+                nn.init.normal_(parameter, std=INITIAL_STD)
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The layer that produces the logits; parameter routing finds it by this name."""
+        return self.lm_head
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """Logits (B, T, V). Raises ValueError for a sequence longer than `max_length`."""
+        length = tokens_BT.shape[1]
+        if length > self.max_length:
+            raise ValueError(f"a sequence of {length} tokens exceeds max_length={self.max_length}")
+        x_BTD = self.embed_tokens(tokens_BT)
+        table = rotary_table(length, self.head_size, like=x_BTD)
+        for block in self.layers:
+            x_BTD = block(x_BTD, table)
+        logits_BTV: Tensor = self.lm_head(self.norm(x_BTD))
+        return logits_BTV

@@ -1,0 +1,93 @@
+"""Every model this project can train, as a literal table that can be read without torch.
+
+A row names the class and its settings; `build` imports the class only when a model is wanted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One row of `SIZES`.
+
+    `settings` are the keyword arguments of `target` ("module:Class"). `batch_norm` says that the statistics of a
+    micro-batch enter the numbers, so the micro-batch and the world size belong to a run's key. `revision` is
+    raised whenever the same settings give other numbers than before.
+    """
+
+    name: str
+    target: str
+    kind: str  # "lm": tokens (B, T) -> logits (B, T, V); "image": images (B, C, H, W) -> logits (B, classes)
+    settings: dict[str, Any]
+    batch_norm: bool = False
+    revision: int = 1
+
+
+def _llama(name: str, hidden: int, intermediate: int, heads: int, layers: int, **settings: int) -> ModelSpec:
+    shape = {"hidden": hidden, "intermediate": intermediate, "heads": heads, "layers": layers}
+    defaults = {"vocabulary": 32000, "max_length": 256}
+    return ModelSpec(name, "models.llama:Llama", "lm", {**shape, **defaults, **settings})
+
+
+def _resnet(name: str, blocks: tuple[int, ...], *, bottleneck: bool, **settings: int) -> ModelSpec:
+    defaults = {"width": 64, "in_channels": 3, "classes": 10}
+    settings = {**defaults, **settings}
+    return ModelSpec(
+        name,
+        "models.resnet:ResNet",
+        "image",
+        {"blocks": blocks, "bottleneck": bottleneck, **settings},
+        batch_norm=True,
+    )
+
+
+_ROWS = (
+    _llama("llama-nano", 64, 176, 4, 2, vocabulary=512, max_length=64),
+    _llama("llama-60m", 512, 1376, 8, 8),
+    _llama("llama-135m", 768, 2048, 12, 12),
+    _llama("llama-350m", 1024, 2736, 16, 24),
+    _llama("llama-1b", 2048, 5461, 32, 24),
+    _resnet("resnet-nano", (1, 1, 1), bottleneck=False, width=8, in_channels=1),
+    _resnet("resnet18", (2, 2, 2, 2), bottleneck=False),
+    _resnet("resnet50", (3, 4, 6, 3), bottleneck=True),
+)
+
+SIZES: dict[str, ModelSpec] = {row.name: row for row in _ROWS}
+
+
+def spec(name: str) -> ModelSpec:
+    """The row called `name`. Raises ValueError with the nearest valid names."""
+    if name not in SIZES:
+        near = difflib.get_close_matches(name, SIZES, cutoff=0.4) or sorted(SIZES)
+        raise ValueError(f"no model is called {name!r}; nearest: {', '.join(near)}")
+    return SIZES[name]
+
+
+def build(name: str, **overrides: Any) -> nn.Module:
+    """A freshly initialised model; the global torch seed decides the initial weights.
+
+    `overrides` replace settings of the row, for example `vocabulary=`, `classes=`, `max_length=`.
+    Raises ValueError for an unknown name or an unknown setting.
+    """
+    row = spec(name)
+    if unknown := sorted(set(overrides) - set(row.settings)):
+        raise ValueError(f"{name} has no setting {unknown[0]!r}; it has: {', '.join(row.settings)}")
+    module, _, attribute = row.target.partition(":")
+    model: nn.Module = getattr(importlib.import_module(module), attribute)(**{**row.settings, **overrides})
+    return model
+
+
+def count_parameters(name: str, **overrides: Any) -> int:
+    """The number of trainable parameters of `build(name, **overrides)`, without allocating them."""
+    import torch
+
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build(name, **overrides).parameters())

@@ -1,0 +1,101 @@
+"""The optimizers of the HTMuon paper behind one function, `build`.
+
+Importing this package does not import torch: the table (`ZOO`) serves configs and reports too. The classes
+are imported when first asked for, as in `from optimizers import Muon`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from optimizers.registry import AUX_LR, ROUTINGS, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+    from optimizers.base import UpdateRule
+    from optimizers.hybrid import Hybrid, Model, Routing, split_parameters
+    from optimizers.muon import Muon, SpectralRule
+    from optimizers.spectral import SPECTRAL, newton_schulz, svd_power
+
+__all__ = [
+    "AUX_LR",
+    "ROUTINGS",
+    "SPECTRAL",
+    "ZOO",
+    "Hybrid",
+    "Muon",
+    "OptimizerSpec",
+    "Param",
+    "SpectralRule",
+    "UpdateRule",
+    "build",
+    "newton_schulz",
+    "resolve",
+    "resolve_value",
+    "spec",
+    "split_parameters",
+    "svd_power",
+]
+
+_HOME = {
+    "UpdateRule": "base",
+    "Hybrid": "hybrid",
+    "split_parameters": "hybrid",
+    "Muon": "muon",
+    "SpectralRule": "muon",
+    "SPECTRAL": "spectral",
+    "newton_schulz": "spectral",
+    "svd_power": "spectral",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'optimizers' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"optimizers.{_HOME[name]}"), name)
+
+
+def build(
+    name: str,
+    model_or_named_parameters: Model,
+    *,
+    lr: float | None = None,
+    weight_decay: float | None = None,
+    routing: Routing = "released",
+    aux_lr: float | None = None,
+    **hyper: object,
+) -> Optimizer:
+    """Build an optimizer of `ZOO` for a model.
+
+    Args:
+        name: a row of `ZOO`.
+        model_or_named_parameters: a module, or (name, parameter) pairs; frozen parameters are left out.
+        lr, weight_decay: None takes the default of the row.
+        routing: which parameters a matrix rule gets, see `split_parameters`. An optimizer without auxiliary
+            AdamW (`has_aux` false in its row) takes them all.
+        aux_lr: learning rate of the auxiliary AdamW; None is 1e-3, as in the released code.
+        hyper: the other hyperparameters of the row, coerced and checked by `resolve`.
+
+    Raises:
+        ValueError: one sentence naming the unknown name, the value and what is allowed.
+    """
+    row = spec(name)
+    if isinstance(routing, str) and routing not in ROUTINGS:
+        raise ValueError(f"routing must be one of {', '.join(ROUTINGS)} or a predicate, got {routing!r}")
+
+    def number(param: Param, field_name: str, value: float | None) -> Any:
+        return resolve_value(param, field_name, param.default if value is None else value)
+
+    from optimizers.hybrid import assemble  # imports torch
+
+    return assemble(
+        row,
+        model_or_named_parameters,
+        lr=number(row.lr, "lr", lr),
+        weight_decay=number(row.weight_decay, "weight_decay", weight_decay),
+        routing=routing,
+        aux_lr=number(AUX_LR, "aux_lr", aux_lr),
+        hyper=resolve(name, hyper),
+    )

@@ -1,0 +1,137 @@
+"""What a hyperparameter may be, and how a value from YAML or a command line becomes one.
+
+Standard library only, like the table built from it (`registry.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+Value: TypeAlias = "float | int | bool | str | tuple[float, ...] | None"
+Kind: TypeAlias = "type[float] | type[int] | type[bool] | type[str] | type[tuple[float, ...]]"
+
+UNSET: Final = ...  # no `neutral` declared; None may be a real value, and Ellipsis survives pickling
+
+
+@dataclass(frozen=True)
+class Param:
+    """One hyperparameter: its type, default and allowed range.
+
+    Args:
+        type: float, int, bool, str, or tuple (as many floats as the default has; the betas of Adam).
+        default: value of an unset field. With a default of None, None is itself an allowed value.
+        low, high: bounds, for a tuple those of each entry; None is unbounded.
+        low_open, high_open: whether the bound itself is excluded.
+        choices: the allowed words of a str.
+        neutral: for a parameter added later, the value under which older code behaved the same. The config
+            hash leaves the field out when it equals this, so that older records keep their keys.
+        help: one line for listings.
+    """
+
+    type: Kind
+    default: Value
+    low: float | None = None
+    high: float | None = None
+    low_open: bool = False
+    high_open: bool = False
+    choices: tuple[str, ...] | None = None
+    neutral: object = UNSET
+    help: str = ""
+
+    def allowed(self) -> str:
+        """Describe the allowed values, to follow "must be": "a finite number in [0, 1)"."""
+        if self.type is bool:
+            words = "true or false"
+        elif self.choices:
+            words = "one of " + ", ".join(self.choices)
+        else:
+            words = self._noun() + self._interval()
+        return words + (" or null" if self.default is None else "")
+
+    def allows(self, value: Value) -> bool:
+        """Whether a value that already has the right type is one of the allowed ones."""
+        if isinstance(value, tuple):
+            expected = self.default if isinstance(self.default, tuple) else ()
+            return len(value) == len(expected) and all(map(self._inside, value))
+        if isinstance(value, str):
+            return self.choices is None or value in self.choices
+        return value is not None and self._inside(value)
+
+    def _noun(self) -> str:
+        if isinstance(self.default, tuple):
+            return f"{len(self.default)} numbers"
+        return {float: "a finite number", int: "a whole number", str: "a word"}[self.type]
+
+    def _interval(self) -> str:
+        if self.low is not None and self.high is not None:
+            left, right = "(" if self.low_open else "[", ")" if self.high_open else "]"
+            return f" in {left}{self.low:g}, {self.high:g}{right}"
+        if self.low is not None:
+            return f" {'>' if self.low_open else '>='} {self.low:g}"
+        return "" if self.high is None else f" {'<' if self.high_open else '<='} {self.high:g}"
+
+    def _inside(self, x: float) -> bool:
+        above = self.low is None or (x > self.low if self.low_open else x >= self.low)
+        below = self.high is None or (x < self.high if self.high_open else x <= self.high)
+        return math.isfinite(x) and above and below
+
+
+def resolve_value(param: Param, field_name: str, value: object) -> Value:
+    """Coerce one value ("1e-3" to 0.001, 5.0 to 5 for an int) and check it against its range.
+
+    Raises:
+        ValueError: naming the field, what is allowed and the offending value.
+    """
+    if value is None and param.default is None:
+        return None
+    try:
+        coerced = _COERCE[param.type](value)
+    except (TypeError, ValueError):
+        coerced = None
+    if coerced is None or not param.allows(coerced):
+        raise ValueError(f"{field_name} must be {param.allowed()}, got {value!r}")
+    return coerced
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError("true and false are not numbers")
+    return float(value)
+
+
+def _whole(value: Any) -> int:
+    number = _number(value)
+    if not number.is_integer():
+        raise ValueError("not integral")
+    return int(number)
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        raise TypeError("neither true nor false")
+    return value
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a word")
+    return value
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    parts = value.strip("[]() ").split(",") if isinstance(value, str) else value
+    return tuple(_number(part) for part in parts)
+
+
+_COERCE: dict[Any, Callable[[Any], Value]] = {
+    float: _number,
+    int: _whole,
+    bool: _truth,
+    str: _word,
+    tuple: _numbers,
+}

@@ -1,0 +1,114 @@
+"""What a table is made of, before anyone decides between Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from results.stats import Summary
+
+# State of a cell without figure -> what is printed, what the legend says of it.
+SYMBOLS = {
+    "waiting": ("–", "not run yet"),
+    "running": ("…", "running"),
+    "diverged": ("div.", "diverged (@N: at step N): a result of its settings, not a failure"),
+    "pruned": ("pruned", "stopped early by its search"),
+    "failed": ("failed", "failed (with the reason); 'htbench sweep retry' runs it again"),
+    "completed": ("n/a", "finished without a finite figure"),
+}
+CHOSEN = ("*", "chosen on the validation split")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        value: a word, a number or a summary over seeds; None together with a `state` says why there is none.
+        digits: decimals of a number; None prints up to six significant digits.
+        state: a key of SYMBOLS if there is no figure.
+        detail: what the symbol needs beside it, for example the step.
+        bold, chosen: how a figure stands out.
+        notes: footnotes, as text; the renderer gives them their marks.
+    """
+
+    value: str | float | Summary | None = None
+    digits: int | None = None
+    state: str = ""
+    detail: str = ""
+    bold: bool = False
+    chosen: bool = False
+    notes: tuple[str, ...] = ()
+
+    def number(self) -> float | None:
+        """The figure alone."""
+        value = self.value.mean if isinstance(self.value, Summary) else self.value
+        return value if isinstance(value, int | float) else None
+
+    def text(self) -> str:
+        """The cell in plain words, without marks."""
+        if self.state:
+            return SYMBOLS[self.state][0] + self.detail
+        if isinstance(self.value, Summary):
+            return self._format(self.value.mean) + ("" if self.value.std is None else f" ± {self._format(self.value.std)}")
+        return self._format(self.value) if isinstance(self.value, int | float) else self.value or ""
+
+    def _format(self, x: float) -> str:
+        return f"{x:.6g}" if self.digits is None else f"{x:.{self.digits}f}"
+
+    def noted(self, *notes: str) -> Cell:
+        """The same cell with more footnotes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: in CSV; empty if it stays out of it.
+        label: for people, with the unit.
+        kind: `text`, `number` or `summary` (which is several columns in CSV).
+        across: the value of the section's axis, if the column is one step of a grid.
+    """
+
+    name: str
+    label: str
+    kind: str = "number"
+    across: float | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """One workload's part of a table.
+
+    Attributes:
+        title: the workload in words.
+        identity: the workload in CSV columns.
+        columns, rows: the grid; a row has one cell per column.
+        axis: what the columns with an `across` value are steps of; empty for a table that is no grid.
+        notes: sentences that hold for the whole section.
+    """
+
+    title: str
+    identity: dict[str, str]
+    columns: list[Column]
+    rows: list[list[Cell]]
+    axis: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A whole table.
+
+    Attributes:
+        name: as in `TABLES`.
+        title: what it shows.
+        sections: one per workload.
+        empty: what to say if there are none.
+    """
+
+    name: str
+    title: str
+    sections: list[Section]
+    empty: str = ""

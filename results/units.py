@@ -1,0 +1,44 @@
+"""How each figure is called, scaled and rounded wherever people see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness import tasks
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a record.
+
+    Attributes:
+        name: in records, after the split: `val_<name>`, `test_<name>`.
+        label: for people, with the unit.
+        scale: what a record's value is multiplied by.
+        digits: decimals printed.
+        higher_is_better: the direction.
+    """
+
+    name: str
+    label: str
+    scale: float
+    digits: int
+    higher_is_better: bool
+
+    @property
+    def column(self) -> str:
+        """Its name in CSV: the unit shows where it is not the record's."""
+        return f"{self.name}_percent" if self.scale == 100 else self.name
+
+
+PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
+BITS_PER_BYTE = Metric("bits_per_byte", "bits/byte", 1, 3, False)
+ACCURACY = Metric("accuracy", "accuracy (%)", 100, 2, True)
+
+_REPORTED = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
+
+
+def reported(task: str) -> tuple[Metric, ...]:
+    """The metrics of a task, first the one by which runs are chosen. Raises ValueError for an unknown task."""
+    row = tasks.spec(task)
+    return tuple(sorted(_REPORTED[row.kind], key=lambda metric: metric.name != row.metric))

@@ -1,0 +1,124 @@
+"""From a sweep file to points, and from points to what is finished, live or still to run. Torch-free."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import atomic, plans, score
+from harness.config import RunConfig, Value
+from harness.errors import UsageError
+from harness.key import run_key
+from harness.plans import REPLICATE, SEARCH, Point
+from harness.record import RunRecord
+from harness.settings import make
+from harness.store import make_folder
+from sweeps.spec import Block, SweepSpec
+
+# What an axis is for: these are searched, so the points along them compete; any other axis (task, model, length ...)
+# splits the sweep into objectives that each have a winner of their own.
+_SEARCHED = ("optimizer.", "schedule.", "grad_clip")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A point together with its resolved config."""
+
+    point: Point
+    config: RunConfig
+
+
+def search_points(spec: SweepSpec) -> list[Planned]:
+    """All points of the grid in the order of the file, each key once per block.
+
+    Raises:
+        UsageError: a point that no run can have, or no points at all.
+    """
+    planned = [one for block in spec.blocks for one in _unique(_block_points(spec, block))]
+    if not planned:
+        raise UsageError(f"The sweep '{spec.name}' has no points: 'exclude' leaves none.")
+    return planned
+
+
+def _block_points(spec: SweepSpec, block: Block) -> Iterator[Planned]:
+    fixed = spec.base | block.set
+    for values in itertools.product(*block.space.values()):
+        chosen = fixed | dict(zip(block.space, values, strict=True))
+        if any(all(chosen.get(name) == value for name, value in row.items()) for row in spec.exclude):
+            continue
+        for seed in spec.seeds:
+            yield _planned(spec, block.name, SEARCH, chosen | {"seed": seed})
+
+
+def _planned(spec: SweepSpec, block: str, stage: str, settings: dict[str, Value]) -> Planned:
+    try:
+        config = make(settings)
+    except UsageError as error:
+        raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
+    return Planned(Point(spec.name, block, stage, run_key(config), settings), config)
+
+
+def _unique(planned: Iterator[Planned]) -> list[Planned]:
+    return list({one.point.key: one for one in planned}.values())
+
+
+def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
+    """What a point competes under: its block and everything fixed; equal for points that differ in searched axes."""
+    block = next(block for block in spec.blocks if block.name == point.block)
+    searched = {axis for axis in block.space if axis.startswith(_SEARCHED) and axis != "optimizer.name"}
+    return (point.block, *(f"{axis}={point.overrides[axis]}" for axis in block.space if axis not in searched))
+
+
+def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Planned]]:
+    """The points grouped by what they compete under."""
+    groups: dict[tuple[str, ...], list[Planned]] = {}
+    for one in planned:
+        groups.setdefault(objective(one.point, spec), []).append(one)
+    return list(groups.values())
+
+
+def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
+    """The winner of one objective on fresh seeds: the best candidate by the shared rule, over the grid's own seeds.
+
+    Args:
+        spec: the sweep.
+        group: the objective's search points, all of them settled (finished or failed).
+        records: of the finished ones. An objective without any figure has no winner and gets no replicas.
+    """
+    best = _winner([one.point for one in group], records)
+    if best is None:
+        return []
+    first = max(spec.seeds) + 1
+    # Initial weights and data order both change: the spread is that of a run, not of one of its halves.
+    settings = [
+        best.overrides | {"seed": seed, "data_seed": seed} for seed in range(first, first + spec.fresh_seeds)
+    ]
+    return [_planned(spec, best.block, REPLICATE, chosen) for chosen in settings]
+
+
+def _winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> Point | None:
+    twins: dict[tuple[tuple[str, str], ...], list[Point]] = {}
+    for point in points:
+        twins.setdefault(point.candidate(), []).append(point)
+    scores: dict[tuple[tuple[str, str], ...], score.Score | None] = {
+        candidate: score.mean_score(
+            [score.score(records[p.key]) if p.key in records else None for p in seeds]
+        )
+        for candidate, seeds in twins.items()
+    }
+    best, _ = score.winner(scores)
+    return twins[best][0] if best is not None else None
+
+
+def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
+    """Put the sweep's file and points into the store: this is what tables and status read."""
+    folder = plans.sweep_folder(root, spec.name)
+    make_folder(folder)
+    with atomic.locked(folder / ".lock"):
+        atomic.remove_temporaries(folder)
+        copy = folder / "spec.yaml"
+        if not copy.exists() or copy.read_text(encoding="utf-8") != spec.text:
+            atomic.write_text(copy, spec.text)
+        plans.write_points(root, spec.name, [one.point for one in planned])

@@ -1,0 +1,122 @@
+"""The local pool: a fresh process per run, forked from a server that has torch loaded.
+
+Never plain `fork`: a parent that has used threads or a GPU can't be copied safely. The server itself only imports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from harness import environment
+from harness.config import Value
+from sweeps.execute import Counter, execute
+
+
+def default_workers() -> int:
+    """How many runs at a time: the cores that this process may use, by affinity and cgroup quota, at most 8."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, _cgroup_quota(), 8))
+
+
+def _cgroup_quota() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            return max(1, math.floor(int(quota) / int(period)))
+    return sys.maxsize
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that runs may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
+    told = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if told is not None:
+        return [name for name in told.split(",") if name.strip()]
+    if shutil.which("nvidia-smi") is None:
+        return []
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10).stdout
+        return [str(i) for i, line in enumerate(x for x in listed.splitlines() if x.startswith("GPU "))]
+    return []
+
+
+@dataclass
+class Worker:
+    """A process at work on one run."""
+
+    key: str
+    process: ForkServerProcess
+    counter: Counter
+    gpu: str | None
+
+
+class Pool:
+    """At most `workers` processes at a time; each gets a GPU of its own while there are any.
+
+    Args:
+        root: the store.
+        workers: number of processes; None: by cores, or one per GPU.
+    """
+
+    def __init__(self, root: Path, workers: int | None = None) -> None:
+        self.root = root
+        self.gpus = visible_gpus()
+        self.size = workers or (len(self.gpus) if self.gpus else default_workers())
+        self.running: dict[str, Worker] = {}
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["sweeps.preload"])
+        os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another run may start."""
+        return len(self.running) < self.size
+
+    def start(self, key: str, settings: Mapping[str, Value]) -> None:
+        """Start a run."""
+        gpu = self.gpus.pop(0) if self.gpus else None
+        counter: Any = self._context.RawValue("q", 0)
+        process = self._context.Process(target=_work, args=(self.root, dict(settings), counter, gpu))
+        process.start()
+        self.running[key] = Worker(key, process, counter, gpu)
+
+    def finished(self, timeout: float) -> list[tuple[str, int]]:
+        """Wait at most `timeout` seconds for processes to end; their runs and exit statuses (negative: a signal)."""
+        wait([worker.process.sentinel for worker in self.running.values()], timeout)
+        ended = [worker for worker in self.running.values() if not worker.process.is_alive()]
+        for worker in ended:
+            worker.process.join()
+            del self.running[worker.key]
+            if worker.gpu is not None:
+                self.gpus.append(worker.gpu)
+        return [(worker.key, worker.process.exitcode or 0) for worker in ended]
+
+    def steps_done(self) -> int:
+        """Updates made so far by the processes at work."""
+        return sum(worker.counter.value for worker in self.running.values())
+
+    def stop(self) -> None:
+        """Ask every process to save and stop, and wait for them."""
+        for worker in self.running.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.process.pid or 0, signal.SIGTERM)
+        while self.running:
+            self.finished(timeout=1.0)
+
+
+def _work(root: Path, settings: Mapping[str, Value], counter: Counter, gpu: str | None) -> None:
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    sys.exit(execute(root, settings, counter))

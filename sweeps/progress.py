@@ -1,0 +1,76 @@
+"""What people see while runs are under way: a bar with an ETA on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tqdm import tqdm
+
+from harness import tasks
+from harness.plans import SEED_FIELDS, Point
+from harness.store import RunState
+
+
+class Progress:
+    """Counts updates, because runs differ in length."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[None] | None = None
+        self._total = self._done = 0
+        self._runs = 0
+        self._began = time.monotonic()
+
+    def expect(self, steps: int) -> None:
+        """There are `steps` updates to make."""
+        self._total, self._began = steps, time.monotonic()
+        if steps and sys.stderr.isatty():
+            self._bar = tqdm(total=steps, unit="step", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
+
+    def at(self, live: int) -> None:
+        """The runs at work have made `live` updates."""
+        if self._bar is not None:
+            self._bar.update(min(self._done + live, self._total) - self._bar.n)
+
+    def ended(self, point: Point, state: RunState, steps: int) -> None:
+        """A run ended."""
+        self._runs += 1
+        self._done += steps
+        line = f"{describe(point)}: {outcome(state)}"
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{point.sweep} {point.block}", refresh=False)
+            if state.reason:
+                self._bar.write(line, file=sys.stderr)
+            return
+        print(f"[{self._eta()}] {line}", file=sys.stderr, flush=True)
+
+    def _eta(self) -> str:
+        if not self._done or not self._total:
+            return "ETA ?"
+        left = (time.monotonic() - self._began) * max(0, self._total - self._done) / self._done
+        return f"{min(100, 100 * self._done // self._total):3d} %, ETA {int(left // 60)}:{int(left % 60):02d}"
+
+    def close(self) -> None:
+        """The bar stays as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def describe(point: Point) -> str:
+    """A point in one line: sweep, block and what tells it from its neighbours."""
+    telling = {k: v for k, v in point.overrides.items() if k.startswith("optimizer.") or k in SEED_FIELDS}
+    words = " ".join(
+        f"{k.removeprefix('optimizer.')}={v}" for k, v in telling.items() if k != "optimizer.name"
+    )
+    return f"{point.sweep} {point.block} {words}".rstrip()
+
+
+def outcome(state: RunState) -> str:
+    """How a run ended, in a few words."""
+    record = state.record
+    if record is None:
+        return f"failed ({state.reason}): {state.message}"
+    if record.status != "completed":
+        return f"{record.status}: {record.note}"
+    metric = tasks.spec(record.config["task"]).metric
+    return f"val {metric} {record.metrics[f'val_{metric}']:.4g} in {record.useful_seconds:.1f} s"

@@ -1,0 +1,193 @@
+"""Carries sweeps out on this machine: which point next, who waits for whom, when the replicas are due."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from harness.record import RunRecord
+from harness.store import Kind, RunState, Store
+from sweeps import study
+from sweeps.plan import Planned, by_objective, replicas, search_points, write_plan
+from sweeps.pool import Pool
+from sweeps.progress import Progress
+from sweeps.spec import SweepSpec
+
+POLL_SECONDS = 0.2
+MOST_DEATHS = 3  # a run whose processes keep dying before they even own it is given up
+STUDY_SECONDS = 5.0  # at least this long between two refreshes of a study while runs are under way
+
+
+class Sweep:
+    """A sweep under way: its points, which of them are settled, and the replicas that follow from them."""
+
+    def __init__(self, spec: SweepSpec, store: Store) -> None:
+        self.spec, self.store = spec, store
+        self.search = search_points(spec)
+        self.groups = by_objective(spec, self.search)
+        self.replicas: list[Planned] = []
+        self.settled: dict[str, RunRecord | None] = {}
+        self._open = {i: {one.point.key for one in group} for i, group in enumerate(self.groups)}
+
+    @property
+    def planned(self) -> list[Planned]:
+        """All points known so far."""
+        return self.search + self.replicas
+
+    def steps_left(self) -> int:
+        """Updates still to make, with those of the replicas that are not known yet."""
+        left = [one for one in self.planned if one.point.key not in self.settled]
+        unknown = len(self._open) * self.spec.fresh_seeds
+        return sum(one.config.steps or 0 for one in left) + unknown * (self.search[0].config.steps or 0)
+
+    def settle(self, key: str, record: RunRecord | None) -> list[Planned]:
+        """Note how a point ended (None: without a result); returns the replicas that this makes due."""
+        self.settled[key] = record
+        due = []
+        for i in [i for i, keys in self._open.items() if key in keys]:
+            self._open[i].discard(key)
+            if not self._open[i]:
+                del self._open[i]
+                records = {k: record for k, record in self.settled.items() if record is not None}
+                due += replicas(self.spec, self.groups[i], records)
+        self.replicas += due
+        return due
+
+    def write(self) -> None:
+        """Put the plan as it stands into the store."""
+        write_plan(self.store.root, self.spec, self.planned)
+
+
+class Runner:
+    """Runs all points of some sweeps on a pool until every one is settled, here or by another process.
+
+    Args:
+        store: where the runs live.
+        specs: the sweeps.
+        workers: processes at a time; None: as many as make sense.
+        progress: what people see meanwhile.
+    """
+
+    def __init__(
+        self, store: Store, specs: Sequence[SweepSpec], workers: int | None, progress: Progress
+    ) -> None:
+        self.store, self.workers, self.progress = store, workers, progress
+        self.sweeps = [Sweep(spec, store) for spec in specs]
+        self.interrupted = False
+        self.unfinished: dict[str, str] = {}  # run -> why it has no record
+        self._known: set[str] = set()
+        self._todo: deque[Planned] = deque()
+        self._at_work: dict[str, Planned] = {}
+        self._elsewhere: dict[str, Planned] = {}  # another process is at these
+        self._deaths: Counter[str] = Counter()
+        self._studies_due = 0.0
+
+    def run(self) -> None:
+        """Do all that is left to do; afterwards `unfinished` says what has no result and why."""
+        for sweep in self.sweeps:
+            self._enqueue(sweep.search)
+        for sweep in self.sweeps:
+            sweep.write()
+        self.progress.expect(sum(sweep.steps_left() for sweep in self.sweeps))
+        if self._todo:
+            with self._interruptible():
+                self._work(Pool(self.store.root, self.workers))
+        for sweep in self.sweeps:
+            sweep.write()
+        self._refresh_studies()
+        self.progress.close()
+
+    def _enqueue(self, planned: Sequence[Planned]) -> None:
+        """Queue what is not settled yet. Settling may make replicas due, and those are queued in turn."""
+        new = [one for one in planned if one.point.key not in self._known]
+        self._known.update(one.point.key for one in new)
+        records = self.store.records([one.point.key for one in new])
+        for one in new:
+            if one.point.key in records:
+                self._settle(one, records[one.point.key])
+            else:
+                self._todo.append(one)
+
+    def _settle(self, one: Planned, record: RunRecord | None, why: str = "") -> None:
+        if why:
+            self.unfinished[one.point.key] = why
+        for sweep in self.sweeps:
+            self._enqueue(sweep.settle(one.point.key, record))
+
+    def _work(self, pool: Pool) -> None:
+        while self._todo or self._at_work or self._elsewhere:
+            while self._todo and pool.has_room and not self.interrupted:
+                self._start(self._todo.popleft(), pool)
+            for key, status in pool.finished(timeout=POLL_SECONDS):
+                self._ended(self._at_work.pop(key), status)
+            if self.interrupted:
+                pool.stop()
+                return
+            for one in list(self._elsewhere.values()):
+                self._look(one)
+            if not self._at_work and not self._todo:
+                time.sleep(POLL_SECONDS)
+            self.progress.at(pool.steps_done())
+            self._refresh_studies_when_due()
+
+    def _start(self, one: Planned, pool: Pool) -> None:
+        if self._look(one).kind is Kind.WAITING:
+            self._todo.remove(one)
+            self._at_work[one.point.key] = one
+            pool.start(one.point.key, one.point.overrides)
+
+    def _look(self, one: Planned) -> RunState:
+        """Put a point where its state says that it belongs: settled, elsewhere, or back into the queue."""
+        state = self.store.state(one.point.key)
+        self._elsewhere.pop(one.point.key, None)
+        if state.kind is Kind.LIVE:
+            self._elsewhere[one.point.key] = one
+        elif state.kind is Kind.WAITING:
+            self._todo.appendleft(one)
+        else:
+            self._report(one, state)
+            self._settle(
+                one, state.record, f"failed ({state.reason}): {state.message}" if state.reason else ""
+            )
+        return state
+
+    def _ended(self, one: Planned, status: int) -> None:
+        """A worker ended: with a record or a failure in the store, or killed (then again), or told to stop."""
+        if self._look(one).kind is not Kind.WAITING or self.interrupted:
+            return
+        self._deaths[one.point.key] += 1
+        if status >= 0 or self._deaths[one.point.key] > MOST_DEATHS:
+            self._todo.remove(one)
+            message = self.store.state(one.point.key).message or f"its process ended with status {status}"
+            self._settle(one, None, f"unfinished: {message}")
+
+    def _report(self, one: Planned, state: RunState) -> None:
+        self.progress.ended(one.point, state, one.config.steps or 0)
+
+    def _refresh_studies_when_due(self) -> None:
+        if time.monotonic() >= self._studies_due:
+            began = time.monotonic()
+            self._refresh_studies()
+            self._studies_due = time.monotonic() + max(STUDY_SECONDS, 20 * (time.monotonic() - began))
+
+    def _refresh_studies(self) -> None:
+        for sweep in self.sweeps:
+            study.refresh(self.store, sweep.spec, sweep.planned)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """SIGINT and SIGTERM only set a flag: the workers save, then the loop ends."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.interrupted = True
+
+        previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)

@@ -1,0 +1,247 @@
+"""Every objective of a sweep as an Optuna study, for optuna-dashboard and Optuna's plots. The only file with Optuna.
+
+In grid mode the studies are a picture of the run folders: one writer at a time, under a lock, appends what has changed
+to a journal file per objective. A damaged journal, or one that is asked for anew, is written again from the folders.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import optimizers
+from harness import atomic, metrics, plans, tasks
+from harness.config import Value
+from harness.settings import FIELDS
+from harness.store import Kind, RunState, Store, make_folder
+from sweeps.plan import Planned, objective
+from sweeps.spec import SweepSpec
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.storages.journal import JournalStorage
+
+WIDEST = 1e9  # bounds of a number without a range of its own: a distribution may never change within a study
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a trial should say."""
+
+    planned: Planned
+    state: RunState
+
+    @property
+    def word(self) -> str:
+        """Its state in one word; a trial changes when this does."""
+        record = self.state.record
+        return record.status if record is not None else self.state.kind.value
+
+
+def refresh(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], *, rebuild: bool = False
+) -> list[Path]:
+    """Bring the studies of a sweep up to date with the run folders.
+
+    Args:
+        store: the store.
+        spec: the sweep.
+        planned: its points.
+        rebuild: write the journals anew.
+
+    Returns:
+        the journal files, one per objective, for `optuna-dashboard`.
+    """
+    records = store.records([one.point.key for one in planned])
+    groups: dict[str, list[Row]] = {}
+    for one in planned:
+        record = records.get(one.point.key)
+        state = RunState(Kind.FINISHED, record=record) if record else store.state(one.point.key)
+        groups.setdefault(study_name(one, spec), []).append(Row(one, state))
+    folder = store.root / "studies"
+    make_folder(folder)
+    paths = []
+    for name, rows in groups.items():
+        path = folder / f"{name}.journal"
+        paths.append(path)
+        with atomic.locked(plans.sweep_folder(store.root, spec.name) / ".lock"):
+            _refresh(store, path, name, rows, rebuild)
+    return paths
+
+
+def study_name(one: Planned, spec: SweepSpec) -> str:
+    """The study that a point belongs to; also the name of its journal file."""
+    return re.sub(r"[^\w.=-]+", "_", ".".join((spec.name, *objective(one.point, spec))))
+
+
+def _refresh(store: Store, path: Path, name: str, rows: list[Row], rebuild: bool) -> None:
+    digest_path = path.with_suffix(".json")
+    digest = hashlib.sha256(
+        "".join(f"{row.planned.point.key} {row.word}\n" for row in rows).encode()
+    ).hexdigest()
+    noted = atomic.read_json(digest_path)
+    size = path.stat().st_size if path.exists() else -1
+    if not rebuild and noted == {"digest": digest, "size": size}:
+        return  # nothing has changed: importing Optuna alone would cost a second
+    for leftover in (path, digest_path):
+        for temporary in path.parent.glob(f".{leftover.name}.*{atomic.TEMPORARY_SUFFIX}"):
+            temporary.unlink(missing_ok=True)
+    whole = rebuild or not isinstance(noted, dict) or noted.get("size") != size
+    try:
+        journal = Journal([] if whole else path.read_bytes().splitlines())
+        _update(journal, store, name, rows)
+    except (ValueError, KeyError, TypeError, AttributeError):  # whatever Optuna makes of a damaged journal
+        whole, journal = True, Journal([])
+        _update(journal, store, name, rows)
+    journal.write(path, whole)
+    atomic.write_json(digest_path, {"digest": digest, "size": path.stat().st_size})
+
+
+class Journal:
+    """A journal in memory that reaches its file in one durable write (Optuna's own backend pays one per change).
+
+    Args:
+        lines: the journal so far, one JSON object each.
+    """
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self.logs: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.old = len(self.logs)
+
+    def write(self, path: Path, whole: bool) -> None:
+        """Append what is new, or replace the file."""
+        new = self.logs if whole else self.logs[self.old :]
+        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in new)
+        if whole:
+            atomic.write_text(path, text, crash="study")
+            return
+        atomic.crash_point("study")
+        with open(path, "ab") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def storage(self) -> JournalStorage:
+        """The journal as an Optuna storage."""
+        from optuna.storages.journal import BaseJournalBackend, JournalStorage
+
+        logs = self.logs
+
+        class Backend(BaseJournalBackend):
+            def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
+                return logs[log_number_from:]
+
+            def append_logs(self, new: list[dict[str, Any]]) -> None:
+                logs.extend(new)
+
+        return JournalStorage(Backend())
+
+
+def _update(journal: Journal, store: Store, name: str, rows: list[Row]) -> None:
+    import optuna
+    from optuna.trial import TrialState
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = journal.storage()
+    task = tasks.spec(rows[0].planned.config.task)
+    study = optuna.create_study(
+        study_name=name,
+        storage=storage,
+        direction="maximize" if task.higher_is_better else "minimize",
+        load_if_exists=True,
+    )
+    # A failed trial is finished for Optuna; when its run is tried again after all, it gets a new trial.
+    known = {
+        t.user_attrs.get("key"): t for t in study.get_trials(deepcopy=False) if t.state is not TrialState.FAIL
+    }
+    failed = {t.user_attrs.get("key") for t in study.get_trials(deepcopy=False) if t.state is TrialState.FAIL}
+    for row in rows:
+        wanted, trial = _trial(row, store, task.metric), known.get(row.planned.point.key)
+        if trial is None:
+            if not (wanted.state is TrialState.FAIL and row.planned.point.key in failed):
+                study.add_trial(wanted)
+        elif trial.state is not wanted.state and not trial.state.is_finished():
+            _advance(storage, trial._trial_id, wanted)
+
+
+def _advance(storage: JournalStorage, trial_id: int, wanted: optuna.trial.FrozenTrial) -> None:
+    for step, value in wanted.intermediate_values.items():
+        storage.set_trial_intermediate_value(trial_id, step, value)
+    for key, value in wanted.user_attrs.items():
+        storage.set_trial_user_attr(trial_id, key, value)
+    storage.set_trial_state_values(trial_id, wanted.state, wanted.values)
+
+
+def _trial(row: Row, store: Store, metric: str) -> optuna.trial.FrozenTrial:
+    """The trial as the run folder has it. A diverged run is no failure: Optuna's word for it is pruned."""
+    from optuna.trial import TrialState, create_trial
+
+    point, record = row.planned.point, row.state.record
+    states = {
+        "completed": TrialState.COMPLETE,
+        "diverged": TrialState.PRUNED,
+        "pruned": TrialState.PRUNED,
+        "failed": TrialState.FAIL,
+        "running": TrialState.RUNNING,
+        "waiting": TrialState.WAITING,
+    }
+    name = f"val_{metric}"
+    curve = metrics.read(store.run_folder(point.key) / "metrics.jsonl") if record is not None else []
+    return create_trial(
+        state=states[row.word],
+        value=record.metrics[name] if record is not None and record.status == "completed" else None,
+        params={axis: _plain(row.planned, axis) for axis in _axes(row.planned)},
+        distributions={axis: _distribution(row.planned, axis) for axis in _axes(row.planned)},
+        user_attrs={"key": point.key, "stage": point.stage, "status": row.word} | _remark(row.state),
+        intermediate_values={r["step"]: r[name] for r in curve if r.get(name) is not None},
+    )
+
+
+def _remark(state: RunState) -> dict[str, str]:
+    text = state.record.note if state.record is not None else state.message
+    return {"remark": text} if text else {}
+
+
+# --- parameters and their distributions ---
+
+
+def _axes(planned: Planned) -> list[str]:
+    """The parameters shown: every numeric hyperparameter and the two seeds, whether or not this grid varies them."""
+    hyper = [f"optimizer.{name}" for name in planned.config.optimizer.hyper]
+    shown = ["optimizer.lr", "optimizer.weight_decay", *hyper, "seed", "data_seed"]
+    return [name for name in shown if isinstance(_plain(planned, name), bool | int | float | str)]
+
+
+def _plain(planned: Planned, axis: str) -> Value:
+    config = planned.config
+    name = axis.removeprefix("optimizer.")
+    if name in config.optimizer.hyper:
+        return config.optimizer.hyper[name]
+    return getattr(config.optimizer if axis.startswith("optimizer.") else config, name)
+
+
+def _distribution(planned: Planned, axis: str) -> optuna.distributions.BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    row = optimizers.spec(planned.config.optimizer.name)
+    name = axis.removeprefix("optimizer.")
+    param = {"lr": row.lr, "weight_decay": row.weight_decay}.get(name) or row.params.get(name) or FIELDS[axis]
+    if param.type is float:
+        if name == "lr":
+            return FloatDistribution(1e-9, 1e3, log=True)
+        return FloatDistribution(_bound(param.low, -WIDEST), _bound(param.high, WIDEST))
+    if param.type is int:
+        return IntDistribution(int(_bound(param.low, -WIDEST)), int(_bound(param.high, WIDEST)))
+    return CategoricalDistribution(
+        param.choices or ((False, True) if param.type is bool else (_plain(planned, axis),))
+    )
+
+
+def _bound(bound: float | None, otherwise: float) -> float:
+    return otherwise if bound is None else bound

@@ -1,0 +1,166 @@
+"""Identities of the spectral maps, in float64 on random matrices with chosen singular values."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from optimizers import Muon, newton_schulz, svd_power
+
+torch.set_num_threads(1)
+settings.register_profile("optimizers", deadline=None, max_examples=40, derandomize=True)
+quick = settings.get_profile("optimizers")
+
+sizes = st.integers(1, 7)
+powers = st.floats(0, 1)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def orthogonal(n: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=torch.float64))[0]
+
+
+@st.composite
+def matrices(draw: st.DrawFn, smallest: float = 0.1) -> tuple[Tensor, Tensor]:
+    """(M, its singular values in descending order), all of them between `smallest` and 10."""
+    m, n = draw(sizes), draw(sizes)
+    rank = min(m, n)
+    values = sorted(draw(st.lists(st.floats(smallest, 10), min_size=rank, max_size=rank)), reverse=True)
+    S = torch.tensor(values, dtype=torch.float64)
+    return orthogonal(m, draw(seeds))[:, :rank] * S @ orthogonal(n, draw(seeds))[:, :rank].T, S
+
+
+def close(found: Tensor, expected: Tensor, atol: float = 1e-9) -> None:
+    torch.testing.assert_close(found, expected, rtol=0, atol=atol)
+
+
+@quick
+@given(matrices())
+def test_power_zero_is_the_polar_factor(drawn: tuple[Tensor, Tensor]) -> None:
+    M, S = drawn
+    O = svd_power(M, 0.0)  # noqa: E741
+    close(torch.linalg.svdvals(O), torch.ones_like(S))
+    stretch = O.T @ M if M.shape[0] >= M.shape[1] else M @ O.T  # positive definite only for O = U V^T
+    close(stretch, stretch.T)
+    assert torch.linalg.eigvalsh(stretch).min() > 0
+
+
+@quick
+@given(matrices(smallest=0))
+def test_power_one_is_the_matrix(drawn: tuple[Tensor, Tensor]) -> None:
+    close(svd_power(drawn[0], 1.0), drawn[0])
+
+
+@quick
+@given(matrices(), powers)
+def test_singular_values_are_raised_to_the_power(drawn: tuple[Tensor, Tensor], p: float) -> None:
+    M, S = drawn
+    close(torch.linalg.svdvals(svd_power(M, p)), S**p)
+
+
+@quick
+@given(matrices(), powers, powers)
+def test_powers_compose(drawn: tuple[Tensor, Tensor], p: float, q: float) -> None:
+    close(svd_power(svd_power(drawn[0], p), q), svd_power(drawn[0], p * q))
+
+
+@quick
+@given(matrices(), powers, st.floats(1e-3, 1e3))
+def test_homogeneous_of_degree_p(drawn: tuple[Tensor, Tensor], p: float, scale: float) -> None:
+    close(svd_power(scale * drawn[0], p), scale**p * svd_power(drawn[0], p), atol=1e-7)
+
+
+@quick
+@given(matrices(), powers, seeds, seeds)
+def test_equivariant_under_rotations(drawn: tuple[Tensor, Tensor], p: float, left: int, right: int) -> None:
+    M, _ = drawn
+    Q, R = orthogonal(M.shape[0], left), orthogonal(M.shape[1], right)
+    close(svd_power(Q @ M @ R, p), Q @ svd_power(M, p) @ R)
+    close(newton_schulz(Q @ M @ R, 5, torch.float64), Q @ newton_schulz(M, 5, torch.float64) @ R)
+
+
+@quick
+@given(matrices(), powers)
+def test_commutes_with_transposition(drawn: tuple[Tensor, Tensor], p: float) -> None:
+    M, _ = drawn
+    close(svd_power(M.T, p), svd_power(M, p).T)
+    close(newton_schulz(M.T, 5, torch.float64), newton_schulz(M, 5, torch.float64).T)
+
+
+@quick
+@given(matrices(), powers, st.sampled_from([torch.bfloat16, torch.float32, torch.float64]), st.integers(0, 7))
+def test_finite_without_full_rank(
+    drawn: tuple[Tensor, Tensor], p: float, dtype: torch.dtype, zero_rows: int
+) -> None:
+    M = drawn[0].to(dtype)
+    M[:zero_rows] = 0
+    for found in (svd_power(M, p), newton_schulz(M, 5)):
+        assert found.isfinite().all() and found.dtype == dtype and found.shape == M.shape
+
+
+@quick
+@given(matrices())
+def test_newton_schulz_brings_singular_values_near_one(drawn: tuple[Tensor, Tensor]) -> None:
+    M, S = drawn
+    found = torch.linalg.svdvals(newton_schulz(M, 5, torch.float64))
+    # five quintics map [0.01, 1] into this band
+    assert found[S > 0.01 * S.norm()].min() > 0.681 and found[S > 0.01 * S.norm()].max() < 1.135
+
+
+def rule(W: Tensor, **hyper: object) -> tuple[nn.Parameter, Muon]:
+    parameter = nn.Parameter(W.clone())
+    return parameter, Muon([parameter], weight_decay=0, spectral="svd_power", **hyper)
+
+
+@quick
+@given(matrices(), matrices(), st.floats(0, 0.99), st.floats(1e-3, 1))
+def test_htmuon_with_power_one_is_sgd_with_averaged_momentum(
+    first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], momentum: float, lr: float
+) -> None:
+    G = [first[0], first[0].flip(0), first[0].flip(1)]
+    W, muon = rule(torch.zeros_like(G[0]), lr=lr, p=1.0, momentum=momentum, nesterov=False)
+    expected, M = torch.zeros_like(W), torch.zeros_like(W)
+    m, n = W.shape
+    for gradient in G:
+        W.grad = gradient
+        muon.step()
+        M = momentum * M + (1 - momentum) * gradient
+        expected = expected - lr * max(1, m / n) ** 0.5 * M
+    close(W.detach(), expected)
+
+
+@quick
+@given(matrices(), st.booleans())
+def test_muon_svd_ignores_the_scale_of_the_gradient(drawn: tuple[Tensor, Tensor], nesterov: bool) -> None:
+    moved = []
+    for scale in (1.0, 50.0):
+        W, muon = rule(torch.zeros_like(drawn[0]), p=0.0, nesterov=nesterov)
+        W.grad = scale * drawn[0]
+        muon.step()
+        moved.append(W.detach())
+    close(*moved)
+
+
+@quick
+@given(matrices(), st.sampled_from(["shape", "rms0.2"]))
+def test_scale_rules(drawn: tuple[Tensor, Tensor], scale_rule: str) -> None:
+    M, _ = drawn
+    m, n = M.shape
+    W, muon = rule(torch.zeros_like(M), lr=1.0, p=0.0, scale_rule=scale_rule)
+    W.grad = M
+    muon.step()
+    s = {"shape": max(1, m / n) ** 0.5, "rms0.2": 0.2 * max(m, n) ** 0.5}[scale_rule]
+    close(W.detach(), -s * svd_power(M, 0.0))
+
+
+def test_the_quirk_takes_the_shape_factor_from_the_kernel() -> None:
+    G = torch.randn(24, 2, 3, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    moved = {}
+    for quirk in (False, True):
+        W, muon = rule(torch.zeros_like(G), p=0.125, conv_reference_quirk=quirk)
+        W.grad = G
+        muon.step()
+        moved[quirk] = W.detach()
+    # 24 x 6 as a matrix, 3 x 1 as a kernel
+    close(moved[True] / moved[False], torch.full_like(G, (3 / 4) ** 0.5))
