@@ -30,19 +30,13 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def crash_point(name: str) -> None:
-    """Die here, as by SIGKILL, if the environment says so: HTBENCH_CRASH=<name> or <name>:<nth pass>."""
-    wanted = os.environ.get("HTBENCH_CRASH")
-    if not wanted:
-        return
-    assert name in CRASH_POINTS, name
-    wanted_name, _, nth = wanted.partition(":")
-    if wanted_name == name:
-        _passes[name] = _passes.get(name, 0) + 1
-        if _passes[name] == int(nth or 1):
-            os.kill(os.getpid(), signal.SIGKILL)
+    """Die here if the environment says so: HTBENCH_CRASH=<name>.
 
-
-_passes: dict[str, int] = {}
+    The whole process group dies by SIGKILL, as when a node goes down; tests start theirs in a session of its own.
+    """
+    if os.environ.get("HTBENCH_CRASH") == name:
+        assert name in CRASH_POINTS, name
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def temporary_name(path: Path) -> Path:

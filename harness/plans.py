@@ -57,7 +57,7 @@ def write_points(root: Path, name: str, points: list[Point]) -> None:
     folder = sweep_folder(root, name)
     text = "".join(json.dumps(dataclasses.asdict(point)) + "\n" for point in points)
     path = folder / "points.jsonl"
-    if not path.exists() or path.read_text() != text:
+    if not path.exists() or path.read_bytes() != text.encode():
         atomic.write_text(path, text, crash="slot")
 
 

@@ -103,8 +103,8 @@ def make(settings: Settings) -> RunConfig:
         UsageError: an unknown name (with the nearest valid one), a wrong type, a value out of range, or parts that
             do not go together; one sentence.
     """
-    given, hyper = _sort_out(settings)
     try:
+        given, hyper = _sort_out(settings)
         config: RunConfig = _build(RunConfig, given)
         return _resolve(config, hyper)
     except ValueError as error:

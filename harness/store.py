@@ -10,6 +10,7 @@ and an owner that finds a higher attempt than its own has lost the run and write
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 import time
@@ -79,14 +80,13 @@ class Attempt:
         self._write(None)
 
     def finish(self, record: RunRecord) -> RunRecord:
-        """Write the record, once, then the index line; the checkpoint is no longer needed.
+        """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
 
         Returns:
             the record on disk: `record`, or that of a process which finished the same run before us.
         """
         self.check()
         written = self.store.write_record(record)
-        (self.folder / "checkpoint.pt").unlink(missing_ok=True)
         self._write({"reason": "finished"})
         return written
 
@@ -249,7 +249,11 @@ class Store:
         return self.root / "index.jsonl"
 
     def _note(self, record: RunRecord) -> None:
-        size = (self.run_folder(record.key) / "record.json").stat().st_size
+        """Tidy a finished run's folder, then list its record; a killed finisher leaves this to the next reader."""
+        folder = self.run_folder(record.key)
+        (folder / "checkpoint.pt").unlink(missing_ok=True)
+        atomic.remove_temporaries(folder)
+        size = (folder / "record.json").stat().st_size
         atomic.append_line(self.index_path, {"size": size, "record": record.to_json()})
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
@@ -289,14 +293,13 @@ class Store:
         Returns:
             the number of records.
         """
-        import json
-
         lines = []
         for path in sorted(self.root.glob("runs/*/*/record.json")):
             record = self.record(path.parent.name)
             if record is not None:
                 lines.append(json.dumps({"size": path.stat().st_size, "record": record.to_json()}) + "\n")
         make_folder(self.root)
+        atomic.remove_temporaries(self.root)
         atomic.write_text(self.index_path, "".join(lines))
         return len(lines)
 

@@ -1,6 +1,6 @@
 """Every task a run can name, as a literal table that can be read without torch.
 
-A row names two functions: one that fingerprints the data quickly, one that loads it with all that needs torch.
+A row names two functions: one fingerprints the data quickly, the other loads it with all that needs torch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class TaskSpec:
     """One row of `TASKS`.
 
-    `fingerprint` and `loader` are "module:function". `adamw_lr` is the learning rate of AdamW on this task, which
-    also trains what a matrix optimizer leaves over. `revision` is raised when the same data gives other numbers.
+    `fingerprint` and `loader` are "module:function". `adamw_lr` is the learning rate of AdamW on this task,
+    also where it trains what a matrix optimizer leaves over. `revision` is raised when the same data gives
+    other numbers.
     """
 
     name: str
@@ -47,7 +48,7 @@ def _images(name: str, module: str, *, adamw_lr: float) -> TaskSpec:
 
 
 _ROWS = (
-    _text("pydocs", "harness.data.pydocs", adamw_lr=3e-3, seq_len=64),
+    _text("pydocs", "harness.data.pydocs", adamw_lr=6e-3, seq_len=32),
     _images("digits", "harness.data.digits", adamw_lr=3e-3),
 )
 
@@ -62,7 +63,7 @@ def spec(name: str) -> TaskSpec:
 
 
 def fingerprint(name: str) -> str:
-    """Hex digest of the task's raw data and of everything that shapes it. Raises UsageError if the data is missing."""
+    """Hex digest of the task's raw data and of all that shapes it. Raises UsageError if data is missing."""
     digest: str = _function(spec(name).fingerprint)()
     return digest
 

@@ -148,7 +148,7 @@ class Training:
         self.model.to(self.device, getattr(torch, config.precision.params))
         self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
         self.autocast = torch.autocast(
-            self.device, torch.bfloat16, enabled=config.precision.autocast != "none"
+            self.device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
 
         # --- optimizer ---

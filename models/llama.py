@@ -1,8 +1,8 @@
 """LLaMA as the paper's pre-training runs use it: RMSNorm, rotary positions, SwiGLU, untied head, no biases.
 
 Shapes: B batch, T sequence, D hidden, F intermediate, H heads, K head size (D / H), V vocabulary.
-Source: Touvron et al., "LLaMA" (2023), arXiv 2302.13971; parameter names, the rotation of halves (rather than of
-neighbours) and the initialisation follow the Hugging Face implementation, which the released HTMuon code trains.
+Source: Touvron et al., "LLaMA" (2023), arXiv 2302.13971; parameter names, the rotation of halves (rather than
+of neighbours) and the initialisation are those of the Hugging Face model that the HTMuon release trains.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROPE_BASE = 10_000.0
 def rotary_table(length: int, head_size: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Cosine and sine (T, K/2) of position times frequency, on the device of `like`.
 
-    At least float32 whatever the model's precision: in bfloat16 the angle of position 255 would be off by up to one.
+    At least float32 whatever the model's precision: bfloat16 rounds an angle near 255 by up to one half.
     It is computed anew in every forward pass (microseconds) since a buffer would follow `model.to(bfloat16)`.
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
@@ -100,7 +100,7 @@ class Llama(nn.Module):
         intermediate: F, width of the feed-forward layer.
         heads: H.
         layers: number of blocks.
-        max_length: longest sequence accepted. Nothing is allocated for it: it states what the model is trained on.
+        max_length: longest sequence accepted. Nothing is allocated for it: it states what we train on.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class ModelSpec:
     """One row of `SIZES`.
 
-    `settings` are the keyword arguments of `target` ("module:Class"). `batch_norm` says that the statistics of a
-    micro-batch enter the numbers, so the micro-batch and the world size belong to a run's key. `revision` is
+    `settings` are the keyword arguments of `target` ("module:Class"). `batch_norm` says that the statistics
+    of a micro-batch enter the numbers: then micro-batch and world size belong to a run's key. `revision` is
     raised whenever the same settings give other numbers than before.
     """
 
@@ -50,7 +50,7 @@ def _resnet(name: str, blocks: tuple[int, ...], *, bottleneck: bool, **settings:
 
 
 _ROWS = (
-    _llama("llama-nano", 64, 176, 4, 2, vocabulary=512, max_length=64),
+    _llama("llama-nano", 48, 128, 4, 2, vocabulary=320, max_length=32),
     _llama("llama-60m", 512, 1376, 8, 8),
     _llama("llama-135m", 768, 2048, 12, 12),
     _llama("llama-350m", 1024, 2736, 16, 24),

@@ -1,8 +1,8 @@
 """Residual networks for small images: 3x3 stem of stride 1 and no max-pool, so a 32x32 image keeps its size.
 
 Shapes: B batch, C channels, H and W the image's sides.
-Source: He et al., "Deep Residual Learning" (2016), arXiv 1512.03385, with the stem that is customary for CIFAR
-(e.g. github.com/kuangliu/pytorch-cifar) and the stride of a bottleneck on its 3x3 convolution, as torchvision has it.
+Source: He et al., "Deep Residual Learning" (2016), arXiv 1512.03385, with the stem that is customary for
+CIFAR (github.com/kuangliu/pytorch-cifar) and a bottleneck's stride on its 3x3 convolution, as in torchvision.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
-    """Convolution without bias, then batch normalisation: (B, inputs, H, W) -> (B, outputs, H/stride, W/stride)."""
+    """Convolution, then batch normalisation: (B, inputs, H, W) -> (B, outputs, H/stride, W/stride)."""
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False), nn.BatchNorm2d(outputs)
     )
 
 
 class Residual(nn.Module):
-    """relu(residual(x) + shortcut(x)); the shortcut is a 1x1 convolution where the shape changes, else nothing."""
+    """relu(residual(x) + shortcut(x)); the shortcut is a 1x1 convolution where the shape changes."""
 
     def __init__(self, residual: nn.Module, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class ResNet(nn.Module):
     """Class logits (B, classes) from images (B, in_channels, H, W).
 
     Args:
-        blocks: residual blocks of each stage; every stage after the first halves the image and doubles the width.
+        blocks: residual blocks of each stage; all but the first halve the image and double the width.
         bottleneck: bottleneck blocks (ResNet-50) instead of basic ones (ResNet-18).
         width: channels of the stem and the first stage.
         in_channels: channels of an image.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from optimizers.registry import AUX_LR, ROUTINGS, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
+from optimizers.registry import AUX_LR, ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUX_LR",
-    "ROUTINGS",
+    "ROUTING",
     "SPECTRAL",
     "ZOO",
     "Hybrid",
@@ -82,8 +82,8 @@ def build(
         ValueError: one sentence naming the unknown name, the value and what is allowed.
     """
     row = spec(name)
-    if isinstance(routing, str) and routing not in ROUTINGS:
-        raise ValueError(f"routing must be one of {', '.join(ROUTINGS)} or a predicate, got {routing!r}")
+    if not callable(routing):
+        resolve_value(ROUTING, "routing", routing)
 
     def number(param: Param, field_name: str, value: float | None) -> Any:
         return resolve_value(param, field_name, param.default if value is None else value)

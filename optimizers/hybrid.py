@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from optimizers.base import evaluate
-from optimizers.registry import AUX, OptimizerSpec
+from optimizers.registry import AUX, ROUTING, OptimizerSpec, resolve_value
 
 Model: TypeAlias = "nn.Module | Iterable[tuple[str, nn.Parameter]]"
 Routing: TypeAlias = "str | Callable[[str, nn.Parameter], bool]"
@@ -85,8 +85,10 @@ def split_parameters(model: Model, routing: Routing) -> tuple[list[nn.Parameter]
             `get_output_embeddings` returns, if it has one); or a predicate (name, parameter) -> bool.
 
     Raises:
-        ValueError: parameters without names, or "hidden" without the module they belong to.
+        ValueError: unknown routing, parameters without names, or "hidden" without the module they belong to.
     """
+    if not callable(routing):
+        resolve_value(ROUTING, "routing", routing)
     matrix: list[nn.Parameter] = []
     rest: list[nn.Parameter] = []
     takes = routing if callable(routing) else _by_shape(_ends(model) if routing == "hidden" else set())

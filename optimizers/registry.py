@@ -18,7 +18,7 @@ __all__ = [
     "AUX",
     "AUX_LR",
     "MUON",
-    "ROUTINGS",
+    "ROUTING",
     "UNSET",
     "ZOO",
     "OptimizerSpec",
@@ -106,7 +106,9 @@ def _betas(first: float, second: float) -> Param:
 
 
 AUX_LR: Final = _lr(1e-3)
-ROUTINGS: Final = ("released", "matrix", "hidden")  # or a predicate: `optimizers.hybrid.split_parameters`
+ROUTING: Final = Param(
+    str, "released", choices=("released", "matrix", "hidden"), help="which parameters a matrix rule gets"
+)
 
 _ADAM = {
     "betas": _betas(0.9, 0.999),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from string import ascii_lowercase
 
 from results.stats import Summary
 
@@ -15,6 +16,8 @@ SYMBOLS = {
     "failed": ("failed", "failed (with the reason); 'htbench sweep retry' runs it again"),
     "completed": ("n/a", "finished without a finite figure"),
 }
+NOTHING = "There is nothing to show: these sweeps have no such runs."
+UNPLANNED = ("", "an empty cell is not in the plan")
 CHOSEN = ("*", "chosen on the validation split")
 
 
@@ -49,7 +52,8 @@ class Cell:
         if self.state:
             return SYMBOLS[self.state][0] + self.detail
         if isinstance(self.value, Summary):
-            return self._format(self.value.mean) + ("" if self.value.std is None else f" ± {self._format(self.value.std)}")
+            spread = "" if self.value.std is None else f" ± {self._format(self.value.std)}"
+            return self._format(self.value.mean) + spread
         return self._format(self.value) if isinstance(self.value, int | float) else self.value or ""
 
     def _format(self, x: float) -> str:
@@ -96,19 +100,31 @@ class Section:
     axis: str = ""
     notes: tuple[str, ...] = ()
 
+    def marks(self) -> dict[str, str]:
+        """The footnotes of the cells with their letters, in reading order; equal ones share a letter."""
+        notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
+        return {note: _letters(index) for index, note in enumerate(notes)}
+
+    def legend(self) -> list[tuple[str, str]]:
+        """The symbols used, with their meaning."""
+        cells = [cell for row in self.rows for cell in row]
+        legend = [CHOSEN] if any(cell.chosen for cell in cells) else []
+        legend += [
+            meaning for state, meaning in SYMBOLS.items() if any(cell.state == state for cell in cells)
+        ]
+        return [*legend, UNPLANNED] if self.axis and any(not cell.text() for cell in cells) else legend
+
+
+def _letters(index: int) -> str:
+    """a, b, ..., z, aa, ab, ..."""
+    rest, last = divmod(index, len(ascii_lowercase))
+    return (_letters(rest - 1) if rest else "") + ascii_lowercase[last]
+
 
 @dataclass(frozen=True)
 class Table:
-    """A whole table.
-
-    Attributes:
-        name: as in `TABLES`.
-        title: what it shows.
-        sections: one per workload.
-        empty: what to say if there are none.
-    """
+    """A whole table: its name in `TABLES`, what it shows, and one section per workload, maybe none."""
 
     name: str
     title: str
     sections: list[Section]
-    empty: str = ""

@@ -1,4 +1,4 @@
-"""Optima at the edge of a grid: a better value may lie beyond, so a table says so and shows how to look there."""
+"""Optima at the edge of a grid: a better value may lie beyond, so a table shows how to look there."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
         columns: the tuned ones.
     """
     search = frame[frame["stage"] == SEARCH]
-    own = search[search["candidate"] == chosen.name]
-    blocks = own[["sweep", "block"]].drop_duplicates()
-    rows = search.merge(blocks, on=["sweep", "block"])
-    block = ", ".join(blocks["block"].unique())
-    found = (_edge(name, chosen.value(name), _grid(rows[name]), chosen.value("optimizer"), block) for name in columns)
+    blocks = list(zip(search["sweep"], search["block"], strict=True))
+    own = {pair for pair, name in zip(blocks, search["candidate"], strict=True) if name == chosen.name}
+    rows = search[[pair in own for pair in blocks]]
+    optimizer, block = chosen.value("optimizer"), ", ".join(sorted({block for _, block in own}))
+    found = (_edge(name, chosen.value(name), _grid(rows[name]), optimizer, block) for name in columns)
     return [edge for edge in found if edge is not None]
 
 

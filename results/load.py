@@ -1,4 +1,4 @@
-"""The tidy frame: one row per point of the plans, whatever became of its run. Everything here starts from it."""
+"""The tidy frame: one row per point of the plans, whatever became of its run. All else starts from it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from harness.settings import FIELDS, declarations, flatten
 from harness.store import Kind, Store
 from optimizers.registry import ZOO, resolve_value
 
-# What may be tuned to a workload. Every other setting says what the workload is: data, model, budget, precision.
+# What may be tuned to a workload; all other settings say what it is: data, model, budget, precision.
 _TUNED = ("optimizer.", "schedule.", "grad_clip")
 _UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
+_FIRST = "sweep block stage key state reason task model setting candidate score optimizer".split()
+_LAST = "steps seconds_per_step useful_seconds machine".split()
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 
 
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per point, in the order of the sweeps' names and of their plans.
 
-    Columns: sweep, block, stage, key, state (completed, diverged, pruned, failed, running, waiting), reason, task,
-    model, setting (all else that is fixed, as words), candidate (the same word for points that differ in their seeds
-    only), score (`harness.score`; None cannot win), optimizer, lr and every other tuned setting, seed, data_seed,
-    the metrics, steps, seconds_per_step, useful_seconds, machine.
+    Columns: sweep, block, stage, key, state (completed, diverged, pruned, failed, running, waiting), reason,
+    task, model, setting (what else is fixed, in words), candidate (the same word for points that differ in
+    their seeds only), score (`harness.score`; None cannot win), optimizer, lr and every other tuned setting,
+    seed, data_seed, the metrics, steps, seconds_per_step, useful_seconds, machine.
 
     Args:
         store: where plans and runs are.
@@ -40,9 +42,9 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """
     points = [point for name in _names(store, sweeps) for point in plans.read_points(store.root, name)]
     if not points:
-        raise UsageError(f"There is no planned run in '{store.root}'; 'htbench demo' or 'htbench sweep run' makes some.")
+        raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
     records = store.records({point.key for point in points})
-    return pd.DataFrame([_row(point, records.get(point.key), store) for point in points])
+    return _in_order(pd.DataFrame([_row(point, records.get(point.key), store) for point in points]))
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
@@ -52,6 +54,14 @@ def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
             hint = nearest(name, known) if known else "the store has none"
             raise UsageError(f"Unknown sweep '{name}'; {hint}")
     return known if wanted is None else sorted(set(wanted))
+
+
+def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns always in the same order, whichever kind of run comes first."""
+    known = [*_FIRST, *tuned_columns(frame), *SEED_FIELDS]
+    last = [name for name in _LAST if name in frame]
+    metrics = sorted(set(frame.columns).difference(known, last))
+    return frame[[*known, *metrics, *last]]
 
 
 def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]:
@@ -94,11 +104,11 @@ def _outcome(record: RunRecord) -> dict[str, Any]:
     }
 
 
-# --- settings --------------------------------------------------------------------------------------------------------
+# --- settings ---
 
 
 def is_tuned(name: str) -> bool:
-    """Whether a setting is one that may be tuned; the optimizer's name is what we compare, not a setting of it."""
+    """Whether a setting may be tuned; the optimizer's name is what we compare, not a setting of it."""
     return name.startswith(_TUNED) and name != "optimizer.name"
 
 
@@ -123,7 +133,7 @@ def _planned(point: Point) -> dict[str, Any]:
     """The point's settings with defaults written in as far as they are known without its data."""
     given = {_canonical(name): value for name, value in point.overrides.items() if value is not None}
     planned = {name: param.default for name, param in FIELDS.items()}
-    row = ZOO.get(given.get("optimizer.name", planned["optimizer.name"]))
+    row = ZOO.get(str(given.get("optimizer.name", planned["optimizer.name"])))
     params = dict(FIELDS)
     if row is not None:
         own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
@@ -150,14 +160,13 @@ def _plain(value: Any) -> Any:
 def _setting(planned: dict[str, Any]) -> str:
     """What is fixed besides task and model and differs from the default: "batch_size=64, steps=100"."""
     apart = {"task", "model", "optimizer.name", *SEED_FIELDS, *_UNKEYED}
-    fixed = (name for name in sorted(planned) if name not in apart and not is_tuned(name))
-    return ", ".join(
-        f"{name}={planned[name]}" for name in fixed if name not in FIELDS or planned[name] != FIELDS[name].default
-    )
+    fixed = [name for name in sorted(planned) if name not in apart and not is_tuned(name)]
+    told = [name for name in fixed if name not in FIELDS or planned[name] != FIELDS[name].default]
+    return ", ".join(f"{name}={planned[name]}" for name in told)
 
 
 def _digest(planned: dict[str, Any], setting: str) -> str:
-    """What `Point.candidate` compares, but alike for a value given and the same value by default, in any sweep."""
+    """What `Point.candidate` compares, but alike for a value that is given and one that is the default."""
     tuned = sorted((name, repr(value)) for name, value in planned.items() if is_tuned(name))
     identity = (planned["task"], planned["model"], setting, planned["optimizer.name"], tuned)
     return hashlib.sha256(repr(identity).encode()).hexdigest()[:8]

@@ -1,13 +1,13 @@
 """Selection: who wins is decided on the validation split of the search stage, and only there.
 
-A table says what it fixes (for example task, model and optimizer); everything else that is tuned is selected over.
-What it reports of the winner comes from the replicate stage: the same settings on seeds that no choice has seen.
+A table says what it fixes (for example task, model and optimizer); all else that is tuned is selected over.
+What it reports of the winner comes from the replicate stage: its settings on seeds that no choice has seen.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,18 @@ import pandas as pd
 from harness.plans import REPLICATE, SEARCH
 from harness.score import Score, mean_score, winner
 
+Row = dict[str, Any]  # of the tidy frame
+
 WORKLOAD = ("task", "model", "setting")
 OPTIMIZER = (*WORKLOAD, "optimizer")
 
-# What a candidate without score is called, by its worst run; what a group without winner is called, by its hope.
+# A candidate without score is called after its worst run, a group without winner after its best hope.
 _WORST_FIRST = ("diverged", "pruned", "failed", "running", "waiting", "completed")
 _HOPE_FIRST = ("running", "waiting", "failed", "diverged", "pruned", "completed")
 _UNFINISHED = ("running", "waiting", "failed")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Candidate:
     """One setting of everything that is tuned.
 
@@ -36,20 +38,20 @@ class Candidate:
     """
 
     name: str
-    runs: pd.DataFrame
+    runs: list[Row]
     score: Score | None
 
     @property
     def state(self) -> str:
         """The state of its worst run."""
-        return min(self.runs["state"], key=_WORST_FIRST.index)
+        return min((str(run["state"]) for run in self.runs), key=_WORST_FIRST.index)
 
     def value(self, column: str) -> Any:
         """One of its settings."""
-        return self.runs[column].iloc[0]
+        return self.runs[0][column]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Choice:
     """What was selected among the candidates that agree in the fixed columns.
 
@@ -65,7 +67,7 @@ class Choice:
     candidates: list[Candidate]
     winner: Candidate | None
     tied: list[Candidate]
-    replicas: pd.DataFrame
+    replicas: list[Row]
 
     @property
     def state(self) -> str:
@@ -83,17 +85,17 @@ class Choice:
 
 def choose(frame: pd.DataFrame, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    search = frame[frame["stage"] == SEARCH].drop_duplicates("key")  # sweeps share runs
+    search, replicas = _unique(frame, SEARCH), _unique(frame, REPLICATE)
     # A run that took part in a choice is not fresh, whatever another sweep calls it.
-    fresh = frame[(frame["stage"] == REPLICATE) & ~frame["key"].isin(search["key"])].drop_duplicates("key")
-    groups = search.groupby(list(fixed), sort=False, dropna=False)
-    return [_choose(dict(zip(fixed, values, strict=True)), group, fresh) for values, group in groups]
+    fresh = _grouped((row for key, row in replicas.items() if key not in search), ["candidate"])
+    groups = _grouped(search.values(), fixed)
+    return [_choose(dict(zip(fixed, values, strict=True)), group, fresh) for values, group in groups.items()]
 
 
-def _choose(fixed: dict[str, Any], group: pd.DataFrame, fresh: pd.DataFrame) -> Choice:
+def _choose(fixed: dict[str, Any], group: list[Row], fresh: Mapping[tuple[Any, ...], list[Row]]) -> Choice:
     candidates = {
-        str(name): Candidate(str(name), runs, mean_score(list(runs["score"])))
-        for name, runs in group.groupby("candidate", sort=False)
+        name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
+        for (name,), runs in _grouped(group, ["candidate"]).items()
     }
     best, tied = winner({name: candidate.score for name, candidate in candidates.items()})
     return Choice(
@@ -101,12 +103,32 @@ def _choose(fixed: dict[str, Any], group: pd.DataFrame, fresh: pd.DataFrame) -> 
         list(candidates.values()),
         candidates[best] if best is not None else None,
         [candidates[name] for name in tied],
-        fresh[fresh["candidate"] == best],
+        fresh.get((best,), []),
     )
+
+
+def _unique(frame: pd.DataFrame, stage: str) -> dict[str, Row]:
+    """The rows of a stage by key, in the order of the plan: sweeps share runs."""
+    rows: dict[str, Row] = {}
+    for row in frame[frame["stage"] == stage].to_dict("records"):
+        rows.setdefault(str(row["key"]), {str(name): value for name, value in row.items()})
+    return rows
+
+
+def _grouped(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in columns), []).append(row)
+    return groups
 
 
 def searched(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the search-stage rows of some block have two values or more."""
-    search = frame[frame["stage"] == SEARCH]
-    counts = search.groupby(["sweep", "block"], sort=False)[list(columns)].nunique()
-    return [name for name in columns if (counts[name] > 1).any()]
+    found: dict[tuple[str, str, str], set[Any]] = {}
+    search = frame.loc[frame["stage"] == SEARCH, ["sweep", "block", *columns]]
+    for sweep, block, *values in search.itertuples(index=False, name=None):
+        for name, value in zip(columns, values, strict=True):
+            if value is not None and value == value:  # NaN: this optimizer has no such setting
+                found.setdefault((sweep, block, name), set()).add(value)
+    several = {name for (_, _, name), values in found.items() if len(values) > 1}
+    return [name for name in columns if name in several]

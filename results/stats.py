@@ -1,6 +1,6 @@
 """Spread over seeds: summaries, Welch's test, and which row of a table may be bold.
 
-Standard library only: Student's distribution is the incomplete beta function (Abramowitz and Stegun 26.7.1 and
+Standard library only: Student's distribution is an incomplete beta function (Abramowitz and Stegun 26.7.1 and
 26.5.8), and importing scipy would cost more time than a whole table.
 """
 
@@ -80,7 +80,7 @@ def best_rows(rows: Sequence[Summary | None], *, higher_is_better: bool, digits:
     return [index == first for index in range(len(rows))]
 
 
-# --- Student's t -----------------------------------------------------------------------------------------------------
+# --- Student's t ---
 
 
 def t_two_sided(t: float, freedom: float) -> float:

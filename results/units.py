@@ -39,6 +39,6 @@ _REPORTED = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
 
 
 def reported(task: str) -> tuple[Metric, ...]:
-    """The metrics of a task, first the one by which runs are chosen. Raises ValueError for an unknown task."""
+    """The metrics of a task, first the one by which runs are chosen. Raises ValueError for an unknown one."""
     row = tasks.spec(task)
     return tuple(sorted(_REPORTED[row.kind], key=lambda metric: metric.name != row.metric))

@@ -66,8 +66,8 @@ def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.progress import Progress
     from sweeps.runner import Runner
 
-    make_folder(store.root)
     runner = Runner(store, loaded, args.workers, Progress())
+    make_folder(store.root)
     runner.run()
     if runner.interrupted:
         print("htbench: stopped; the same command goes on from here.", file=sys.stderr)

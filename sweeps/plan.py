@@ -108,7 +108,7 @@ def _winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> Point 
         )
         for candidate, seeds in twins.items()
     }
-    best, _ = score.winner(scores)
+    best = score.winner(scores)[0]
     return twins[best][0] if best is not None else None
 
 
@@ -119,6 +119,6 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
     with atomic.locked(folder / ".lock"):
         atomic.remove_temporaries(folder)
         copy = folder / "spec.yaml"
-        if not copy.exists() or copy.read_text(encoding="utf-8") != spec.text:
+        if not copy.exists() or copy.read_bytes() != spec.text.encode():
             atomic.write_text(copy, spec.text)
         plans.write_points(root, spec.name, [one.point for one in planned])

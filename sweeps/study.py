@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import optuna
     from optuna.storages.journal import JournalStorage
 
-WIDEST = 1e9  # bounds of a number without a range of its own: a distribution may never change within a study
+# Bounds of numbers without a range of their own: so wide that no grid leaves them, because a distribution may never
+# change within a study.
+WIDEST, WIDEST_INT = 1e300, 2**53
 
 
 @dataclass(frozen=True)
@@ -234,10 +236,10 @@ def _distribution(planned: Planned, axis: str) -> optuna.distributions.BaseDistr
     param = {"lr": row.lr, "weight_decay": row.weight_decay}.get(name) or row.params.get(name) or FIELDS[axis]
     if param.type is float:
         if name == "lr":
-            return FloatDistribution(1e-9, 1e3, log=True)
+            return FloatDistribution(1 / WIDEST, WIDEST, log=True)
         return FloatDistribution(_bound(param.low, -WIDEST), _bound(param.high, WIDEST))
     if param.type is int:
-        return IntDistribution(int(_bound(param.low, -WIDEST)), int(_bound(param.high, WIDEST)))
+        return IntDistribution(int(_bound(param.low, -WIDEST_INT)), int(_bound(param.high, WIDEST_INT)))
     return CategoricalDistribution(
         param.choices or ((False, True) if param.type is bool else (_plain(planned, axis),))
     )

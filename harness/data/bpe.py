@@ -1,4 +1,4 @@
-"""Documents to tokens: a byte-level BPE tokenizer, trained on the training split, and the token files it writes.
+"""Documents to tokens: a byte-level BPE tokenizer, trained on the training split, and its token files.
 
 Byte-level means that nothing is unknown and that a token's length in bytes can be read off its spelling.
 """
@@ -19,7 +19,7 @@ TOKEN_BYTES = "token_bytes.npy"
 
 
 def write_tokens(folder: Path, splits: Mapping[str, list[str]], vocabulary: int) -> None:
-    """Train on `splits["train"]` and write `tokenizer.json`, `token_bytes.npy` and `<split>.npy` (uint16) of each split."""
+    """Train on `splits["train"]`; write tokenizer.json, token_bytes.npy and <split>.npy of each split."""
     tokenizer = train(splits["train"], vocabulary)
     tokenizer.save(str(folder / TOKENIZER))
     np.save(folder / TOKEN_BYTES, token_bytes(tokenizer))
@@ -45,9 +45,10 @@ def train(documents: list[str], vocabulary: int) -> tokenizers.Tokenizer:
 
 def token_bytes(tokenizer: tokenizers.Tokenizer) -> npt.NDArray[np.uint8]:
     """Length in bytes of each token (V,): the byte-level alphabet spells every byte as one character."""
-    spellings = [tokenizer.id_to_token(token) for token in range(tokenizer.get_vocab_size())]
-    lengths = [0 if spelling == END_OF_TEXT else len(spelling) for spelling in spellings]
-    return np.array(lengths, dtype=np.uint8)
+    lengths = np.zeros(tokenizer.get_vocab_size(), dtype=np.uint8)
+    for spelling, token in tokenizer.get_vocab().items():
+        lengths[token] = 0 if spelling == END_OF_TEXT else len(spelling)
+    return lengths
 
 
 def encode(tokenizer: tokenizers.Tokenizer, documents: list[str]) -> npt.NDArray[np.uint16]:

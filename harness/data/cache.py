@@ -1,6 +1,6 @@
 """Prepared data on disk: a folder is either complete and intact or it is built (again), whoever died before.
 
-A folder is built under a temporary name, sealed by a manifest with the digest of every file, and renamed into place.
+A folder is built under a temporary name, sealed by a manifest with the digest of every file, and renamed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MANIFEST = "manifest.json"
 def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
     """`folder`, built by `fill(empty folder)` unless an intact one is there already.
 
-    Of several processes that ask at once one builds and the others wait for it. An intact folder is only read, so
-    a cache may be shared read-only.
+    Of several processes that ask at once one builds and the others wait for it. An intact folder is only
+    read, so a cache may be shared read-only.
     """
     if not _intact(folder):
         with atomic.locked(folder.with_name(f".{folder.name}.lock")):
@@ -55,7 +55,7 @@ def _seal(folder: Path) -> None:
 
 def _intact(folder: Path) -> bool:
     manifest = atomic.read_json(folder / MANIFEST)
-    return manifest is not None and manifest == _digests(folder)
+    return manifest is not None and bool(manifest == _digests(folder))
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -58,7 +58,9 @@ class ImageTask:
         """Summed cross-entropy in nats, in float32 at least."""
         return _cross_entropy(model(batch.inputs), batch.targets)
 
-    def evaluate(self, model: nn.Module, split: str, micro_batch: int, device: torch.device) -> dict[str, float]:
+    def evaluate(
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device
+    ) -> dict[str, float]:
         """`loss`, `loss_biased` (nats per image) and `accuracy` (a fraction) of the whole `split`."""
         sums, counts, correct = [], [], 0
         with evaluating(model):

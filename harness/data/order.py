@@ -1,6 +1,6 @@
 """The order in which a run sees its training samples: a pure function of (data_seed, step).
 
-It knows nothing of world size, resumption or micro-batches, so none of them can change which sample comes when.
+It knows nothing of world size, resumption or micro-batches: none of them can change which sample comes when.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def permutation(size: int, seed: int, epoch: int) -> Indices:
 
 
 def batch_indices(size: int, batch_size: int, seed: int, step: int) -> Indices:
-    """The samples (batch_size,) of 0-based `step`: sample i of a run is the (i mod size)-th of epoch i div size."""
+    """Samples (batch_size,) of 0-based `step`: a run's i-th is the (i mod size)-th of epoch i div size."""
     samples = np.arange(step * batch_size, (step + 1) * batch_size)
     epochs = samples // size
     parts = [

@@ -1,7 +1,7 @@
-"""Task `pydocs`: language modelling on the documentation that comes with every Python, so nothing is downloaded.
+"""Task `pydocs`: language modelling on the documentation that every Python brings, so nothing is downloaded.
 
-The text is `pydoc`'s language topics and the docstrings of the running interpreter's standard library. Another
-Python version has other text and therefore another fingerprint.
+The text is `pydoc`'s language topics and the docstrings of the running interpreter's standard library.
+Another Python version has other text and therefore another fingerprint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness.data.text import TextTask
 
-VOCABULARY = 512
+VOCABULARY = 320
 HELD_OUT = ("val", "test")
 HELD_OUT_SHARE = 0.07  # of all bytes, each of the two
 HELD_OUT_TOKENS = 16_384  # evaluated of each held-out split, spread evenly over it
@@ -36,7 +36,7 @@ _TESTS = {"test", "tests", "idle_test", "__pycache__"}
 
 @functools.cache
 def fingerprint() -> str:
-    """Sixteen hex digits over the files read and all that shapes the tokens. Parses nothing, needs no tokenizer."""
+    """Sixteen hex digits over the files read and all that shapes the tokens. Parses and trains nothing."""
     digest = hashlib.sha256()
     shape = (VOCABULARY, HELD_OUT_SHARE, HELD_OUT_TOKENS, importlib.metadata.version("tokenizers"))
     digest.update(repr(shape).encode())
@@ -56,20 +56,31 @@ def load(cache: Path, *, batch_size: int, seq_len: int, data_seed: int) -> TextT
     )
 
 
-def splits() -> dict[str, list[str]]:
+def modules() -> dict[str, list[str]]:
+    """The documents of every top-level module: one of each source file that has docstrings."""
+    documents: dict[str, list[str]] = {}
+    for name, path in _sources():
+        if text := _docstrings(path):
+            documents.setdefault(name, []).append(text)
+    return documents
+
+
+def topics() -> list[str]:
+    """What `help("FOR")` and the like show."""
+    from pydoc_data.topics import topics
+
+    return [topics[name] for name in sorted(topics)]
+
+
+def divide(modules: dict[str, list[str]], topics: list[str]) -> dict[str, list[str]]:
     """The documents of `train`, `val` and `test`.
 
     Held out are whole modules, since functions of one module quote each other. They are taken in the order of
     the hash of their names as long as they fit the share. The topics always train: they contain one another.
     """
-    modules: dict[str, list[str]] = {}
-    for name, path in _sources():
-        if text := _docstrings(path):
-            modules.setdefault(name, []).append(text)
-    topics = _topics()
-    sizes = {name: sum(len(text.encode()) for text in texts) for name, texts in modules.items()}
-    room = dict.fromkeys(HELD_OUT, HELD_OUT_SHARE * (sum(sizes.values()) + sum(len(t.encode()) for t in topics)))
-    documents: dict[str, list[str]] = {"train": topics, "val": [], "test": []}
+    sizes = {name: _size(texts) for name, texts in modules.items()}
+    room = dict.fromkeys(HELD_OUT, HELD_OUT_SHARE * (sum(sizes.values()) + _size(topics)))
+    documents: dict[str, list[str]] = {"train": list(topics), **{split: [] for split in HELD_OUT}}
     for name in sorted(modules, key=lambda name: hashlib.sha256(name.encode()).digest()):
         split = next((split for split in HELD_OUT if sizes[name] <= room[split]), "train")
         documents[split] += modules[name]
@@ -81,7 +92,7 @@ def splits() -> dict[str, list[str]]:
 def _fill(folder: Path) -> None:
     from harness.data import bpe
 
-    bpe.write_tokens(folder, splits(), VOCABULARY)
+    bpe.write_tokens(folder, divide(modules(), topics()), VOCABULARY)
 
 
 def _library() -> Path:
@@ -94,8 +105,8 @@ def _sources() -> list[tuple[str, Path]]:
     sources = [(name, path) for name in names for path in _files(_library() / name)]
     if not sources:
         raise UsageError(
-            f"no sources of the standard library in {_library()}: task pydocs reads the docstrings of a Python "
-            "that is installed with its .py files"
+            f"no sources of the standard library in {_library()}: task pydocs reads the docstrings of "
+            "a Python that is installed with its .py files"
         )
     return sources
 
@@ -119,7 +130,5 @@ def _topics_file() -> Path:
     return _library() / TOPICS / "topics.py"
 
 
-def _topics() -> list[str]:
-    from pydoc_data.topics import topics
-
-    return [topics[name] for name in sorted(topics)]
+def _size(texts: list[str]) -> int:
+    return sum(len(text.encode()) for text in texts)

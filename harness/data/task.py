@@ -17,7 +17,7 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs and targets, samples along the first dimension; `count` is the number of targets that are not IGNORED."""
+    """Inputs and targets with samples along the first dimension; `count` targets are not IGNORED."""
 
     inputs: Tensor
     targets: Tensor
@@ -30,19 +30,19 @@ class Batch:
 
     def split(self, micro_batch: int) -> list[Batch]:
         """Consecutive batches of at most `micro_batch` samples."""
-        parts = zip(self.inputs.split(micro_batch), self.targets.split(micro_batch), strict=True)
-        return [Batch.of(inputs, targets) for inputs, targets in parts]
+        inputs, targets = torch.split(self.inputs, micro_batch), torch.split(self.targets, micro_batch)
+        return [Batch.of(*part) for part in zip(inputs, targets, strict=True)]
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on `device`."""
-        return Batch(self.inputs.to(device, non_blocking=True), self.targets.to(device, non_blocking=True), self.count)
+        return Batch(self.inputs.to(device), self.targets.to(device), self.count)
 
 
 class Task(Protocol):
     """One data set with one objective.
 
-    `metric` names the entry of `evaluate` that is reported, `model_options` are overrides for `models.build`, and
-    `epoch_size` is the number of training samples (sequences or images).
+    `metric` names the entry of `evaluate` that is reported, `model_options` are overrides for `models.build`,
+    and `epoch_size` is the number of training samples (sequences or images).
     """
 
     metric: str
@@ -55,7 +55,9 @@ class Task(Protocol):
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Sum (not mean) of the counted targets' cross-entropies in nats, so that parts of a batch add up."""
 
-    def evaluate(self, model: nn.Module, split: str, micro_batch: int, device: torch.device) -> dict[str, float]:
+    def evaluate(
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device
+    ) -> dict[str, float]:
         """Figures of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`."""
 
 
@@ -74,8 +76,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def mean_losses(sums: Iterable[float], counts: Iterable[int]) -> dict[str, float]:
     """Two means from each held-out batch's summed loss and count.
 
-    `loss` is the mean over targets. `loss_biased` is what the paper's release prints: the sum of the batch means
-    over the number of batches plus one. It depends on the batch size, so held-out batches have the run's.
+    `loss` is the mean over targets. `loss_biased` is what the paper's release prints: the sum of the batch
+    means over the number of batches plus one. It depends on the batch size: held-out batches have the run's.
     """
     sums, counts = list(sums), list(counts)
     means = [total / count for total, count in zip(sums, counts, strict=True)]

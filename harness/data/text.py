@@ -1,4 +1,4 @@
-"""Language modelling on a stream of tokens, packed into windows: any tokenised corpus with held-out splits."""
+"""Language modelling on a stream of tokens, packed into windows: any tokenised corpus."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tokens = npt.NDArray[np.uint16]
 
 
 class TextTask:
-    """Next-token prediction. Window w of a stream reads tokens [w T, w T + T) and predicts each one's successor.
+    """Next-token prediction: window w of a stream reads tokens [w T, w T + T) and predicts their successors.
 
     Args:
         streams: tokens (N,) of each split.
@@ -64,14 +64,14 @@ class TextTask:
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Summed cross-entropy of the counted targets in nats, in float32 at least."""
-        logits_BTV = model(batch.inputs)
-        logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
-        return F.cross_entropy(
-            logits_BTV.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
+        logits = model(batch.inputs).flatten(0, 1)  # (B T, V)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
-    def evaluate(self, model: nn.Module, split: str, micro_batch: int, device: torch.device) -> dict[str, float]:
-        """`loss`, `loss_biased` (nats per token), `perplexity`, `bits_per_byte` of the evaluated part of `split`.
+    def evaluate(
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device
+    ) -> dict[str, float]:
+        """`loss`, `loss_biased` (nats per token), `perplexity`, `bits_per_byte` of the evaluated windows.
 
         The text that bits per byte counts is that of the predicted tokens; an end of text has no bytes.
         """
@@ -93,7 +93,8 @@ class TextTask:
         available = self._windows(split)
         count = min(available, self.held_out_windows)
         windows = np.arange(count) * available // count
-        return [self._gather(split, windows[i : i + self.batch_size]) for i in range(0, count, self.batch_size)]
+        starts = range(0, count, self.batch_size)
+        return [self._gather(split, windows[start : start + self.batch_size]) for start in starts]
 
     def _gather(self, split: str, windows: npt.NDArray[np.int64]) -> Batch:
         positions = windows[:, None] * self.seq_len + np.arange(self.seq_len + 1)

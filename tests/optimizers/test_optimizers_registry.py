@@ -50,6 +50,7 @@ def test_coercion(param: Param, value: object, expected: object) -> None:
         (UNIT, None, "x must be a finite number in [0, 1), got None"),
         (UNIT, "fast", "x must be a finite number in [0, 1), got 'fast'"),
         (COUNT, 2.5, "x must be a whole number >= 1, got 2.5"),
+        (COUNT, True, "x must be a whole number >= 1, got True"),
         (COUNT, 0, "x must be a whole number >= 1, got 0"),
         (COUNT, math.inf, "x must be a whole number >= 1, got inf"),
         (FLAG, 1, "x must be true or false, got 1"),

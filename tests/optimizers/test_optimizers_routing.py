@@ -94,10 +94,12 @@ def test_parameters_need_names() -> None:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_unknown_routing(name: str) -> None:
-    with pytest.raises(
-        ValueError, match="^routing must be one of released, matrix, hidden or a predicate, got 'hid'"
+    for use in (
+        lambda: build(name, LanguageModel(), routing="hid"),
+        lambda: split_parameters(LanguageModel(), "hid"),
     ):
-        build(name, LanguageModel(), routing="hid")
+        with pytest.raises(ValueError, match="^routing must be one of released, matrix, hidden, got 'hid'"):
+            use()
 
 
 @pytest.mark.parametrize("routing", ["released", "matrix", "hidden"])

@@ -1,0 +1,236 @@
+"""What the harness costs: its loop against bare PyTorch that does the same maths, and how soon a run starts.
+
+Both loops train in one process, by turns, in blocks of steps: harness, bare, bare, harness, and so on. Four
+blocks give one paired ratio, from which the drift of the machine and the cost of changing over cancel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import models
+from harness import tasks, train
+from harness.config import Value
+from harness.data.order import permutation
+from harness.data.text import TextTask
+from harness.errors import RunFailedError
+from harness.monitor import Monitor
+from harness.settings import make
+from harness.store import Store
+
+TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
+
+# As in sweeps/demo-pydocs.yaml; written out since harness may not read what lies above it, but a test compares.
+SETTINGS: dict[str, Value] = {
+    "task": TASK,
+    "model": MODEL,
+    "batch_size": BATCH_SIZE,
+    "optimizer.name": "adamw",
+    "optimizer.lr": LR,
+    "optimizer.weight_decay": WEIGHT_DECAY,
+    "device": "cpu",
+}
+
+# What issue 2 allows.
+OVERHEAD_PERCENT = 3.0
+START_UP_SECONDS = 0.5
+
+_TORCH_ALONE = "import torch; torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)"
+
+Seconds = tuple[float, float]  # of CPU and of wall clock
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The median of `n` measurements, its 95 % interval, and the most it may be, all in `unit`."""
+
+    name: str
+    unit: str
+    n: int
+    median: float
+    low: float
+    high: float
+    target: float | None = None
+
+
+def figure(name: str, unit: str, values: Sequence[float], target: float | None = None) -> Figure:
+    """The median of `values`, with the interval that order statistics give whatever the distribution.
+
+    From the (k+1)-th smallest to the (k+1)-th greatest value: that misses the true median if a fair coin
+    thrown n times shows at most k heads or at most k tails. Below six values it is the range, and covers less.
+    """
+    n, ordered = len(values), sorted(values)
+    tails = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))
+    k = max(0, sum(tail <= 0.025 for tail in tails) - 1)
+    return Figure(name, unit, n, statistics.median(ordered), ordered[k], ordered[n - 1 - k], target)
+
+
+# --- a step ---
+
+
+def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -> Iterator[None]:
+    """The run of `SETTINGS` without a harness.
+
+    Args:
+        task: only its tokens and sizes are used.
+        total: steps.
+        log_every: pause after this many steps ...
+        losses: ... and add the loss of the last of them here.
+    """
+    epochs = range(math.ceil(total * BATCH_SIZE / task.epoch_size))
+    order = np.concatenate([permutation(task.epoch_size, 0, epoch) for epoch in epochs])
+    starts = torch.from_numpy(order[: total * BATCH_SIZE]).view(total, BATCH_SIZE, 1) * task.seq_len
+    offsets = torch.arange(task.seq_len + 1)
+    tokens = torch.from_numpy(task.streams["train"].astype(np.int64))
+
+    torch.manual_seed(0)
+    model = models.build(MODEL, **task.model_options)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+    ramp = round(0.1 * total)
+    for step in range(total):
+        cosine = 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * (step - ramp) / (total - ramp)))
+        for group in optimizer.param_groups:
+            group["lr"] = LR * (step / ramp if step < ramp else cosine)
+        windows = tokens[starts[step] + offsets]
+        logits = model(windows[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        if (step + 1) % log_every == 0:
+            losses.append(loss.item())
+            yield
+
+
+class Turns:
+    """The watch of a run that lets the bare loop have its turns and times both.
+
+    A run calls its monitor after each `log_every` steps. What lies between two calls is timed: `train.run` as
+    anyone starts it, with its looks at the loss and its metrics file, but without evaluation and record.
+    """
+
+    def __init__(self, bare: Iterator[None]) -> None:
+        self.bare = bare
+        self.blocks: dict[str, list[Seconds]] = {"harness": [], "bare": []}
+        self._began = _clocks()
+
+    def progress(self, step: int) -> None:
+        """The harness has made a block; after each odd one the bare loop makes two."""
+        self._note("harness")
+        if len(self.blocks["harness"]) % 2:
+            for _ in range(2):
+                next(self.bare)
+                self._note("bare")
+
+    def _note(self, whose: str) -> None:
+        cpu, wall = _clocks()
+        self.blocks[whose].append((cpu - self._began[0], wall - self._began[1]))
+        self._began = cpu, wall
+
+
+def _clocks() -> Seconds:
+    return time.process_time(), time.perf_counter()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per step of the two loops, one entry per round; `losses` are the bare loop's, one per block."""
+
+    harness: list[Seconds]
+    bare: list[Seconds]
+    losses: list[float]
+
+
+def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
+    """Train `SETTINGS` with both loops.
+
+    Args:
+        root: an empty store.
+        rounds: number of paired ratios; a round before them warms up and is dropped.
+        log_every: steps of a block; a round has two blocks of each loop.
+    """
+    total = 2 * (rounds + 1) * log_every
+    losses: list[float] = []
+    task = tasks.build(TASK, cache=root / "cache", batch_size=BATCH_SIZE, data_seed=0)
+    turns = Turns(bare_loop(cast(TextTask, task), total, log_every, losses))
+    train.run(make(SETTINGS | {"steps": total, "log_every": log_every}), Store(root), Monitor(turns.progress))
+    harness, bare = (_per_step(turns.blocks[whose], log_every)[1:] for whose in ("harness", "bare"))
+    return Timing(harness, bare, losses)
+
+
+def _per_step(blocks: list[Seconds], log_every: int) -> list[Seconds]:
+    pairs = zip(blocks[::2], blocks[1::2], strict=True)
+    return [((a[0] + b[0]) / (2 * log_every), (a[1] + b[1]) / (2 * log_every)) for a, b in pairs]
+
+
+def step_figures(timing: Timing) -> list[Figure]:
+    """Time per step and overhead. CPU time says more than wall time where others use the machine."""
+    pairs = list(zip(timing.harness, timing.bare, strict=True))
+    by_cpu, by_wall = ([100 * (ours[i] / bare[i] - 1) for ours, bare in pairs] for i in (0, 1))
+    return [
+        figure("bare PyTorch, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.bare]),
+        figure("harness, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.harness]),
+        figure("overhead, CPU", "%", by_cpu, OVERHEAD_PERCENT),
+        figure("overhead, wall", "%", by_wall, OVERHEAD_PERCENT),
+    ]
+
+
+# --- start-up ---
+
+
+def start_up(root: Path, starts: int) -> list[float]:
+    """Seconds from the pool's `start` to the end of the first step, for `starts` runs one after the other.
+
+    A first run is not counted: it brings up the server of the pool and fills the data cache.
+    """
+    # Named by a string as in harness/cli.py, since sweeps lies above. A `htbench sweep run` in a subprocess
+    # would be timed together with the plan, the study and the pauses of the runner.
+    pool = importlib.import_module("sweeps.pool").Pool(root, workers=1)
+    settings = SETTINGS | {"steps": 10_000, "log_every": 1}
+    return [_first_step(pool, settings | {"seed": seed}) for seed in range(starts + 1)][1:]
+
+
+def _first_step(pool: Any, settings: Mapping[str, Value]) -> float:
+    began = time.perf_counter()
+    pool.start("bench", settings)
+    try:
+        while not pool.steps_done():
+            if not pool.running["bench"].process.is_alive():
+                raise RunFailedError("A run ended before its first step; `htbench run steps=1` says why.")
+            time.sleep(0.001)
+        return time.perf_counter() - began
+    finally:
+        pool.stop()
+
+
+def torch_alone(times: int) -> list[float]:
+    """Seconds of a fresh interpreter that imports torch and builds one optimizer, `times` times."""
+    return [_interpreter() for _ in range(times)]
+
+
+def _interpreter() -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", _TORCH_ALONE], check=True)
+    return time.perf_counter() - began
+
+
+def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Figure]:
+    """Start-up, and torch's own: as the pool's server has loaded torch, the whole start-up lies above that."""
+    return [
+        figure("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
+        figure("torch and its first optimizer", "s", alone),
+    ]

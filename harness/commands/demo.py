@@ -1,0 +1,40 @@
+"""`htbench demo`: the whole path once, on data that every Python has: sweeps, winners on fresh seeds, tables, figures.
+
+It is three ordinary commands in a row, so that whoever has seen the demo knows how to do the same with sweeps of
+their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+
+from harness import cli
+
+SWEEPS = ("demo-pydocs", "demo-digits")
+
+
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
+    """Overrides, for a shorter or longer demo."""
+    parser.add_argument("words", nargs="*", metavar="key=value", help="settings of every run, such as steps=20")
+    parser.add_argument("--workers", default=None, help="runs at a time (default: by cores or GPUs)")
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Run the steps; the first that does not end well ends the demo."""
+    workers = ["--workers", args.workers] if args.workers else []
+    named = [word for name in SWEEPS for word in ("--sweep", name)]
+    steps = [
+        ["sweep", "run", *SWEEPS, *args.words, *workers],
+        ["table", "main_result", *named],
+        ["figure", *named],
+    ]
+    for step in steps:
+        print(f"$ htbench {shlex.join(step)}", file=sys.stderr, flush=True)
+        status = cli.main([*step, "--root", str(args.root)])
+        if status:
+            return status
+        print(flush=True)
+    print("More: `htbench table` prints the grids, `htbench sweep status demo-pydocs` the state of the runs.")
+    return 0

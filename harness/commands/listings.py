@@ -1,0 +1,125 @@
+"""`htbench zoo` and `htbench models`: the two registries as people read them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import models as zoo_of_models
+from optimizers.registry import ZOO, Param
+
+WIDTH = 110  # of the wrapped hyperparameters
+
+
+def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
+    """--json."""
+    parser.add_argument("--json", action="store_true", help="as JSON, with types and allowed ranges")
+
+
+def zoo(args: argparse.Namespace) -> int:
+    """Print every optimizer with its defaults and its source."""
+    if args.json:
+        print(json.dumps(zoo_rows(), indent=1))
+        return 0
+    header = ("name", "family", "lr", "weight_decay", "paper")
+    rows = [
+        (row.name, row.family, shown(row.lr.default), shown(row.weight_decay.default), row.paper)
+        for row in ZOO.values()
+    ]
+    print(aligned([header, *rows]))
+    print("\nHyperparameters and their defaults, set as optimizer.NAME=VALUE; --json has their ranges:\n")
+    width = max(map(len, ZOO)) + 2
+    for row in ZOO.values():
+        words = " ".join(f"{name}={shown(param.default)}" for name, param in row.params.items())
+        print(
+            textwrap.fill(words, WIDTH, initial_indent=f"{row.name:{width}}", subsequent_indent=" " * width)
+        )
+    return 0
+
+
+def zoo_rows() -> list[dict[str, Any]]:
+    """The optimizers as plain values."""
+    return [
+        {
+            "name": row.name,
+            "family": row.family,
+            "lr": _param(row.lr),
+            "weight_decay": _param(row.weight_decay),
+            "hyper": {name: _param(param) for name, param in row.params.items()},
+            "fixed": dict(row.fixed),
+            "has_aux": row.has_aux,
+            "paper": row.paper,
+            "url": row.url,
+            "revision": row.revision,
+        }
+        for row in ZOO.values()
+    ]
+
+
+def _param(param: Param) -> dict[str, Any]:
+    return {
+        "type": param.type.__name__,
+        "default": param.default,
+        "allowed": param.allowed(),
+        "help": param.help,
+    }
+
+
+def add_models_arguments(parser: argparse.ArgumentParser) -> None:
+    """--json."""
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def models(args: argparse.Namespace) -> int:
+    """Print every model with its exact number of trainable parameters."""
+    rows = model_rows()
+    if args.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    counts = [f"{row['parameters']:,}" for row in rows]
+    width = max(map(len, counts))  # figures stand under figures
+    header = ("name", "kind", "parameters".rjust(width), "settings")
+    cells = [
+        (row["name"], row["kind"], count.rjust(width), _words(row["settings"]))
+        for row, count in zip(rows, counts, strict=True)
+    ]
+    print(aligned([header, *cells]))
+    return 0
+
+
+def model_rows() -> list[dict[str, Any]]:
+    """The models as plain values, counted with their own settings (a task may bring another vocabulary)."""
+    return [
+        {
+            "name": row.name,
+            "kind": row.kind,
+            "parameters": zoo_of_models.count_parameters(row.name),
+            "settings": row.settings,
+            "revision": row.revision,
+        }
+        for row in zoo_of_models.SIZES.values()
+    ]
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={shown(value)}" for name, value in settings.items())
+
+
+def shown(value: object) -> str:
+    """A plain value as a YAML file would have it: `true`, `null`, `[0.9,0.95]`."""
+    if isinstance(value, tuple):
+        return "[" + ",".join(map(shown, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of words as columns, each as wide as its widest word."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(f"{word:{width}}" for word, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,55 @@
+"""What this process may use of the machine, and other programs asked with limited patience."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+PATIENCE = 3.0  # seconds for a program's answer: a controller or a driver that is down must not hang us
+
+
+def usable_cores() -> float:
+    """Cores that this process may keep busy, by its affinity and its cgroup's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = [int(quota) / int(period) for quota, period in cgroup_limits("cpu.max")]
+    return min([cores, *quotas])
+
+
+def cgroup_limits(name: str) -> list[list[str]]:
+    """The limits, as words, in the file `name` of this process's cgroup (version 2) and of those above it."""
+    top, own = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+    path = re.search(r"^0::/(.*)$", own.read_text(), re.MULTILINE) if own.exists() else None
+    folder = top / path[1] if path else top
+    files = [place / name for place in (folder, *folder.parents) if place.is_relative_to(top)]
+    said = [file.read_text().split() for file in files if file.is_file()]
+    return [words for words in said if words[0] != "max"]
+
+
+def ask(*command: str) -> tuple[bool, str]:
+    """Whether a command succeeded, and what it printed or why it failed. It gets PATIENCE seconds."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return False, str(error.strerror)
+    try:
+        printed, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        # The whole group: a child that holds the pipe would make us wait for it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends what hangs in a driver
+            process.communicate(timeout=0.5)
+        return False, f"no answer within {PATIENCE:g} s"
+    return process.returncode == 0, printed.strip() or f"exit status {process.returncode}"

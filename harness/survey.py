@@ -1,0 +1,119 @@
+"""Looks through the files of a store for what is damaged or left over, and changes none of them.
+
+The store mends most of this by itself when it comes across it; here people learn of it beforehand.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import atomic, plans
+from harness.liveness import STALE_SECONDS
+from harness.record import RunRecord
+from harness.store import Store
+
+
+@dataclass
+class Survey:
+    """What was found; paths are relative to the root.
+
+    Attributes:
+        runs: number of run folders.
+        sweeps: names of the sweeps that have a plan or a file.
+        records: run -> size of its sound record, in bytes.
+        index: run -> size of its record as the index has it.
+        torn_index_lines: lines of the index that are no JSON objects.
+        damaged: `record`, `attempt`, `points` or `study` -> the files that can't be read whole.
+        leftovers: temporary files that nobody has touched for STALE_SECONDS.
+        complete: False if the time was up before all files had been seen.
+    """
+
+    runs: int = 0
+    sweeps: list[str] = field(default_factory=list)
+    records: dict[str, int] = field(default_factory=dict)
+    index: dict[str, int] = field(default_factory=dict)
+    torn_index_lines: int = 0
+    damaged: dict[str, list[str]] = field(default_factory=dict)
+    leftovers: list[str] = field(default_factory=list)
+    complete: bool = True
+
+
+def survey(root: Path, seconds: float = 5.0) -> Survey:
+    """Look at every file of the store but the caches.
+
+    Args:
+        root: the store; it need not exist.
+        seconds: after these the rest is left out.
+    """
+    until = time.monotonic() + seconds
+    found = Survey(runs=sum(1 for _ in root.glob("runs/*/*")), sweeps=_sweeps(root))
+    _read_index(Store(root).index_path, found)
+    for path in _files(root):
+        if time.monotonic() > until:
+            found.complete = False
+            break
+        try:
+            _look(path, root, found)
+        except FileNotFoundError:  # a live run has replaced or removed it meanwhile
+            continue
+    return found
+
+
+def _sweeps(root: Path) -> list[str]:
+    paths = [path for name in ("spec.yaml", "points.jsonl") for path in root.glob(f"sweeps/*/{name}")]
+    return sorted({path.parent.name for path in paths})
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Files right in the root, those of sweeps and studies, then those of runs: the few before the many."""
+    yield from (path for path in sorted(root.glob("*")) if path.is_file())
+    for part in ("sweeps", "studies", "runs"):
+        for folder, _, names in os.walk(root / part):
+            yield from (Path(folder, name) for name in names)
+
+
+def _look(path: Path, root: Path, found: Survey) -> None:
+    if path.name.startswith(".") and path.name.endswith(atomic.TEMPORARY_SUFFIX):
+        if time.time() - path.stat().st_mtime > STALE_SECONDS:
+            found.leftovers.append(str(path.relative_to(root)))
+        return
+    kind = _kind(path)
+    if kind and not _is_sound(kind, path, root):
+        found.damaged.setdefault(kind, []).append(str(path.relative_to(root)))
+    elif kind == "record":
+        found.records[path.parent.name] = path.stat().st_size
+
+
+def _kind(path: Path) -> str:
+    if path.parent.name == "attempts":
+        return "attempt"
+    return {"record.json": "record", "points.jsonl": "points"}.get(
+        path.name, "study" if path.suffix == ".journal" else ""
+    )
+
+
+def _is_sound(kind: str, path: Path, root: Path) -> bool:
+    if kind == "record":
+        record = RunRecord.from_json(atomic.read_json(path))
+        return record is not None and record.key == path.parent.name
+    if kind == "attempt":
+        return isinstance(atomic.read_json(path), dict)
+    read = plans.read_points(root, path.parent.name) if kind == "points" else atomic.read_json_lines(path)
+    return len(read) == _count_lines(path)
+
+
+def _read_index(path: Path, found: Survey) -> None:
+    rows = atomic.read_json_lines(path)
+    found.torn_index_lines = (_count_lines(path) if path.exists() else 0) - len(rows)
+    for row in rows:
+        record = RunRecord.from_json(row.get("record"))
+        if record is not None:
+            found.index[record.key] = row.get("size", 0)
+
+
+def _count_lines(path: Path) -> int:
+    return sum(bool(line.strip()) for line in path.read_bytes().splitlines())

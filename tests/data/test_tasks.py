@@ -1,0 +1,77 @@
+"""The table of tasks, and each task end to end: fingerprint without torch, load, train on, evaluate."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import models
+from harness import tasks
+
+NANO = {"lm": "llama-nano", "image": "resnet-nano"}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_a_nano_model_learns_the_task(name, cache):
+    row = tasks.spec(name)
+    task = tasks.build(name, cache=cache, batch_size=16, data_seed=0)
+    torch.manual_seed(0)
+    model = models.build(NANO[row.kind], **task.model_options)
+    device = torch.device("cpu")
+    before = task.evaluate(model, "val", micro_batch=64, device=device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=row.adamw_lr)
+    for step in range(20):
+        batch = task.batch(step)
+        assert len(batch.inputs) == 16
+        optimizer.zero_grad()
+        (task.loss(model, batch) / batch.count).backward()
+        optimizer.step()
+    after = task.evaluate(model, "val", micro_batch=64, device=device)
+    assert after["loss"] < 0.9 * before["loss"]
+    assert (after[row.metric] > before[row.metric]) == row.higher_is_better
+    assert task.metric == row.metric
+    assert task.evaluate(model, "test", micro_batch=64, device=device).keys() == after.keys()
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_the_cache_folder_is_named_after_the_fingerprint(name, cache):
+    tasks.build(name, cache=cache, batch_size=2, data_seed=0)
+    assert (cache / f"{name}-{tasks.fingerprint(name)}" / "manifest.json").is_file()
+
+
+def test_the_sequence_length_is_the_rows_unless_given(cache):
+    def length(**options):
+        return (
+            tasks.build("pydocs", cache=cache, batch_size=2, data_seed=0, **options).batch(0).inputs.shape[1]
+        )
+
+    assert length() == tasks.spec("pydocs").seq_len
+    assert length(seq_len=11) == 11
+
+
+def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
+    code = (
+        "import sys; from harness import tasks;"
+        "print(*[tasks.fingerprint(name) for name in tasks.TASKS]);"
+        "sys.exit(bool({'torch', 'numpy', 'tokenizers', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [tasks.fingerprint(name) for name in tasks.TASKS]
+
+
+@pytest.mark.parametrize("module", ["pydocs", "bpe", "digits", "cache", "order"])
+def test_preparing_data_imports_no_torch(module):
+    code = f"import sys, harness.data.{module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_an_unknown_task_names_the_nearest():
+    with pytest.raises(ValueError, match="'pydoc'.*pydocs"):
+        tasks.spec("pydoc")

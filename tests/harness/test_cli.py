@@ -1,0 +1,107 @@
+"""The command as people meet it: every mistake is one sentence and exit status 2, and nothing is left behind."""
+
+import re
+
+import pytest
+
+from harness import cli
+from harness.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE, RunFailedError, StoppedError
+
+RUN = ["run", "task=digits", "model=resnet-nano", "steps=2", "batch_size=16"]
+SPEC = "base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}\nreplicate: {seeds: 1}\n"
+
+
+def sentence(capsys):
+    """The one line on stderr."""
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["swep"], "'swep'.*'sweep'"),
+        ([*RUN, "optimizer.name=muno"], "'muno'.*muon"),
+        ([*RUN, "optimizer.lr=abc"], "optimizer.lr.*'abc'"),
+        ([*RUN, "optimizer.lr=-1"], "optimizer.lr.*-1"),
+        ([*RUN, "optimizer.name=htmuon", "optimizer.p=1.5"], r"p .*1\.5"),
+        ([*RUN, "stepps=3"], "'stepps'.*'steps'"),
+        ([*RUN, "steps"], "no file 'steps'"),
+        (["run", "missing.yaml"], "no file 'missing.yaml'"),
+        (["run", "a.yaml", "b.yaml"], "One config file"),
+        (["sweep", "run", "missing.yaml"], "'missing.yaml'.*demo-digits"),
+        (["sweep", "run", "steps=3"], "at least one sweep"),
+        (["sweep", "run", "demo-digits", "--workers", "0"], "--workers.*0"),
+        (["table", "main_resul"], "main_resul.*main_result"),
+        (["figure", "lr_curv"], "lr_curv.*lr_curve"),
+        (["table"], "store"),
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_is_one_sentence(tmp_path, capsys, monkeypatch, words, expected):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*words, "--root", str(tmp_path / "store")] if words != ["swep"] else words) == EXIT_USAGE
+    assert re.search(expected, sentence(capsys))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SPEC + "blocks: [{name: a, set: {optimizer.name: htmuno}}]", "htmuno.*htmuon"),
+        (SPEC + "blockss: []", "'blockss'.*'blocks'"),
+        (SPEC + "space: {optimizer.lr: [abc]}", "'abc'"),
+        (SPEC + "space: {optimizer.lr: [-0.1]}", r"-0\.1"),
+        (SPEC + "space: {optimizer.lr: []}", "no values"),
+        (SPEC + "blocks: [{set: {optimizer.name: htmuon}, space: {optimizer.p: [1.5]}}]", r"1\.5"),
+        ("base: [", "not valid YAML"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("action", ["plan", "run", "status", "replicate"])
+def test_a_mistake_in_a_sweep_file_is_one_sentence(tmp_path, capsys, write_spec, action, text, expected):
+    assert cli.main(["sweep", action, str(write_spec(text)), "--root", str(tmp_path / "store")]) == EXIT_USAGE
+    assert re.search(expected, sentence(capsys))
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_number_in_words_is_a_number(tmp_path, write_spec, capsys):
+    path = write_spec(SPEC + 'space: {optimizer.lr: ["1e-3"]}')
+    assert cli.main(["sweep", "plan", str(path), "--root", str(tmp_path / "store")]) == 0
+    assert "1 points" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["sweep", "run", "demo-digits"], RUN, ["demo"]], ids=" ".join)
+def test_an_unwritable_root_is_one_sentence(tmp_path, capsys, words):
+    (tmp_path / "file").write_text("")
+    assert cli.main([*words, "--root", str(tmp_path / "file" / "store")]) == EXIT_USAGE
+    err = capsys.readouterr().err
+    assert "can't be made" in err and "choose another --root" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RunFailedError("it failed"), EXIT_RUN_FAILED),
+        (StoppedError("it stopped."), EXIT_INTERRUPTED),
+        (KeyboardInterrupt(), EXIT_INTERRUPTED),
+        (OSError(28, "No space left on device", "/x/y"), EXIT_RUN_FAILED),
+        (ZeroDivisionError(), EXIT_BUG),
+    ],
+    ids=str,
+)
+def test_every_trouble_has_its_exit_status(monkeypatch, capsys, error, status):
+    def fail(args):
+        raise error
+
+    monkeypatch.setattr("harness.commands.listings.zoo", fail)
+    assert cli.main(["zoo"]) == status
+    assert ("Traceback" in capsys.readouterr().err) == (status == EXIT_BUG)
+
+
+def test_a_run_from_the_command_line(htbench):
+    done = htbench(*RUN, "optimizer.name=sgdm")
+    assert done.returncode == 0 and "completed after 2 steps" in done.stdout and "val_accuracy" in done.stdout
+    again = htbench(*RUN, "optimizer.name=sgdm")
+    assert again.stdout == done.stdout

@@ -1,0 +1,141 @@
+"""What the documents say is so: links, commands, the generated config reference, names, licences."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import models
+import optimizers
+from harness import reference, tasks
+from harness.cli import COMMANDS
+from harness.commands import doctor
+from harness.key import identity
+from harness.settings import declarations, flatten, make
+from sweeps import spec
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
+MARKDOWN = sorted(
+    path.relative_to(ROOT)
+    for path in ROOT.rglob("*.md")
+    if not path.relative_to(ROOT).parts[0].startswith((".", "store", "dist", "build"))
+)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced code blocks of a language, those within lists included."""
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """What `#...` may name in a Markdown file: its headings, as GitHub writes them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("file", MARKDOWN, ids=str)
+def test_relative_links_lead_somewhere(file):
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / file).read_text()):
+        if not re.match(r"[a-z]+:", link):
+            place, _, anchor = link.partition("#")
+            target = (ROOT / file).parent / place if place else ROOT / file
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target.read_text()), link
+
+
+def test_the_links_above_were_found():
+    assert Path("README.md") in MARKDOWN and Path("docs/config.md") in MARKDOWN
+    assert "how-it-is-built" in anchors(README)
+
+
+def test_ci_runs_the_two_commands_of_the_readme_verbatim():
+    script = (ROOT / ".ci" / "run").read_text()
+    demo, tests = (block.strip() for block in blocks(README, "sh")[:2])
+    assert demo == "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/htbench demo"
+    assert tests == ".venv/bin/pytest -n 2"
+    assert demo in script
+    assert tests in script
+
+
+def test_the_readme_lists_all_commands_and_no_others():
+    section = README.partition("## Commands")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`htbench ([a-z]+)", section)) == set(COMMANDS)
+
+
+def test_the_readme_lists_all_sweep_actions():
+    from sweeps.commands import ACTIONS
+
+    assert set(re.findall(r"`htbench sweep ([a-z]+)", README)) == set(ACTIONS)
+
+
+def test_the_sweep_of_the_readme_is_one(tmp_path):
+    (text,) = blocks(README, "yaml")
+    path = tmp_path / "digits-lr.yaml"
+    path.write_text(text)
+    loaded = spec.load(path)
+    assert [block.name for block in loaded.blocks] == ["muon", "htmuon"]
+    assert loaded.name == path.stem
+
+
+def test_the_cpu_build_that_is_recommended_is_one_that_we_accept():
+    (requirement,) = re.findall(r'"(torch[^"]*)"', PYPROJECT)
+    assert f"pip install '{requirement}' --index-url https://download.pytorch.org/whl/cpu" in README
+    assert doctor.CPU_BUILD in README
+
+
+# --- the config reference ---
+
+
+def test_the_config_reference_is_up_to_date():
+    assert (ROOT / "docs" / "config.md").read_text() == reference.render(), (
+        "python -m harness.reference --write"
+    )
+
+
+def test_the_config_reference_knows_every_key_of_a_sweep_file():
+    known = [spec._TOP_KEYS, spec._BLOCK_KEYS, spec._RANGE_KEYS]
+    assert [set(keys) for keys in reference.SWEEP_KEYS.values()] == known
+
+
+def test_the_column_key_says_what_the_key_covers():
+    config = make({"task": "digits", "model": "resnet-nano", "steps": 1, "optimizer.name": "htmuon"})
+    covered = flatten(identity(config))
+    rows = re.findall(r"^\| `([\w.]+)` \|.*?\|.*?\|.*?\| (yes|no) \|", reference.render(), re.MULTILINE)
+    assert [name for name, _ in rows] == [name for name, _ in declarations()]
+    assert {name for name, answer in rows if answer == "yes"} == {name for name, _ in rows} & covered.keys()
+
+
+# --- names and licences ---
+
+
+def test_third_parties_are_named():
+    text = (ROOT / "THIRD_PARTY.md").read_text()
+    first = set(re.findall(r"^\| `([\w*-]+)`", text, re.MULTILINE))
+    families = {re.sub(r"-.*|\d+$", "", name) for name in models.SIZES}
+    assert first == {*optimizers.ZOO, *tasks.TASKS, *(name for name in first if name.endswith("*"))}
+    assert {name.rstrip("*-") for name in first if name.endswith("*")} == families
+    for row in optimizers.ZOO.values():
+        (line,) = re.findall(rf"^\| `{row.name}` .*$", text, re.MULTILINE)
+        ours = not row.target.startswith("torch.")
+        assert ("independently written" in line) == ours
+
+
+def test_version_and_licence_agree():
+    citation = (ROOT / "CITATION.cff").read_text()
+    (version,) = re.findall(r'^version = "(.*)"$', PYPROJECT, re.MULTILINE)
+    assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [version]
+    assert version in (ROOT / "CHANGELOG.md").read_text()
+    assert 'license = "MIT"' in PYPROJECT and "license: MIT" in citation
+    assert (ROOT / "LICENSE").read_text().startswith("MIT License\n\nCopyright (c) 2026 The htbench authors\n")
+
+
+def test_the_citation_names_the_reproduced_paper():
+    from omegaconf import OmegaConf
+
+    (paper,) = OmegaConf.load(ROOT / "CITATION.cff").references
+    assert paper.title in optimizers.ZOO["htmuon"].paper
+    assert [author["family-names"] for author in paper.authors] == [
+        *("Pang", "Fang", "Liu", "Deng", "Hsiung", "Yu", "Yang")
+    ]

@@ -1,0 +1,71 @@
+"""What must stay light: the registries, configs, plans and tables know no torch, and `htbench --help` nothing heavy."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TORCH_FREE = [
+    *("optimizers", "optimizers.registry", "models", "models.registry"),
+    *("harness.settings", "harness.key", "harness.store", "harness.plans", "harness.score", "harness.tasks"),
+    *("harness.cli", "harness.commands.doctor", "harness.commands.listings", "harness.commands.run"),
+    *("sweeps.spec", "sweeps.plan", "sweeps.commands", "sweeps.execute", "sweeps.pool", "sweeps.runner"),
+    *(f"results.{path.stem}" for path in sorted((ROOT / "results").glob("*.py")) if path.stem != "__init__"),
+]
+HEAVY = {"torch", "pandas", "optuna", "matplotlib", "seaborn", "omegaconf"}
+CPU_SECONDS_OF_HELP = 0.3  # demanded of a command line that people call all day
+
+PROGRAM = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+    assert "torch" not in sys.modules, name
+"""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT)
+
+
+def test_torch_free_modules_do_not_import_torch():
+    done = run("-c", PROGRAM, *TORCH_FREE)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_program_above_sees_torch():
+    assert run("-c", PROGRAM, "harness.train").returncode == 1
+
+
+def test_help_imports_nothing_heavy():
+    done = run("-X", "importtime", "-m", "harness.cli", "--help")
+    assert done.returncode == 0 and "htbench" in done.stdout
+    seen = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "argparse" in seen
+    assert seen & HEAVY == set()
+
+
+def test_help_is_quick():
+    command = Path(sys.executable).with_name("htbench")
+    words = [command] if command.exists() else [sys.executable, "-m", "harness.cli"]
+    assert min(cpu_seconds([*words, "--help"]) for _ in range(5)) <= CPU_SECONDS_OF_HELP
+
+
+def cpu_seconds(words: list[str | Path]) -> float:
+    def spent() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    before = spent()
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    return spent() - before
+
+
+@pytest.mark.parametrize("words", [["zoo"], ["doctor", "--help"], ["sweep", "--help"], ["table", "--help"]], ids=str)
+def test_commands_that_need_no_torch_do_without(words):
+    done = run("-X", "importtime", "-m", "harness.cli", *words)
+    assert done.returncode == 0
+    assert "| torch" not in done.stderr.replace("|   ", "| ")

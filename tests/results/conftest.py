@@ -1,0 +1,177 @@
+"""Synthetic stores: plans and records written the way sweeps and runs write them, without training anything."""
+
+import hashlib
+import json
+import math
+import random
+
+import pytest
+
+from harness import plans
+from harness.liveness import Owner
+from harness.plans import REPLICATE, SEARCH, Point
+from harness.record import RunRecord
+from harness.store import Store
+
+WORKLOADS = {
+    "pydocs": {"task": "pydocs", "model": "llama-nano", "steps": 200, "batch_size": 16},
+    "digits": {"task": "digits", "model": "resnet-nano", "steps": 100, "batch_size": 64},
+}
+BEST = {"adamw": (0.003, 0.0), "sgdm": (0.3, 0.35), "muon": (0.02, -0.15), "htmuon": (0.02, -0.2)}  # lr, loss
+RATES = {"adamw": (0.001, 0.003, 0.01), "sgdm": (0.1, 0.3, 1.0), "muon": (0.01, 0.02, 0.04)}
+POWERS = (0.0625, 0.125, 0.25)
+
+
+class Bench:
+    """A store to be filled run by run; `write` puts the plans into it."""
+
+    def __init__(self, root):
+        self.store = Store(root)
+        self.points = {}
+
+    def add(self, workload, optimizer, lr, *, stage=SEARCH, seed=0, sweep=None, block=None, state="completed",
+            metrics=None, reason="", steps=None, curve=True, seconds=0.01, cpu="Testium 1", **hyper):  # fmt: skip
+        """Plan one run and give it an outcome; `state` is a record's status, waiting, running or failed."""
+        base = WORKLOADS[workload]
+        overrides = base | {"optimizer.name": optimizer, "optimizer.lr": lr, "seed": seed}
+        overrides |= {f"optimizer.{name}": value for name, value in hyper.items()}
+        if stage == REPLICATE:
+            overrides["data_seed"] = seed
+        key = hashlib.sha256(json.dumps(overrides, sort_keys=True).encode()).hexdigest()[:12]
+        point = Point(sweep or f"demo-{workload}", block or optimizer, stage, key, overrides)
+        self.points.setdefault(point.sweep, []).append(point)
+        if state in ("completed", "diverged", "pruned"):
+            self._record(point, state, metrics or {}, reason, steps or base["steps"], seconds, cpu, hyper)
+            if curve:
+                self.curve(key, steps or base["steps"], seed, level=(metrics or {}).get("train_loss", 2.0))
+        elif state in ("running", "failed"):
+            self._attempt(key, {"reason": reason, "message": "/a/path"} if state == "failed" else None)
+        return key
+
+    def _record(self, point, status, metrics, note, steps, seconds, cpu, hyper):
+        given = point.overrides
+        rule = {
+            "name": given["optimizer.name"],
+            "lr": given["optimizer.lr"],
+            "weight_decay": 0.1,
+            "routing": "released",
+            "aux_lr": 0.003,
+            "hyper": {"momentum": 0.95, "aux_betas": [0.9, 0.95], **hyper},
+        }
+        config = {name: given[name] for name in ("task", "model", "steps", "batch_size", "seed")}
+        config |= {"data_seed": given.get("data_seed", 0), "optimizer": rule, "schedule": {"warmup": 0.1}}
+        self._folder(point.key)
+        self.store.write_record(
+            RunRecord(
+                key=point.key,
+                config=config,
+                status=status,
+                metrics=metrics,
+                steps=steps,
+                useful_seconds=steps * seconds,
+                seconds_per_step=seconds,
+                peak_memory=1,
+                cost={},
+                attempts=1,
+                environment={"cpu": cpu},
+                note=note,
+            )
+        )
+
+    def _folder(self, key):
+        folder = self.store.run_folder(key)
+        (folder / "attempts").mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _attempt(self, key, outcome):
+        attempt = {"owner": Owner.current().to_json(), "began": 0, "saved_step": None, "outcome": outcome}
+        (self._folder(key) / "attempts" / "1.json").write_text(json.dumps(attempt))
+
+    def curve(self, key, steps, seed, level=2.0):
+        """A falling training loss with the noise of batches, and two evaluations."""
+        noise = random.Random(f"{key}-{seed}")
+        rows = [
+            {"step": s, "loss": level + 3 * math.exp(-6 * s / steps) + noise.gauss(0, 0.08), "lr": 0.01}
+            for s in range(1, steps + 1)
+        ]
+        rows += [{"step": s, "val_loss": level + 0.2} for s in (steps // 2, steps)]
+        path = self._folder(key) / "metrics.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    def write(self):
+        """Put the plans into the store; returns it."""
+        for sweep, points in self.points.items():
+            plans.sweep_folder(self.store.root, sweep).mkdir(parents=True, exist_ok=True)
+            plans.write_points(self.store.root, sweep, points)
+        return self.store
+
+
+def text(loss, *, test=0.02, untrained=6.93):
+    """The metrics of a language model's record with this validation loss."""
+    found = {"train_loss": loss - 0.1, "untrained_val_loss": untrained}
+    for split, value in (("val", loss), ("test", loss + test)):
+        found |= {f"{split}_loss": value, f"{split}_loss_biased": value * 0.9}
+        found |= {f"{split}_perplexity": math.exp(value), f"{split}_bits_per_byte": value / math.log(2) / 2.5}
+    return found
+
+
+def image(accuracy, loss, *, test=None):
+    """The metrics of a classifier's record."""
+    test = accuracy - 0.01 if test is None else test
+    found = {"train_loss": loss - 0.1, "untrained_val_loss": 2.31}
+    return found | {"val_accuracy": accuracy, "val_loss": loss, "test_accuracy": test, "test_loss": loss}
+
+
+def demo(bench):
+    """A whole demo, everything completed except where a far learning rate diverged."""
+    for workload in WORKLOADS:
+        for optimizer in BEST:
+            _grid(bench, workload, optimizer)
+    return bench
+
+
+def _grid(bench, workload, optimizer):
+    scores = {}
+    for lr in RATES.get(optimizer, RATES["muon"]):
+        for p in POWERS if optimizer == "htmuon" else (None,):
+            hyper = {"p": p} if p else {}
+            if (optimizer, lr) == ("sgdm", 1.0):
+                reason = f"the loss was not finite at step {17 if workload == 'digits' else 31}"
+                steps = int(reason.split()[-1])
+                bench.add(workload, optimizer, lr, state="diverged", reason=reason, steps=steps, curve=False)
+                continue
+            scores[lr, p] = _metrics(workload, optimizer, lr, p, seed=0)
+            bench.add(workload, optimizer, lr, metrics=scores[lr, p], **hyper)
+    lr, p = min(scores, key=lambda one: scores[one]["val_loss"])
+    for seed in (1, 2, 3):
+        metrics = _metrics(workload, optimizer, lr, p, seed)
+        bench.add(workload, optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **({"p": p} if p else {}))
+
+
+def _metrics(workload, optimizer, lr, p, seed):
+    noise = random.Random(f"{workload}{optimizer}{lr}{p}{seed}").gauss(0, 0.01)
+    best, level = BEST[optimizer]
+    excess = 0.12 * math.log(lr / best) ** 2 + 0.5 * abs((p or 0.125) - 0.125) + level + noise
+    if workload == "pydocs":
+        return text(round(4.2 + excess, 6))
+    right = round(360 * (0.95 - 0.15 * excess))
+    return image(right / 360, round(0.2 + excess, 6))
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path / "store")
+
+
+@pytest.fixture
+def demo_store(bench):
+    return demo(bench).write()
+
+
+@pytest.fixture
+def make():
+    """The metrics of records: `make.text(loss)`, `make.image(accuracy, loss)`."""
+    from types import SimpleNamespace
+
+    return SimpleNamespace(text=text, image=image)

@@ -1,0 +1,61 @@
+"""Shared by the tests that carry out whole sweeps: a tiny one, and what must hold after it whatever happened."""
+
+import json
+from collections import Counter
+
+from harness import metrics, plans
+from harness.store import Store
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16, checkpoint.every_steps: 3, log_every: 2}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1]}}
+replicate: {seeds: 1}
+"""
+
+
+def results(root, name="tiny"):
+    """What must not depend on how often a sweep was killed: figures and curve of every point."""
+    store = Store(root)
+    points = plans.read_points(root, name)
+    records = store.records([point.key for point in points])
+    return {
+        point.key: (
+            point.stage,
+            records[point.key].status,
+            records[point.key].metrics,
+            metrics.read(store.run_folder(point.key) / "metrics.jsonl"),
+        )
+        for point in points
+    }
+
+
+def check_whole(root, name="tiny"):
+    """Every point exactly once everywhere, and nothing left lying about."""
+    points = plans.read_points(root, name)
+    keys = [point.key for point in points]
+    assert len(set(keys)) == len(keys)
+    folders = sorted(path.parent.name for path in root.glob("runs/*/*/record.json"))
+    assert folders == sorted(keys), "one record per point and none besides"
+    noted = Counter(json.loads(line)["record"]["key"] for line in (root / "index.jsonl").read_text().splitlines())
+    assert noted == dict.fromkeys(keys, 1)
+    leftovers = [path for path in root.rglob("*") if ".tmp" in path.name or path.name == "checkpoint.pt"]
+    assert not leftovers
+    assert completed_trials(root) == sorted(keys)
+
+
+def completed_trials(root):
+    """The keys of all completed trials in the studies, as Optuna itself reads them."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+    found = []
+    for path in root.glob("studies/*.journal"):
+        storage = JournalStorage(JournalFileBackend(str(path)))
+        for summary in optuna.get_all_study_summaries(storage):
+            study = optuna.load_study(study_name=summary.study_name, storage=storage)
+            states = {trial.state for trial in study.trials}
+            assert states == {optuna.trial.TrialState.COMPLETE}
+            found += [trial.user_attrs["key"] for trial in study.trials]
+    return sorted(found)

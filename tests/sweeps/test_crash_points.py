@@ -1,0 +1,39 @@
+"""Die at every named instant, run the same command again: every point once, the numbers of an undisturbed sweep."""
+
+import signal
+
+import pytest
+from sweeping import SPEC, check_whole, results
+
+from harness.atomic import CRASH_POINTS
+
+# One death each, then some in a row: a run taken over, a second record, a replica planned, a study grown.
+DEATHS = [[name] for name in CRASH_POINTS] + [
+    ["checkpoint.after", "claimed", "record.before"],
+    ["record.after", "record.after", "slot", "checkpoint.before", "study"],
+]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, request):
+    from conftest import Htbench
+
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "tiny.yaml").write_text(SPEC)
+    done = Htbench(folder / "store")("sweep", "run", folder / "tiny.yaml", "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    check_whole(folder / "store")
+    return results(folder / "store")
+
+
+@pytest.mark.parametrize("deaths", DEATHS, ids="+".join)
+def test_dying_there_and_running_again_gives_the_same_sweep(deaths, htbench, write_spec, undisturbed):
+    spec = write_spec(SPEC)
+    for death in deaths:
+        process = htbench.start("sweep", "run", spec, "--workers", 1, crash=death)
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, f"{death} was never reached: {errors}"
+    again = htbench("sweep", "run", spec, "--workers", 1)
+    assert again.returncode == 0, again.stderr
+    check_whole(htbench.root)
+    assert results(htbench.root) == undisturbed

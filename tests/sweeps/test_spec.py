@@ -1,0 +1,122 @@
+"""Sweep files: how they expand, and one clear sentence for every mistake."""
+
+import re
+
+import pytest
+
+from harness.errors import UsageError
+from sweeps import spec as specs
+from sweeps.plan import by_objective, search_points
+
+BASE = "base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}\n"
+
+
+def load(write_spec, text, words=()):
+    return specs.load(write_spec(text), list(words))
+
+
+def values(write_spec, text, *names, words=()):
+    return [tuple(p.point.overrides.get(n) for n in names) for p in search_points(load(write_spec, text, words))]
+
+
+def test_blocks_multiply_their_axes_and_override_the_common_ones(write_spec):
+    text = BASE + """
+space: {optimizer.lr: [0.1, 0.2]}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}}
+  - {name: htmuon, set: {optimizer.name: htmuon}, space: {optimizer: {lr: [1e-2], p: [0.1, 0.2]}}}
+seeds: [5, 6]
+"""
+    assert values(write_spec, text, "optimizer.name", "optimizer.lr", "optimizer.p", "seed") == [
+        ("sgdm", 0.1, None, 5),
+        ("sgdm", 0.1, None, 6),
+        ("sgdm", 0.2, None, 5),
+        ("sgdm", 0.2, None, 6),
+        ("htmuon", 0.01, 0.1, 5),
+        ("htmuon", 0.01, 0.1, 6),
+        ("htmuon", 0.01, 0.2, 5),
+        ("htmuon", 0.01, 0.2, 6),
+    ]
+
+
+def test_ranges_are_grid_points_that_people_can_type(write_spec):
+    log = BASE + "space: {optimizer.lr: {low: 1e-4, high: 1e-1, log: true, num: 7}}"
+    assert [v for v, in values(write_spec, log, "optimizer.lr")] == [
+        0.0001, 0.0003162, 0.001, 0.003162, 0.01, 0.03162, 0.1,
+    ]  # fmt: skip
+    linear = BASE + "space: {optimizer.weight_decay: {low: 0, high: 1, num: 5}}"
+    assert [v for v, in values(write_spec, linear, "optimizer.weight_decay")] == [0, 0.25, 0.5, 0.75, 1]
+
+
+def test_equal_points_are_one_and_excluded_ones_are_none(write_spec):
+    text = BASE + """
+space: {optimizer.lr: [0.01, 1e-2, "0.010", 0.1], optimizer.eps: [1e-8, 1e-6]}
+exclude: [{optimizer.lr: 0.1, optimizer.eps: 1e-6}]
+"""
+    assert values(write_spec, text, "optimizer.eps") == [(1e-8,), (1e-6,), (1e-8,)]
+
+
+def test_the_same_points_whatever_the_order_of_keys(write_spec):
+    one = search_points(load(write_spec, BASE + "space: {optimizer.lr: [0.1], optimizer.eps: [1e-8, 1e-7]}"))
+    two = search_points(load(write_spec, "space: {optimizer.eps: [1e-8, 1e-7], optimizer.lr: [0.1]}\n" + BASE))
+    assert {p.point.key for p in one} == {p.point.key for p in two}
+
+
+def test_words_override_the_base(write_spec):
+    text = BASE + "space: {optimizer.lr: [0.1]}"
+    assert values(write_spec, text, "steps", words=["steps=7"]) == [(7,)]
+
+
+def test_only_hyperparameters_compete(write_spec):
+    text = BASE + "space: {optimizer.name: [sgdm, adamw], optimizer.lr: [0.1, 0.2], batch_size: [16, 32]}"
+    spec = load(write_spec, text)
+    groups = by_objective(spec, search_points(spec))
+    assert [len(group) for group in groups] == [2, 2, 2, 2]
+    for group in groups:
+        assert len({(p.config.optimizer.name, p.config.batch_size) for p in group}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("bas: {task: digits}\n", r"'bas'.*did you mean 'base'"),
+        (BASE + "space: {optimizer.lr: []}", "optimizer.lr in space has no values"),
+        (BASE + "space: {optimizer.lr: 0.1}", "must be a list or a range"),
+        (BASE + "space: {optimizer.lr: {low: 1, high: 0.1, num: 3}}", "low < high"),
+        (BASE + "space: {optimizer.lr: {low: 0, high: 1, num: 3, log: true}}", "above 0 if log"),
+        (BASE + "space: {optimizer.lr: {low: a, high: 1, num: 3}}", "must hold numbers"),
+        (BASE + "space: {optimizer.lr: {low: 0.1, high: 1}}", "lacks 'num'"),
+        (BASE + "space: {optimizer.lr: {low: 0.1, hihg: 1, num: 2}}", "'hihg'.*'high'"),
+        (BASE + "space: {optimizer.lrr: [1]}", "'optimizer.lrr'.*'optimizer.lr'"),
+        (BASE + "space: {seed: [1, 2]}", "list seeds under 'seeds'"),
+        (BASE + "seeds: 3", "'seeds' must be a list"),
+        (BASE + "seeds: []", "'seeds' must be a list"),
+        (BASE + "replicate: {seeds: many}", "replicate.seeds"),
+        (BASE + "replicate: {seed: 3}", "'seed'.*'seeds'"),
+        (BASE + "blocks: {name: a}", "'blocks' must be a list"),
+        (BASE + "blocks: [{nam: a}]", "'nam' in block 1"),
+        (BASE + "blocks: [{name: a}, {name: a}]", "same name 'a'"),
+        (BASE + "blocks: [{name: a, set: {optimizer.name: sgd}}]", "block 'a'.*'?sgd'?.*sgdm"),
+        (BASE + "space: {optimizer.lr: [0.1]}\nexclude: [{optimizer.lr: 0.1}]", "no points"),
+        (BASE + "search: {mode: tpe}", "search.mode 'tpe'"),
+        (BASE + "name: a/b", "name 'a/b'"),
+        (BASE + "space: {optimizer.lr: [abc]}", "optimizer.lr.*'abc'"),
+        (BASE + "space: {optimizer.lr: [-1e-3]}", r"optimizer.lr.*-0\.001"),
+        (BASE + "blocks: [{name: h, set: {optimizer.name: htmuon}, space: {optimizer.p: [2]}}]", r"p .*\b2\b"),
+        (BASE + "blocks: [{name: s, set: {optimizer.name: sgdm}, space: {optimizer.p: [0.1]}}]", "'optimizer.p' for sgdm"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_one_sentence(write_spec, text, sentence):
+    with pytest.raises(UsageError) as error:
+        search_points(load(write_spec, text))
+    assert re.search(sentence, str(error.value)) and "\n" not in str(error.value)
+
+
+def test_a_sweep_is_found_by_file_folder_and_name(tmp_path, write_spec):
+    path = write_spec(BASE, name="spec.yaml")
+    assert specs.find(str(path), tmp_path) == path
+    assert specs.find(str(tmp_path), tmp_path) == path
+    assert specs.find("demo-digits", tmp_path).name == "demo-digits.yaml"
+    with pytest.raises(UsageError, match=r"'demo-digit'.*demo-digits"):
+        specs.find("demo-digit", tmp_path)

@@ -1,0 +1,77 @@
+"""The studies as Optuna and its dashboard see them: every state, the right parameters, the curve, one trial per run."""
+
+import optuna
+import pytest
+from optuna.storages.journal import JournalFileBackend, JournalStorage
+from optuna.trial import TrialState
+from sweeping import SPEC
+
+from harness import train
+from harness.store import Attempt, Store
+from sweeps import spec as specs
+from sweeps import study
+from sweeps.plan import search_points
+
+
+def trials(path):
+    storage = JournalStorage(JournalFileBackend(str(path)))
+    (summary,) = optuna.get_all_study_summaries(storage)
+    return optuna.load_study(study_name=summary.study_name, storage=storage)
+
+
+@pytest.fixture
+def sweep(tmp_path, write_spec):
+    text = SPEC.replace("[0.03, 0.1]", "[0.03, 0.1, 0.2, 1e30]").replace("log_every: 2", "evaluation.every: 4")
+    spec = specs.load(write_spec(text))
+    return Store(tmp_path / "store"), spec, search_points(spec)
+
+
+def test_a_study_grows_with_its_runs(sweep):
+    store, spec, planned = sweep
+    (path,) = study.refresh(store, spec, planned)
+    assert [t.state for t in trials(path).trials] == [TrialState.WAITING] * 4
+
+    attempt = store.claim(planned[1].point.key, "")
+    assert isinstance(attempt, Attempt)
+    study.refresh(store, spec, planned)
+    assert trials(path).trials[1].state is TrialState.RUNNING
+
+    attempt.end("error", "it broke")
+    records = {one.point.key: train.run(one.config, store) for one in (planned[0], planned[3])}
+    study.refresh(store, spec, planned)
+    now = trials(path)
+    assert [t.state.name for t in now.trials] == ["COMPLETE", "FAIL", "WAITING", "PRUNED"]
+    assert now.direction is optuna.study.StudyDirection.MAXIMIZE
+    first = now.trials[0]
+    assert first.params["optimizer.lr"] == 0.03 and first.params["seed"] == 0
+    assert first.value == records[planned[0].point.key].metrics["val_accuracy"]
+    assert sorted(first.intermediate_values) == [4, 8]
+    assert "not finite" in now.trials[3].user_attrs["remark"]
+
+    store.forgive(planned[1].point.key)
+    train.run(planned[1].config, store)
+    study.refresh(store, spec, planned)
+    keys = [t.user_attrs["key"] for t in trials(path).trials if t.state is TrialState.COMPLETE]
+    assert sorted(keys) == sorted(one.point.key for one in planned[:2]), "the retried run has one completed trial"
+
+
+def test_nothing_is_written_while_nothing_changes_and_a_damaged_journal_is_written_anew(sweep):
+    store, spec, planned = sweep
+    (path,) = study.refresh(store, spec, planned)
+    before = path.read_bytes()
+    study.refresh(store, spec, planned)
+    assert path.read_bytes() == before
+    for damage in (before[:-7], before + b'{"op_code": 4, "torn', b"\x00garbage", b""):
+        path.write_bytes(damage)
+        study.refresh(store, spec, planned)
+        assert len(trials(path).trials) == 4
+    path.unlink()
+    study.refresh(store, spec, planned, rebuild=True)
+    assert len(trials(path).trials) == 4
+
+
+def test_an_extended_grid_extends_the_study(sweep, write_spec):
+    store, spec, planned = sweep
+    (path,) = study.refresh(store, spec, planned[:2])
+    study.refresh(store, spec, planned)
+    assert [t.params["optimizer.lr"] for t in trials(path).trials] == [0.03, 0.1, 0.2, 1e30]
