@@ -29,16 +29,16 @@ from harness.errors import (
 COMMANDS = {
     "demo": (
         "harness.commands.demo",
-        "train four optimizers on data that every Python has, and show the tables",
+        "Train four optimizers on data that every Python has, and show the tables",
     ),
-    "run": ("harness.commands.run", "train one run here"),
-    "sweep": ("sweeps.commands", "plan, run and look after many runs"),
-    "table": ("results.commands", "print tables from the stored runs"),
-    "figure": ("results.commands", "draw figures from the stored runs"),
-    "zoo": ("harness.commands.listings", "list the optimizers"),
-    "models": ("harness.commands.listings", "list the models with their parameter counts"),
-    "bench": ("harness.commands.bench", "measure the harness against bare PyTorch"),
-    "doctor": ("harness.commands.doctor", "look at this machine and say what to do"),
+    "run": ("harness.commands.run", "Train one run here"),
+    "sweep": ("sweeps.commands", "Plan, run and look after many runs"),
+    "table": ("results.commands", "Print tables from the stored runs"),
+    "figure": ("results.commands", "Draw figures from the stored runs"),
+    "zoo": ("harness.commands.listings", "List the optimizers"),
+    "models": ("harness.commands.listings", "List the models with their parameter counts"),
+    "bench": ("harness.commands.bench", "Measure the harness against bare PyTorch"),
+    "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
 
@@ -92,7 +92,7 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         raise UsageError(f"There is no command '{name}'; {nearest(name, COMMANDS)}.")
     module = importlib.import_module(COMMANDS[name][0])
-    parser = argparse.ArgumentParser(prog=f"htbench {name}", description=COMMANDS[name][1].capitalize() + ".")
+    parser = argparse.ArgumentParser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
     add_root(parser)
     getattr(module, f"add_{name}_arguments")(parser)
     try:

@@ -7,10 +7,11 @@ import importlib.metadata
 import os
 import platform
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from harness.machine import ask
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and tells its workers
 _LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
@@ -23,18 +24,10 @@ def code_version() -> str:
     if told:
         return told
     here = Path(__file__).resolve().parent.parent
-    commit = _git(here, "rev-parse", "--short=12", "HEAD") if (here / ".git").exists() else None
-    if commit is None:
-        return f"htbench {_version('htbench')}"
-    return commit + ("+dirty" if _git(here, "status", "--porcelain") else "")
-
-
-def _git(folder: Path, *words: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    described, commit = ask(
+        "git", "-C", str(here), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+dirty"
+    )
+    return commit if described and (here / ".git").exists() else f"htbench {_version('htbench')}"
 
 
 def _version(name: str) -> str:
@@ -79,13 +72,9 @@ def _gpu(device: str) -> dict[str, str]:
     torch = sys.modules.get("torch")
     if device != "cuda" or torch is None:
         return {}
-    driver = _first_line(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
-    return {"gpu": torch.cuda.get_device_name(), "driver": driver, "cuda": str(torch.version.cuda)}
-
-
-def _first_line(command: list[str]) -> str:
-    try:
-        output = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return output.partition("\n")[0].strip()
+    found, driver = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "driver": driver.partition("\n")[0] if found else "",
+        "cuda": str(torch.version.cuda),
+    }

@@ -39,7 +39,7 @@ class Owner:
             host=socket.gethostname(),
             pid=os.getpid(),
             started=psutil.Process().create_time(),
-            user=getpass.getuser(),
+            user=_user(),
             cluster=os.environ.get("SLURM_CLUSTER_NAME", ""),
             job=os.environ.get("SLURM_JOB_ID", ""),
             restart=os.environ.get("SLURM_RESTART_COUNT", ""),
@@ -60,6 +60,13 @@ class Owner:
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}, pid {self.pid}" + (f", job {self.job}" if self.job else "")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # containers run under user ids that no table names
+        return str(os.getuid())
 
 
 def is_alive(owner: Owner | None, heartbeat: Path) -> bool:

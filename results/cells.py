@@ -13,7 +13,7 @@ SYMBOLS = {
     "running": ("…", "running"),
     "diverged": ("div.", "diverged (@N: at step N): a result of its settings, not a failure"),
     "pruned": ("pruned", "stopped early by its search"),
-    "failed": ("failed", "failed (with the reason); 'htbench sweep retry' runs it again"),
+    "failed": ("failed", "the run failed, for the reason given; 'htbench sweep retry' tries it again"),
     "completed": ("n/a", "finished without a finite figure"),
 }
 NOTHING = "There is nothing to show: these sweeps have no such runs."

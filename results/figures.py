@@ -151,7 +151,7 @@ def _draw_lr(ax: Any, panel: Panel, _: Store) -> list[str]:
 
 
 def _label_log(axis: Any) -> None:
-    """Plain numbers on a logarithmic axis, 0.01 rather than a power of ten, and more of them on a short one."""
+    """Plain numbers on a logarithmic axis, 0.01 rather than a power of ten; more of them on a short one."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     low, high = axis.get_view_interval()
@@ -179,8 +179,11 @@ def _draw_lines(ax: Any, panel: Panel) -> None:
 
     for line in panel.lines:
         x, y = [x for x, _ in line.points], [y for _, y in line.points]
-        style = _style(line.optimizer)
-        sns.lineplot(x=x, y=y, ax=ax, label=line.optimizer, legend=False, markersize=5, **style)
+        style = _style(line.optimizer) | {"label": line.optimizer, "markersize": 5, "markeredgewidth": 0.6}
+        if line.points:
+            sns.lineplot(x=x, y=y, ax=ax, legend=False, **style)
+        else:
+            ax.plot([], [], **style)  # seaborn would leave it out of the legend, where its crosses need it
         _mark(ax, panel, line, style["color"])
     ax.margins(0.08)
     ax.set_ylabel(f"validation {panel.metric}")
@@ -191,14 +194,16 @@ def _draw_lines(ax: Any, panel: Panel) -> None:
 
 
 def _mark(ax: Any, panel: Panel, line: Line, colour: Any) -> None:
-    """A ring around the chosen point; a cross at the bad edge for each x at which everything diverged."""
+    """A ring around the chosen point; at the bad edge a cross for each x at which all diverged, stacked."""
     for x, y in line.points:
         if x == line.chosen:
             ax.plot([x], [y], **_RING, markeredgecolor=colour)
-    edge = 0.03 if panel.higher_is_better else 0.97
+    before = panel.lines[: panel.lines.index(line)]
     for x in line.diverged:
+        depth = 0.03 + 0.06 * sum(x in other.diverged for other in before)
+        place = {"transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.plot(
-            [x], [edge], **_CROSS, markeredgecolor=colour, transform=ax.get_xaxis_transform(), clip_on=False
+            [x], [depth if panel.higher_is_better else 1 - depth], **_CROSS, **place, markeredgecolor=colour
         )
 
 
@@ -219,11 +224,10 @@ def _draw_loss(ax: Any, panel: LossPanel, store: Store) -> list[str]:
         style = _style(optimizer) | {"marker": None}
         mean = losses.mean(axis=1)
         sns.lineplot(x=mean.index, y=mean, ax=ax, label=optimizer, legend=False, linewidth=1.4, **style)
-        ax.fill_between(
-            mean.index, losses.min(axis=1), losses.max(axis=1), color=style["color"], alpha=0.2, lw=0
-        )
+        low, high = losses.min(axis=1), losses.max(axis=1)
+        ax.fill_between(mean.index, low, high, color=style["color"], alpha=0.2, linewidth=0)
         starts.append(mean[mean.index >= mean.index[-1] * _START].iloc[0])
-        ends.append(losses.min(axis=1).min())
+        ends.append(low.min())
     if starts and 0 < min(ends) < max(starts) / _MANY_TIMES:
         ax.set_yscale("log")
         ax.set_ylim(0.8 * min(ends), 1.2 * max(starts))

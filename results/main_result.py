@@ -50,8 +50,7 @@ def section(part: pd.DataFrame) -> Section:
     ]
     said = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
     notes = (
-        f"Selected over {wording.listing(axes) or 'nothing'} (tried: number of settings): "
-        "chosen on validation (search runs), reported on test from fresh seeds (n of them).",
+        f"{_selected(axes)}; reported on test from fresh seeds (n of them).",
         wording.SPREAD,
         _BOLD,
         *_timing(choices),
@@ -60,6 +59,12 @@ def section(part: pd.DataFrame) -> Section:
     columns = [column for column, _ in said]
     rows = [list(row) for row in zip(*(cells for _, cells in said), strict=True)]
     return Section(wording.title(part), wording.identity(part), columns, rows, notes=notes)
+
+
+def _selected(axes: list[str]) -> str:
+    if not axes:
+        return "One setting per optimizer, nothing chosen"
+    return f"{wording.listing(axes)} chosen on validation among the search runs (tried: number of settings)"
 
 
 def _summary(split: str, metric: Metric) -> Column:
@@ -108,7 +113,7 @@ def _test(choice: Choice, metric: Metric) -> Cell:
     rest = [run for run in choice.replicas if not wording.figures([run], f"test_{metric.name}")]
     total = len(choice.replicas)
     counts = wording.tally(Counter(run["state"] for run in rest))
-    notes = (f"{total - len(rest)} of {total} replicas count: {counts}",) if rest else ()
+    notes = (f"{total - len(rest)} of {total} replicas count; the rest: {counts}",) if rest else ()
     if len(rest) < total:
         return Cell(wording.summary(choice.replicas, "test", metric), metric.digits, notes=notes)
     state = min((run["state"] for run in rest), key=list(SYMBOLS).index)

@@ -6,12 +6,10 @@ Never plain `fork`: a parent that has used threads or a GPU can't be copied safe
 from __future__ import annotations
 
 import contextlib
-import math
 import multiprocessing
 import os
-import shutil
+import re
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,21 +20,13 @@ from typing import Any
 
 from harness import environment
 from harness.config import Value
+from harness.machine import ask, usable_cores
 from sweeps.execute import Counter, execute
 
 
 def default_workers() -> int:
     """How many runs at a time: the cores that this process may use, by affinity and cgroup quota, at most 8."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, _cgroup_quota(), 8))
-
-
-def _cgroup_quota() -> int:
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        if quota != "max":
-            return max(1, math.floor(int(quota) / int(period)))
-    return sys.maxsize
+    return max(1, min(int(usable_cores()), 8))
 
 
 def visible_gpus() -> list[str]:
@@ -44,12 +34,8 @@ def visible_gpus() -> list[str]:
     told = os.environ.get("CUDA_VISIBLE_DEVICES")
     if told is not None:
         return [name for name in told.split(",") if name.strip()]
-    if shutil.which("nvidia-smi") is None:
-        return []
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10).stdout
-        return [str(i) for i, line in enumerate(x for x in listed.splitlines() if x.startswith("GPU "))]
-    return []
+    found, listed = ask("nvidia-smi", "-L")
+    return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
 
 
 @dataclass
@@ -63,7 +49,7 @@ class Worker:
 
 
 class Pool:
-    """At most `workers` processes at a time; each gets a GPU of its own while there are any.
+    """At most `workers` processes at a time, dealt out over the GPUs if there are any.
 
     Args:
         root: the store.
@@ -72,8 +58,9 @@ class Pool:
 
     def __init__(self, root: Path, workers: int | None = None) -> None:
         self.root = root
-        self.gpus = visible_gpus()
-        self.size = workers or (len(self.gpus) if self.gpus else default_workers())
+        gpus = visible_gpus()
+        self.size = workers or len(gpus) or default_workers()
+        self.free_gpus = [gpus[i % len(gpus)] for i in range(self.size)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["sweeps.preload"])
@@ -86,7 +73,7 @@ class Pool:
 
     def start(self, key: str, settings: Mapping[str, Value]) -> None:
         """Start a run."""
-        gpu = self.gpus.pop(0) if self.gpus else None
+        gpu = self.free_gpus.pop(0) if self.free_gpus else None
         counter: Any = self._context.RawValue("q", 0)
         process = self._context.Process(target=_work, args=(self.root, dict(settings), counter, gpu))
         process.start()
@@ -100,7 +87,7 @@ class Pool:
             worker.process.join()
             del self.running[worker.key]
             if worker.gpu is not None:
-                self.gpus.append(worker.gpu)
+                self.free_gpus.append(worker.gpu)
         return [(worker.key, worker.process.exitcode or 0) for worker in ended]
 
     def steps_done(self) -> int:

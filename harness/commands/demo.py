@@ -17,7 +17,9 @@ SWEEPS = ("demo-pydocs", "demo-digits")
 
 def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     """Overrides, for a shorter or longer demo."""
-    parser.add_argument("words", nargs="*", metavar="key=value", help="settings of every run, such as steps=20")
+    parser.add_argument(
+        "words", nargs="*", metavar="key=value", help="settings of every run, such as steps=20"
+    )
     parser.add_argument("--workers", default=None, help="runs at a time (default: by cores or GPUs)")
 
 

@@ -5,7 +5,14 @@ import re
 import pytest
 
 from harness import cli
-from harness.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE, RunFailedError, StoppedError
+from harness.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_RUN_FAILED,
+    EXIT_USAGE,
+    RunFailedError,
+    StoppedError,
+)
 
 RUN = ["run", "task=digits", "model=resnet-nano", "steps=2", "batch_size=16"]
 SPEC = "base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}\nreplicate: {seeds: 1}\n"

@@ -41,7 +41,10 @@ def test_a_field_added_later_keeps_old_keys_at_its_neutral_value(monkeypatch):
 def test_a_raised_revision_gives_new_keys(monkeypatch, part):
     config = make(GOLDEN[0]["settings"])
     before = run_key(config)
-    table, name = {"model": (models.SIZES, config.model), "optimizer": (optimizers.ZOO, config.optimizer.name)}[part]
+    table, name = {
+        "model": (models.SIZES, config.model),
+        "optimizer": (optimizers.ZOO, config.optimizer.name),
+    }[part]
     monkeypatch.setitem(table, name, dataclasses.replace(table[name], revision=2))
     assert identity(config)["revisions"] == {part: 2}
     assert run_key(config) != before

@@ -20,12 +20,17 @@ def test_every_default_is_written_in(tiny):
 
 
 def test_numbers_are_normalised_before_the_key(tiny):
-    keys = {run_key(make(tiny | {"optimizer.lr": lr, "grad_clip": clip})) for lr, clip in [(1, 2), ("1e0", 2.0), (1.0, "2")]}
+    keys = {
+        run_key(make(tiny | {"optimizer.lr": lr, "grad_clip": clip}))
+        for lr, clip in [(1, 2), ("1e0", 2.0), (1.0, "2")]
+    }
     assert len(keys) == 1
 
 
 def test_yaml_round_trip(tiny, tmp_path):
-    config = make(tiny | {"optimizer.name": "htmuon", "optimizer.aux_betas": [0.8, 0.9], "optimizer.lr": 1e-5})
+    config = make(
+        tiny | {"optimizer.name": "htmuon", "optimizer.aux_betas": [0.8, 0.9], "optimizer.lr": 1e-5}
+    )
     path = tmp_path / "config.yaml"
     path.write_text(to_yaml(config))
     assert make(flatten(read_yaml(path))) == config
@@ -98,3 +103,9 @@ def test_replacing_a_field_that_may_not_matter_keeps_the_key(tiny):
         assert run_key(dataclasses.replace(config, **{name: value})) == run_key(config)
     for name, value in {"seed": 1, "data_seed": 1, "replica": "x", "protocol": "paper", "steps": 9}.items():
         assert run_key(dataclasses.replace(config, **{name: value})) != run_key(config)
+
+
+def test_routing_does_not_split_the_key_of_an_optimizer_with_one_rule(tiny):
+    assert run_key(make(tiny | {"optimizer.routing": "hidden"})) == run_key(make(tiny))
+    htmuon = tiny | {"optimizer.name": "htmuon"}
+    assert run_key(make(htmuon | {"optimizer.routing": "hidden"})) != run_key(make(htmuon))

@@ -37,7 +37,9 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.root = tempfile.mkdtemp()
         self.dead = set()
-        self.store = Store(self.root, alive=lambda owner, path: owner is not None and owner.nonce not in self.dead)
+        self.store = Store(
+            self.root, alive=lambda owner, path: owner is not None and owner.nonce not in self.dead
+        )
         self.working = {}  # key -> the attempt that may work
         self.zombies = []
         self.finished = {}

@@ -67,7 +67,10 @@ def test_a_finished_run_is_not_trained_again(tmp_path, tiny):
 
 def test_what_stays_out_of_the_key_does_not_change_the_numbers(tmp_path, tiny):
     plain, _ = finish(make(tiny), tmp_path / "plain")
-    other = make(tiny | {"log_every": 3, "evaluation.every": 2, "evaluation.untrained": True, "checkpoint.every_steps": 1})
+    other = make(
+        tiny
+        | {"log_every": 3, "evaluation.every": 2, "evaluation.untrained": True, "checkpoint.every_steps": 1}
+    )
     assert run_key(other) == plain.key
     busy, _ = finish(other, tmp_path / "busy")
     assert {name: busy.metrics[name] for name in plain.metrics} == plain.metrics
@@ -75,7 +78,13 @@ def test_what_stays_out_of_the_key_does_not_change_the_numbers(tmp_path, tiny):
 
 def test_accumulation_equals_the_whole_batch(tmp_path, tiny):
     """On the language model, which has no batch statistics: equal up to the order of float32 sums."""
-    tiny |= {"task": "pydocs", "model": "llama-nano", "batch_size": 16, "optimizer.name": "adamw", "optimizer.lr": 1e-3}
+    tiny |= {
+        "task": "pydocs",
+        "model": "llama-nano",
+        "batch_size": 16,
+        "optimizer.name": "adamw",
+        "optimizer.lr": 1e-3,
+    }
     whole, whole_curve = finish(make(tiny), tmp_path / "whole")
     parts, parts_curve = finish(make(tiny | {"micro_batch": 4}), tmp_path / "parts")
     assert parts.key == whole.key
@@ -87,7 +96,9 @@ def test_accumulation_equals_the_whole_batch(tmp_path, tiny):
 
 def test_the_first_update_of_a_warm_up_has_learning_rate_zero(tmp_path, tiny):
     _, curve = finish(make(tiny | {"schedule.warmup": 4, "schedule.name": "constant"}), tmp_path)
-    assert [row["lr"] for row in curve if "lr" in row] == pytest.approx([0, 0.025, 0.05, 0.075, 0.1, 0.1, 0.1, 0.1])
+    assert [row["lr"] for row in curve if "lr" in row] == pytest.approx(
+        [0, 0.025, 0.05, 0.075, 0.1, 0.1, 0.1, 0.1]
+    )
 
 
 def test_clipping_bounds_the_step(tmp_path, tiny):
@@ -97,7 +108,9 @@ def test_clipping_bounds_the_step(tmp_path, tiny):
 
 
 def test_divergence_is_a_result(tmp_path, tiny):
-    record, curve = finish(make(tiny | {"optimizer.lr": 1e30, "schedule.warmup": 0, "log_every": 5}), tmp_path)
+    record, curve = finish(
+        make(tiny | {"optimizer.lr": 1e30, "schedule.warmup": 0, "log_every": 5}), tmp_path
+    )
     assert record.status == "diverged" and "not finite at step" in record.note
     losses = [row["loss"] for row in curve if "loss" in row]
     assert losses[-1] is None and None not in losses[:-1] and record.steps == len(losses)
@@ -120,7 +133,9 @@ def test_a_damaged_checkpoint_costs_time_only(tmp_path, tiny, damage):
         tensor = max(archive.infolist(), key=lambda member: member.file_size)
     data = bytearray(path.read_bytes())
     data[tensor.header_offset + tensor.file_size // 2] ^= 0xFF
-    path.write_bytes({"truncated": data[:1000], "garbage": b"\x00garbage" * 99, "empty": b"", "bitflip": data}[damage])
+    path.write_bytes(
+        {"truncated": data[:1000], "garbage": b"\x00garbage" * 99, "empty": b"", "bitflip": data}[damage]
+    )
     parts, parts_curve = finish(config, tmp_path / "parts")
     assert (parts.metrics, parts_curve) == (whole.metrics, whole_curve)
     assert "starting from the first step" in (path.parent / "log.txt").read_text()
@@ -179,7 +194,13 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path, tiny):
 
 
 def test_bfloat16_parameters_and_autocast_train(tmp_path, tiny):
-    tiny |= {"task": "pydocs", "model": "llama-nano", "batch_size": 16, "optimizer.name": "htmuon", "optimizer.lr": 0.02}
+    tiny |= {
+        "task": "pydocs",
+        "model": "llama-nano",
+        "batch_size": 16,
+        "optimizer.name": "htmuon",
+        "optimizer.lr": 0.02,
+    }
     for precision in ({"precision.params": "bfloat16"}, {"precision.autocast": "bfloat16"}):
         record, _ = finish(make(tiny | precision), tmp_path)
         assert record.status == "completed" and record.metrics["val_loss"] < 6.3

@@ -1,4 +1,4 @@
-"""The mathematics of the LLaMA model, each layer against its formula, the whole against a second writing of it."""
+"""The mathematics of the LLaMA model, layer by layer and as a whole, against its formulas."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import models
-from models.llama import INITIAL_STD, NORM_EPS, ROPE_BASE, rotary_table, rotate
+from models.llama import INITIAL_STD, rotary_table, rotate
 
 VOCABULARY = 19
 
@@ -15,15 +15,8 @@ VOCABULARY = 19
 def model():
     """A tiny model in float64 whose weights are large enough for every nonlinearity to matter."""
     torch.manual_seed(0)
-    sizes = {
-        "vocabulary": VOCABULARY,
-        "hidden": 12,
-        "intermediate": 10,
-        "heads": 3,
-        "layers": 2,
-        "max_length": 9,
-    }
-    model = models.build("llama-nano", **sizes).double()
+    sizes = {"hidden": 12, "intermediate": 10, "heads": 3, "layers": 2}
+    model = models.build("llama-nano", vocabulary=VOCABULARY, max_length=9, **sizes).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.5)
@@ -35,18 +28,18 @@ def tokens(length=7, batch=2):
 
 
 def reference(model, sequence):
-    """Logits of one sequence, position by position, with complex rotations: nothing shared with models/llama.py."""
+    """Logits of one sequence, position by position, rotating complex numbers; shares no code with it."""
     W = {name: parameter.detach() for name, parameter in model.named_parameters()}
     H, K = model.layers[0].self_attn.heads, model.head_size
 
     def norm(x, gain):
-        return gain * x / math.sqrt(float((x * x).mean()) + NORM_EPS)
+        return gain * x / math.sqrt(float((x * x).mean()) + 1e-6)
 
     def turn(head, position):
         pairs = torch.complex(head[: K // 2], head[K // 2 :])
-        angles = [position / ROPE_BASE ** (2 * i / K) for i in range(K // 2)]
-        turned = pairs * torch.polar(
-            torch.ones(K // 2, dtype=head.dtype), torch.tensor(angles, dtype=head.dtype)
+        angles = [position / 10_000 ** (2 * i / K) for i in range(K // 2)]
+        turned = pairs * torch.tensor(
+            [complex(math.cos(angle), math.sin(angle)) for angle in angles], dtype=pairs.dtype
         )
         return torch.cat((turned.real, turned.imag))
 

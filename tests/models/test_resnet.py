@@ -42,9 +42,8 @@ def test_forward_is_stem_then_blocks_then_pooled_head():
 
     def conv(x, layer):
         convolution, norm = layer
-        x = nn.functional.conv2d(
-            x, convolution.weight, stride=convolution.stride, padding=convolution.padding
-        )
+        W, stride, padding = convolution.weight, convolution.stride, convolution.padding
+        x = nn.functional.conv2d(x, W, stride=stride, padding=padding)
         return x / math.sqrt(1 + norm.eps)  # fresh running statistics: mean 0, variance 1
 
     y = conv(x, model.stem[0]).relu()

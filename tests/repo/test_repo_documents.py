@@ -15,13 +15,18 @@ from harness.settings import declarations, flatten, make
 from sweeps import spec
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-PYPROJECT = (ROOT / "pyproject.toml").read_text()
 MARKDOWN = sorted(
     path.relative_to(ROOT)
     for path in ROOT.rglob("*.md")
     if not path.relative_to(ROOT).parts[0].startswith((".", "store", "dist", "build"))
 )
+
+
+def read(file: Path | str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+README, PYPROJECT = read("README.md"), read("pyproject.toml")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -37,12 +42,12 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.parametrize("file", MARKDOWN, ids=str)
 def test_relative_links_lead_somewhere(file):
-    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / file).read_text()):
+    for link in re.findall(r"\]\(([^)\s]+)\)", read(file)):
         if not re.match(r"[a-z]+:", link):
             place, _, anchor = link.partition("#")
             target = (ROOT / file).parent / place if place else ROOT / file
             assert target.exists(), link
-            assert not anchor or anchor in anchors(target.read_text()), link
+            assert not anchor or anchor in anchors(read(target)), link
 
 
 def test_the_links_above_were_found():
@@ -51,7 +56,7 @@ def test_the_links_above_were_found():
 
 
 def test_ci_runs_the_two_commands_of_the_readme_verbatim():
-    script = (ROOT / ".ci" / "run").read_text()
+    script = read(".ci/run")
     demo, tests = (block.strip() for block in blocks(README, "sh")[:2])
     assert demo == "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/htbench demo"
     assert tests == ".venv/bin/pytest -n 2"
@@ -89,9 +94,7 @@ def test_the_cpu_build_that_is_recommended_is_one_that_we_accept():
 
 
 def test_the_config_reference_is_up_to_date():
-    assert (ROOT / "docs" / "config.md").read_text() == reference.render(), (
-        "python -m harness.reference --write"
-    )
+    assert read("docs/config.md") == reference.render(), "python -m harness.reference --write"
 
 
 def test_the_config_reference_knows_every_key_of_a_sweep_file():
@@ -111,7 +114,7 @@ def test_the_column_key_says_what_the_key_covers():
 
 
 def test_third_parties_are_named():
-    text = (ROOT / "THIRD_PARTY.md").read_text()
+    text = read("THIRD_PARTY.md")
     first = set(re.findall(r"^\| `([\w*-]+)`", text, re.MULTILINE))
     families = {re.sub(r"-.*|\d+$", "", name) for name in models.SIZES}
     assert first == {*optimizers.ZOO, *tasks.TASKS, *(name for name in first if name.endswith("*"))}
@@ -123,12 +126,12 @@ def test_third_parties_are_named():
 
 
 def test_version_and_licence_agree():
-    citation = (ROOT / "CITATION.cff").read_text()
+    citation = read("CITATION.cff")
     (version,) = re.findall(r'^version = "(.*)"$', PYPROJECT, re.MULTILINE)
     assert re.findall(r"^version: (.*)$", citation, re.MULTILINE) == [version]
-    assert version in (ROOT / "CHANGELOG.md").read_text()
+    assert version in read("CHANGELOG.md")
     assert 'license = "MIT"' in PYPROJECT and "license: MIT" in citation
-    assert (ROOT / "LICENSE").read_text().startswith("MIT License\n\nCopyright (c) 2026 The htbench authors\n")
+    assert read("LICENSE").startswith("MIT License\n\nCopyright (c) 2026 The htbench authors\n")
 
 
 def test_the_citation_names_the_reproduced_paper():

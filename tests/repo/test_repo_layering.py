@@ -1,4 +1,4 @@
-"""The house of design.md, section 2, held against every import in the packages, wherever in a file it stands."""
+"""The README's picture of the packages, held against every import in them, wherever in a file it stands."""
 
 import ast
 import sys
@@ -44,7 +44,11 @@ def test_imports_stay_within_the_house(file):
         ("optimizers/new.py", "import math\nimport torch.nn\nfrom optimizers.base import ema", set()),
         ("optimizers/new.py", "import numpy as np", {"numpy"}),
         ("optimizers/new.py", "def f():\n    from harness import score", {"harness"}),
-        ("models/new.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import optimizers", {"optimizers"}),
+        (
+            "models/new.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import optimizers",
+            {"optimizers"},
+        ),
         ("models/new.py", "from . import registry", set()),
         ("harness/new.py", "import models, optimizers, torch, psutil", set()),
         ("harness/new.py", "def f():\n    import sweeps.plan", {"sweeps"}),

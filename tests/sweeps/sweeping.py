@@ -38,7 +38,9 @@ def check_whole(root, name="tiny"):
     assert len(set(keys)) == len(keys)
     folders = sorted(path.parent.name for path in root.glob("runs/*/*/record.json"))
     assert folders == sorted(keys), "one record per point and none besides"
-    noted = Counter(json.loads(line)["record"]["key"] for line in (root / "index.jsonl").read_text().splitlines())
+    noted = Counter(
+        json.loads(line)["record"]["key"] for line in (root / "index.jsonl").read_text().splitlines()
+    )
     assert noted == dict.fromkeys(keys, 1)
     leftovers = [path for path in root.rglob("*") if ".tmp" in path.name or path.name == "checkpoint.pt"]
     assert not leftovers

@@ -16,17 +16,22 @@ def load(write_spec, text, words=()):
 
 
 def values(write_spec, text, *names, words=()):
-    return [tuple(p.point.overrides.get(n) for n in names) for p in search_points(load(write_spec, text, words))]
+    return [
+        tuple(p.point.overrides.get(n) for n in names) for p in search_points(load(write_spec, text, words))
+    ]
 
 
 def test_blocks_multiply_their_axes_and_override_the_common_ones(write_spec):
-    text = BASE + """
+    text = (
+        BASE
+        + """
 space: {optimizer.lr: [0.1, 0.2]}
 blocks:
   - {name: sgdm, set: {optimizer.name: sgdm}}
   - {name: htmuon, set: {optimizer.name: htmuon}, space: {optimizer: {lr: [1e-2], p: [0.1, 0.2]}}}
 seeds: [5, 6]
 """
+    )
     assert values(write_spec, text, "optimizer.name", "optimizer.lr", "optimizer.p", "seed") == [
         ("sgdm", 0.1, None, 5),
         ("sgdm", 0.1, None, 6),
@@ -45,20 +50,25 @@ def test_ranges_are_grid_points_that_people_can_type(write_spec):
         0.0001, 0.0003162, 0.001, 0.003162, 0.01, 0.03162, 0.1,
     ]  # fmt: skip
     linear = BASE + "space: {optimizer.weight_decay: {low: 0, high: 1, num: 5}}"
-    assert [v for v, in values(write_spec, linear, "optimizer.weight_decay")] == [0, 0.25, 0.5, 0.75, 1]
+    assert [v for (v,) in values(write_spec, linear, "optimizer.weight_decay")] == [0, 0.25, 0.5, 0.75, 1]
 
 
 def test_equal_points_are_one_and_excluded_ones_are_none(write_spec):
-    text = BASE + """
+    text = (
+        BASE
+        + """
 space: {optimizer.lr: [0.01, 1e-2, "0.010", 0.1], optimizer.eps: [1e-8, 1e-6]}
 exclude: [{optimizer.lr: 0.1, optimizer.eps: 1e-6}]
 """
+    )
     assert values(write_spec, text, "optimizer.eps") == [(1e-8,), (1e-6,), (1e-8,)]
 
 
 def test_the_same_points_whatever_the_order_of_keys(write_spec):
     one = search_points(load(write_spec, BASE + "space: {optimizer.lr: [0.1], optimizer.eps: [1e-8, 1e-7]}"))
-    two = search_points(load(write_spec, "space: {optimizer.eps: [1e-8, 1e-7], optimizer.lr: [0.1]}\n" + BASE))
+    two = search_points(
+        load(write_spec, "space: {optimizer.eps: [1e-8, 1e-7], optimizer.lr: [0.1]}\n" + BASE)
+    )
     assert {p.point.key for p in one} == {p.point.key for p in two}
 
 
@@ -102,8 +112,14 @@ def test_only_hyperparameters_compete(write_spec):
         (BASE + "name: a/b", "name 'a/b'"),
         (BASE + "space: {optimizer.lr: [abc]}", "optimizer.lr.*'abc'"),
         (BASE + "space: {optimizer.lr: [-1e-3]}", r"optimizer.lr.*-0\.001"),
-        (BASE + "blocks: [{name: h, set: {optimizer.name: htmuon}, space: {optimizer.p: [2]}}]", r"p .*\b2\b"),
-        (BASE + "blocks: [{name: s, set: {optimizer.name: sgdm}, space: {optimizer.p: [0.1]}}]", "'optimizer.p' for sgdm"),
+        (
+            BASE + "blocks: [{name: h, set: {optimizer.name: htmuon}, space: {optimizer.p: [2]}}]",
+            r"p .*\b2\b",
+        ),
+        (
+            BASE + "blocks: [{name: s, set: {optimizer.name: sgdm}, space: {optimizer.p: [0.1]}}]",
+            "'optimizer.p' for sgdm",
+        ),
     ],
     ids=str,
 )

@@ -21,7 +21,9 @@ def trials(path):
 
 @pytest.fixture
 def sweep(tmp_path, write_spec):
-    text = SPEC.replace("[0.03, 0.1]", "[0.03, 0.1, 0.2, 1e30]").replace("log_every: 2", "evaluation.every: 4")
+    text = SPEC.replace("[0.03, 0.1]", "[0.03, 0.1, 0.2, 1e30]").replace(
+        "log_every: 2", "evaluation.every: 4"
+    )
     spec = specs.load(write_spec(text))
     return Store(tmp_path / "store"), spec, search_points(spec)
 
@@ -52,7 +54,9 @@ def test_a_study_grows_with_its_runs(sweep):
     train.run(planned[1].config, store)
     study.refresh(store, spec, planned)
     keys = [t.user_attrs["key"] for t in trials(path).trials if t.state is TrialState.COMPLETE]
-    assert sorted(keys) == sorted(one.point.key for one in planned[:2]), "the retried run has one completed trial"
+    assert sorted(keys) == sorted(one.point.key for one in planned[:2]), (
+        "the retried run has one completed trial"
+    )
 
 
 def test_nothing_is_written_while_nothing_changes_and_a_damaged_journal_is_written_anew(sweep):

@@ -17,7 +17,10 @@ LONG = SPEC.replace("steps: 8", "steps: 150")
 
 
 def attempts(root):
-    return {path.parent.parent.name: len(list(path.parent.iterdir())) for path in root.glob("runs/*/*/attempts/1.json")}
+    return {
+        path.parent.parent.name: len(list(path.parent.iterdir()))
+        for path in root.glob("runs/*/*/attempts/1.json")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +124,9 @@ def test_failures_are_shown_with_their_reason_and_retried_on_request(htbench, wr
         json.dumps(attempt | {"outcome": {"reason": "oom", "message": "out of <memory>"}})
     )
     failed = htbench("sweep", "run", spec)
-    assert failed.returncode == EXIT_RUN_FAILED and f"run {key} failed (oom): out of <memory>" in failed.stderr
+    assert (
+        failed.returncode == EXIT_RUN_FAILED and f"run {key} failed (oom): out of <memory>" in failed.stderr
+    )
     status = htbench("sweep", "status", spec)
     assert status.returncode == 0 and "failed (oom)" in status.stdout
     assert htbench("sweep", "retry", spec).returncode == 0
@@ -129,7 +134,11 @@ def test_failures_are_shown_with_their_reason_and_retried_on_request(htbench, wr
     check_whole(htbench.root)
 
 
-DAMAGES = {"truncated": lambda data: data[: len(data) // 2], "garbage": lambda data: b"\x00\xff{garbage\n", "empty": lambda data: b""}
+DAMAGES = {
+    "truncated": lambda data: data[: len(data) // 2],
+    "garbage": lambda data: b"\x00\xff{garbage\n",
+    "empty": lambda data: b"",
+}
 FILES = [
     "runs/*/*/record.json",
     "runs/*/*/metrics.jsonl",

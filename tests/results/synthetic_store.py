@@ -1,9 +1,13 @@
-"""Synthetic stores: plans and records written the way sweeps and runs write them, without training anything."""
+"""Synthetic stores: plans and records written the way sweeps and runs write them, without any training.
+
+A plugin rather than a conftest.py, because tests of other folders import the one of the suite by that name.
+"""
 
 import hashlib
 import json
 import math
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +24,7 @@ WORKLOADS = {
 BEST = {"adamw": (0.003, 0.0), "sgdm": (0.3, 0.35), "muon": (0.02, -0.15), "htmuon": (0.02, -0.2)}  # lr, loss
 RATES = {"adamw": (0.001, 0.003, 0.01), "sgdm": (0.1, 0.3, 1.0), "muon": (0.01, 0.02, 0.04)}
 POWERS = (0.0625, 0.125, 0.25)
+FRESH = (1, 2, 3)
 
 
 class Bench:
@@ -29,10 +34,28 @@ class Bench:
         self.store = Store(root)
         self.points = {}
 
-    def add(self, workload, optimizer, lr, *, stage=SEARCH, seed=0, sweep=None, block=None, state="completed",
-            metrics=None, reason="", steps=None, curve=True, seconds=0.01, cpu="Testium 1", **hyper):  # fmt: skip
+    def add(
+        self,
+        workload,
+        optimizer,
+        lr,
+        *,
+        stage=SEARCH,
+        seed=0,
+        sweep=None,
+        block=None,
+        state="completed",
+        metrics=None,
+        reason="",
+        steps=None,
+        curve=True,
+        seconds=0.01,
+        cpu="Testium 1",
+        base=None,
+        **hyper,
+    ):
         """Plan one run and give it an outcome; `state` is a record's status, waiting, running or failed."""
-        base = WORKLOADS[workload]
+        base = WORKLOADS[workload] | (base or {})
         overrides = base | {"optimizer.name": optimizer, "optimizer.lr": lr, "seed": seed}
         overrides |= {f"optimizer.{name}": value for name, value in hyper.items()}
         if stage == REPLICATE:
@@ -144,9 +167,10 @@ def _grid(bench, workload, optimizer):
             scores[lr, p] = _metrics(workload, optimizer, lr, p, seed=0)
             bench.add(workload, optimizer, lr, metrics=scores[lr, p], **hyper)
     lr, p = min(scores, key=lambda one: scores[one]["val_loss"])
-    for seed in (1, 2, 3):
+    hyper = {"p": p} if p else {}
+    for seed in FRESH:
         metrics = _metrics(workload, optimizer, lr, p, seed)
-        bench.add(workload, optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **({"p": p} if p else {}))
+        bench.add(workload, optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **hyper)
 
 
 def _metrics(workload, optimizer, lr, p, seed):
@@ -156,7 +180,38 @@ def _metrics(workload, optimizer, lr, p, seed):
     if workload == "pydocs":
         return text(round(4.2 + excess, 6))
     right = round(360 * (0.95 - 0.15 * excess))
-    return image(right / 360, round(0.2 + excess, 6))
+    return image(right / 360, round(0.4 + excess, 6))
+
+
+def mixed(bench):
+    """Everything that can become of a run, in two workloads that are far from finished."""
+    for lr, accuracy, loss in ((0.001, 0.90, 0.5), (0.003, 0.95, 0.30), (0.01, 0.95, 0.25)):
+        bench.add("digits", "adamw", lr, metrics=image(accuracy, loss))  # a tie, decided by loss, at the edge
+    for seed in FRESH:
+        bench.add("digits", "adamw", 0.01, stage=REPLICATE, seed=seed, metrics=image(0.94 + seed / 100, 0.3))
+    for lr, step in ((0.3, 17), (1.0, 3)):
+        why = f"the loss was not finite at step {step}"
+        bench.add("digits", "sgdm", lr, state="diverged", reason=why, steps=step, curve=False)
+    bench.add("digits", "muon", 0.01, metrics=image(0.96, 0.2))
+    bench.add("digits", "muon", 0.02, metrics=image(0.97, 0.2))  # the best so far, without replicas
+    bench.add("digits", "muon", 0.04, state="waiting")
+    bench.add("digits", "htmuon", 0.01, p=0.0, metrics=image(0.96, 0.2))
+    bench.add("digits", "htmuon", 0.02, p=0.0, metrics=image(0.98, 0.1))
+    bench.add("digits", "htmuon", 0.04, p=0.0, state="running")
+    bench.add("digits", "htmuon", 0.01, p=0.125, state="failed", reason="oom")
+    bench.add("digits", "htmuon", 0.02, p=0.125, state="pruned", metrics={"val_loss": 3.0})
+    bench.add("digits", "htmuon", 0.04, p=0.125, metrics=image(0.95, 0.3))
+    for seed, state in zip(FRESH, ("completed", "completed", "running"), strict=True):
+        metrics = image(0.97 + seed / 100, 0.1)
+        bench.add("digits", "htmuon", 0.02, p=0.0, stage=REPLICATE, seed=seed, state=state, metrics=metrics)
+    for optimizer, lr, loss in (("adamw", 0.003, 4.2), ("muon", 0.02, 4.0), ("htmuon", 0.02, 3.9)):
+        hyper = {"p": 0.125} if optimizer == "htmuon" else {}
+        bench.add("pydocs", optimizer, lr, metrics=text(loss), **hyper)
+        for seed in FRESH[:1] if optimizer == "adamw" else FRESH:
+            metrics = text(loss + seed / 1000)
+            bench.add("pydocs", optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **hyper)
+    bench.add("pydocs", "sgdm", 0.3, metrics=text(4.0) | {"val_perplexity": None})  # exp overflowed
+    return bench
 
 
 @pytest.fixture
@@ -170,8 +225,11 @@ def demo_store(bench):
 
 
 @pytest.fixture
+def mixed_store(bench):
+    return mixed(bench).write()
+
+
+@pytest.fixture
 def make():
     """The metrics of records: `make.text(loss)`, `make.image(accuracy, loss)`."""
-    from types import SimpleNamespace
-
     return SimpleNamespace(text=text, image=image)

@@ -1,0 +1,100 @@
+"""Divergence, metrics, scores and points: the small pure parts."""
+
+import math
+
+import pytest
+
+from harness import metrics, plans, score
+from harness.config import DivergenceConfig
+from harness.divergence import Divergence
+from harness.plans import Point
+from harness.record import RunRecord
+
+
+def observe(losses, **rule):
+    watch = Divergence()
+    for step, loss in enumerate(losses, 1):
+        if why := watch.observe(loss, DivergenceConfig(**rule)):
+            return step, why
+    return None
+
+
+def test_a_loss_that_is_not_finite_diverges_at_once():
+    assert observe([1.0, math.nan])[0] == 2 and observe([math.inf])[0] == 1
+
+
+def test_a_high_loss_diverges_after_patience_unless_it_comes_back():
+    rule = {"factor": 3.0, "patience": 5, "smoothing": 0.0}
+    assert observe([1.0] + [3.1] * 5, **rule)[0] == 6
+    assert observe([1.0] + ([3.1] * 4 + [2.9]) * 5, **rule) is None
+    assert observe([1.0] + [2.9] * 50, **rule) is None
+
+
+def test_smoothing_forgives_a_spike():
+    assert observe([1.0] * 10 + [50.0] + [1.0] * 300, patience=200) is None
+
+
+def test_metrics_are_cut_at_the_step_and_read_without_garbage(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with metrics.MetricsFile(path, 0) as file:
+        for step in (1, 2, 3):
+            file.add(step, {"loss": float(step), "lr": 0.1})
+        file.add(2, {"val_loss": math.nan})
+    with open(path, "a") as torn:
+        torn.write('{"step": 4, "lo')
+    with metrics.MetricsFile(path, 2) as file:
+        file.add(3, {"loss": 30.0, "lr": 0.1})
+    rows = metrics.read(path)
+    assert [(row["step"], row.get("loss")) for row in rows] == [(1, 1.0), (2, 2.0), (2, None), (3, 30.0)]
+    assert metrics.covers(rows, 3) and not metrics.covers(rows, 4) and not metrics.covers(rows[1:], 3)
+
+
+def run(task, status="completed", **figures):
+    return RunRecord("k", {"task": task}, status, figures, 1, 1.0, 1.0, 1, {}, 1, {})
+
+
+def test_scores_follow_the_validation_metric_and_its_direction():
+    good, bad = run("digits", val_accuracy=0.9, val_loss=0.5), run("digits", val_accuracy=0.8, val_loss=0.1)
+    assert score.score(good) < score.score(bad)
+    assert score.score(run("pydocs", val_perplexity=20.0, val_loss=3.0)) < score.score(
+        run("pydocs", val_perplexity=21.0, val_loss=3.1)
+    )
+    assert score.score(run("digits", "diverged")) is None
+    assert score.score(run("digits", val_accuracy=None, val_loss=None)) is None
+
+
+def test_a_test_figure_never_decides():
+    a = run("digits", val_accuracy=0.9, val_loss=0.5, test_accuracy=0.1)
+    b = run("digits", val_accuracy=0.8, val_loss=0.5, test_accuracy=1.0)
+    assert score.winner({"a": score.score(a), "b": score.score(b)}) == ("a", [])
+
+
+def test_a_winner_its_ties_and_nobody():
+    assert score.winner({"a": (1.0, 3.0), "b": (1.0, 2.0), "c": (2.0, 0.0), "d": None}) == ("b", ["a"])
+    assert score.winner({"a": (1.0, 2.0), "b": (1.0, 2.0)})[0] == "a", "the first of equals"
+    assert score.winner({"a": None}) == (None, [])
+    assert score.mean_score([(1.0, 2.0), (3.0, 4.0)]) == (2.0, 3.0)
+    assert score.mean_score([(1.0, 2.0), None]) is None and score.mean_score([]) is None
+
+
+def test_points_survive_a_round_trip_and_know_their_twins(tmp_path):
+    points = [
+        Point("s", "b", plans.SEARCH, key * 12, {"optimizer.lr": lr, "seed": seed})
+        for key, lr, seed in [("a", 0.1, 0), ("b", 0.1, 1), ("c", 0.2, 0)]
+    ]
+    plans.sweep_folder(tmp_path, "s").mkdir(parents=True)
+    plans.write_points(tmp_path, "s", points)
+    assert plans.read_points(tmp_path, "s") == points and plans.sweep_names(tmp_path) == ["s"]
+    assert points[0].candidate() == points[1].candidate() != points[2].candidate()
+
+
+def test_a_record_from_another_version_is_read_as_far_as_it_goes():
+    whole = run("digits", val_loss=1.0).to_json()
+    assert RunRecord.from_json(whole | {"later": 1}).metrics == {"val_loss": 1.0}
+    for broken in (None, [], {}, {"key": "k"}, {name: whole[name] for name in list(whole)[:-3]}):
+        assert RunRecord.from_json(broken) is None
+
+
+@pytest.mark.parametrize("name", ["val_loss", "test_accuracy"])
+def test_what_json_cannot_say_is_null(name):
+    assert metrics.finite({name: math.inf, "other": 1.0}) == {name: None, "other": 1.0}

@@ -1,0 +1,123 @@
+"""The store's finer points; its laws are in test_store_machine.py."""
+
+import os
+import socket
+import time
+
+import psutil
+import pytest
+from test_store_machine import record
+
+from harness import atomic, liveness
+from harness.errors import UsageError
+from harness.liveness import Owner, is_alive
+from harness.store import Attempt, Kind, Store, make_folder
+
+KEY = "a" * 12
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path)
+
+
+def test_this_process_lives_and_a_reused_pid_does_not(tmp_path):
+    me = Owner.current()
+    assert is_alive(me, tmp_path)
+    assert not is_alive(Owner.from_json(me.to_json() | {"started": me.started - 100}), tmp_path)
+    unused = max(psutil.pids()) + 100_000
+    assert not is_alive(Owner.from_json(me.to_json() | {"pid": unused}), tmp_path)
+
+
+@pytest.mark.parametrize("owner", ["elsewhere", "garbage"])
+def test_an_owner_that_cannot_be_asked_lives_as_long_as_its_heartbeat(tmp_path, owner):
+    who = Owner.from_json(Owner.current().to_json() | {"host": "elsewhere"}) if owner == "elsewhere" else None
+    path = tmp_path / "1.json"
+    path.write_text("{")
+    assert is_alive(who, path)
+    old = time.time() - liveness.STALE_SECONDS - 1
+    os.utime(path, (old, old))
+    assert not is_alive(who, path)
+    assert os.listdir(tmp_path) == ["1.json"]
+
+
+def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
+    first = store.claim(KEY, "")
+    first.path.write_bytes(b"\x00garbage")
+    assert store.claim(KEY, "").kind is Kind.LIVE
+    old = time.time() - liveness.STALE_SECONDS - 1
+    os.utime(first.path, (old, old))
+    second = store.claim(KEY, "")
+    assert isinstance(second, Attempt) and second.number == 2
+
+
+def test_the_heartbeat_beats(store, monkeypatch):
+    monkeypatch.setattr("harness.store.HEARTBEAT_SECONDS", 0.01)
+    attempt = store.claim(KEY, "")
+    os.utime(attempt.path, (0, 0))
+    with attempt:
+        deadline = time.monotonic() + 30
+        while attempt.path.stat().st_mtime == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert attempt.path.stat().st_mtime > 0
+
+
+def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_path):
+    dead = Store(tmp_path, alive=lambda owner, path: False)
+    dead.claim(KEY, "")
+    second = dead.claim(KEY, "")
+    assert dead.claim(KEY, "").reason == "killed"
+    assert dead.forgive(KEY) and not dead.forgive(KEY)
+    third = dead.claim(KEY, "")
+    third.note_checkpoint(10)
+    fourth = dead.claim(KEY, "")
+    assert [second.number, third.number, fourth.number] == [2, 3, 4]
+    assert isinstance(dead.claim(KEY, ""), Attempt), "the third got somewhere"
+
+
+def test_the_claim_writes_the_config_and_sweeps_up(store):
+    folder = store.run_folder(KEY) / "attempts"
+    folder.mkdir(parents=True)
+    (folder / ".1.json.99-dead.tmp").write_text("{")
+    (folder.parent / ".checkpoint.pt.99-dead.tmp").write_text("half")
+    store.claim(KEY, "steps: 3\n")
+    assert sorted(p.name for p in folder.parent.rglob("*")) == ["1.json", "attempts", "config.yaml"]
+    assert (folder.parent / "config.yaml").read_text() == "steps: 3\n"
+
+
+def test_the_index_is_a_copy_of_the_folders(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    other = "b" * 12
+    store.claim(other, "").finish(record(other, 1))
+    whole = store.records([KEY, other, "c" * 12])
+    assert whole == {KEY: record(KEY, 1), other: record(other, 1)}
+    store.index_path.write_bytes(store.index_path.read_bytes()[:-9] + b"\x00")
+    assert store.records([KEY, other]) == whole
+    store.index_path.unlink()
+    assert store.records([KEY, other]) == whole and store.rebuild_index() == 2
+    (store.run_folder(KEY) / "record.json").unlink()
+    assert store.records([KEY, other]).keys() == {other}, "the folders are the truth"
+
+
+def test_a_record_is_mended_from_the_index(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    path = store.run_folder(KEY) / "record.json"
+    path.write_text("{")
+    assert store.records([KEY]) == {KEY: record(KEY, 1)} == {KEY: store.record(KEY)}
+    assert atomic.read_json(path) is not None
+
+
+def test_a_foreign_record_is_no_record(store):
+    store.claim(KEY, "")
+    atomic.write_json(store.run_folder(KEY) / "record.json", record("b" * 12, 1).to_json())
+    assert store.record(KEY) is None
+
+
+def test_an_owner_says_who_it_is():
+    assert socket.gethostname() in str(Owner.current()) and Owner.from_json({"pid": 1}) is None
+
+
+def test_an_impossible_root_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="choose another --root"):
+        make_folder(tmp_path / "file" / "store")

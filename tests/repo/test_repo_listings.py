@@ -1,0 +1,69 @@
+"""`htbench zoo` and `htbench models` say what the registries say."""
+
+import json
+
+import pytest
+
+import models
+from harness.cli import main
+from optimizers import ZOO
+
+
+def test_zoo_json_is_the_registry(capsys):
+    assert main(["zoo", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == list(ZOO)
+    for name, spec in ZOO.items():
+        row = rows[name]
+        assert (row["family"], row["paper"], row["url"]) == (spec.family, spec.paper, spec.url)
+        assert (row["fixed"], row["has_aux"], row["revision"]) == (
+            dict(spec.fixed),
+            spec.has_aux,
+            spec.revision,
+        )
+        params = {"lr": spec.lr, "weight_decay": spec.weight_decay} | dict(spec.params)
+        found = {"lr": row["lr"], "weight_decay": row["weight_decay"]} | row["hyper"]
+        assert found.keys() == params.keys()
+        for key, param in params.items():
+            default = list(param.default) if isinstance(param.default, tuple) else param.default
+            assert (found[key]["default"], found[key]["allowed"]) == (default, param.allowed())
+
+
+def test_zoo_shows_every_row_and_hyperparameter(capsys):
+    assert main(["zoo"]) == 0
+    table, _, hyper = capsys.readouterr().out.partition("\nHyperparameters")
+    lines = table.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", *ZOO]
+    start = lines[0].index("paper")
+    assert [line[start:] for line in lines[1:]] == [row.paper for row in ZOO.values()]
+    words = [
+        word.partition("=")[0] for word in hyper.split() if "=" in word and not word.startswith("optimizer.")
+    ]
+    assert words == [name for row in ZOO.values() for name in row.params]
+
+
+def test_models_json_is_the_registry(capsys):
+    assert main(["models", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == list(models.SIZES)
+    for row in rows:
+        spec = models.spec(row["name"])
+        assert (row["kind"], row["revision"]) == (spec.kind, spec.revision)
+        assert row["settings"] == json.loads(json.dumps(spec.settings))
+        assert row["parameters"] == models.count_parameters(row["name"])
+
+
+def test_models_shows_exact_counts(capsys):
+    assert main(["models"]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0]: line.split()[2] for line in lines} == {
+        name: f"{models.count_parameters(name):,}" for name in models.SIZES
+    }
+    end = header.index("parameters") + len("parameters")
+    assert all(line[end - 1].isdigit() and line[end] == " " for line in lines)  # figures stand under figures
+
+
+@pytest.mark.parametrize("command", ["zoo", "models"])
+def test_unknown_words_are_refused(command, capsys):
+    assert main([command, "--yaml"]) == 2
+    assert "--yaml" in capsys.readouterr().err

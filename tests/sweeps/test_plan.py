@@ -1,0 +1,78 @@
+"""Plans: winners by validation, replicas on fresh seeds, and only once a whole objective is settled."""
+
+import pytest
+
+from harness.plans import REPLICATE
+from harness.store import Store
+from sweeps import spec as specs
+from sweeps.plan import by_objective, replicas, search_points
+from sweeps.progress import Progress
+from sweeps.runner import Runner, Sweep
+
+TEXT = """
+name: two
+base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16, data_seed: 7}
+seeds: [0, 3]
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.1, 0.2], batch_size: [16, 32]}}
+replicate: {seeds: 2}
+"""
+
+
+@pytest.fixture
+def spec(write_spec):
+    return specs.load(write_spec(TEXT))
+
+
+def fake_record(one, accuracy):
+    from test_small_parts import run
+
+    return (
+        run("digits", val_accuracy=accuracy, val_loss=1.0)
+        if accuracy is not None
+        else run("digits", "diverged")
+    )
+
+
+def accuracies(group, table):
+    return {one.point.key: fake_record(one, table[one.config.optimizer.lr][one.config.seed]) for one in group}
+
+
+def test_the_winner_is_the_best_mean_over_the_seeds(spec):
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.9, 3: 0.5}, 0.2: {0: 0.8, 3: 0.8}})
+    fresh = replicas(spec, group, records)
+    assert [(one.config.optimizer.lr, one.config.seed, one.config.data_seed) for one in fresh] == [
+        (0.2, 4, 4),
+        (0.2, 5, 5),
+    ]
+    assert {one.point.stage for one in fresh} == {REPLICATE} and {one.config.batch_size for one in fresh} == {
+        16
+    }
+
+
+def test_a_candidate_that_diverged_on_one_seed_cannot_win(spec):
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.3, 3: 0.3}, 0.2: {0: 0.9, 3: None}})
+    assert {one.config.optimizer.lr for one in replicas(spec, group, records)} == {0.1}
+    assert replicas(spec, group, accuracies(group, {0.1: {0: None, 3: None}, 0.2: {0: None, 3: None}})) == []
+
+
+def test_replicas_are_due_when_their_objective_is_settled_and_not_before(spec, tmp_path):
+    sweep = Sweep(spec, Store(tmp_path))
+    first, second = sweep.groups
+    for one in first[:-1]:
+        assert sweep.settle(one.point.key, fake_record(one, 0.5)) == []
+    due = sweep.settle(first[-1].point.key, None)
+    assert len(due) == 2 and sweep.planned == sweep.search + due
+    assert sweep.steps_left() == (len(second) + 2 + 2) * 2
+
+
+def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch):
+    monkeypatch.setattr("sweeps.runner.Pool", None)
+    monkeypatch.setattr("sweeps.runner.study.refresh", lambda *_: [])
+    store = Store(tmp_path)
+    monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
+    runner = Runner(store, [spec], None, Progress())
+    runner.run()
+    assert runner.unfinished == {} and len(runner.sweeps[0].planned) == 8 + 2 * 2

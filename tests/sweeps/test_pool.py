@@ -1,0 +1,34 @@
+"""The local pool: how many workers, which GPU for whom."""
+
+import pytest
+
+from harness.settings import make, to_settings
+from sweeps import pool as pools
+from sweeps.pool import Pool
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (4, 4), (64, 8)])
+def test_as_many_workers_as_cores_but_not_more_than_eight(monkeypatch, cores, expected):
+    monkeypatch.setattr(pools, "usable_cores", lambda: cores)
+    assert pools.default_workers() == expected
+
+
+@pytest.mark.parametrize(("told", "expected"), [("3,5", ["3", "5"]), ("", []), ("GPU-1a", ["GPU-1a"])])
+def test_gpus_are_those_that_we_are_told(monkeypatch, told, expected):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
+    assert pools.visible_gpus() == expected
+
+
+def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_path, tiny):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,9")
+    pool = Pool(tmp_path)
+    assert pool.size == 2 and pool.free_gpus == ["7", "9"]
+    assert Pool(tmp_path, workers=3).free_gpus == ["7", "9", "7"]
+    for seed in (1, 2):
+        pool.start(str(seed), to_settings(make(tiny | {"seed": seed, "device": "cpu"})))
+    assert not pool.has_room and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
+    ended = []
+    while pool.running:
+        ended += pool.finished(timeout=1.0)
+    assert sorted(ended) == [("1", 0), ("2", 0)] and sorted(pool.free_gpus) == ["7", "9"]
+    assert len(list(tmp_path.glob("runs/*/*/record.json"))) == 2
