@@ -32,7 +32,7 @@ TEMPORARY_SUFFIX = ".tmp"
 def crash_point(name: str) -> None:
     """Die here if the environment says so: HTBENCH_CRASH=<name>.
 
-    The whole process group dies by SIGKILL, as when a node goes down; tests start theirs in a session of its own.
+    SIGKILL takes the whole process group, as when a node goes down; tests start theirs in its own session.
     """
     if os.environ.get("HTBENCH_CRASH") == name:
         assert name in CRASH_POINTS, name
@@ -78,7 +78,7 @@ def _crash(*names: str) -> None:
 
 
 def write_with(path: Path, write: Callable[[IO[bytes]], object], crash: str = "") -> None:
-    """Let `write(file)` fill a temporary file, then move it to `path`: readers see the old or the new, never half.
+    """Let `write(file)` fill a temporary file, then move it to `path`: readers see old or new, never half.
 
     Args:
         path: the file to create or replace; its folder must exist.
@@ -119,7 +119,7 @@ def create_json(path: Path, value: Any, crash: str = "") -> bool:
 
 
 def read_json(path: Path) -> Any | None:
-    """The JSON in `path`, or None if the file is absent or no JSON (the caller repairs it from other files)."""
+    """The JSON in `path`, or None if absent or not JSON (the caller repairs it from other files)."""
     try:
         return json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -127,7 +127,7 @@ def read_json(path: Path) -> Any | None:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; lines that are torn or garbage are left out, a missing file is empty."""
+    """The objects of a JSON-lines file; torn or garbage lines are left out, a missing file is empty."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -141,6 +141,14 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
         if isinstance(row, dict):
             rows.append(row)
     return rows
+
+
+def count_lines(path: Path) -> int:
+    """How many lines a file has, whatever they hold; a missing file has none."""
+    try:
+        return len(path.read_bytes().splitlines())
+    except FileNotFoundError:
+        return 0
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
@@ -163,7 +171,7 @@ def remove_temporaries(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the advisory lock `path`; the kernel frees it when its holder dies, so no lock outlives a crash."""
+    """Hold the advisory lock `path`; the kernel frees it when its holder dies, so none outlives a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
 """What the harness costs: its loop against bare PyTorch that does the same maths, and how soon a run starts.
 
-Both loops train in one process, by turns, in blocks of steps: harness, bare, bare, harness, and so on. Four
-blocks give one paired ratio, from which the drift of the machine and the cost of changing over cancel.
+Both loops train in one process and take turns step by step: harness, bare, bare, harness, and so on. So the drift
+of the machine cancels from their ratio, which long blocks of steps would leave in (see `interleave`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -23,14 +23,16 @@ import torch
 import torch.nn.functional as F
 
 import models
-from harness import tasks, train
+from harness import train
 from harness.config import Value
 from harness.data.order import permutation
+from harness.data.task import Batch
 from harness.data.text import TextTask
 from harness.errors import RunFailedError
+from harness.key import run_key
 from harness.monitor import Monitor
-from harness.settings import make
-from harness.store import Store
+from harness.settings import make, to_yaml
+from harness.store import Attempt, Store
 
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
 
@@ -83,13 +85,13 @@ def figure(name: str, unit: str, values: Sequence[float], target: float | None =
 
 
 def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -> Iterator[None]:
-    """The run of `SETTINGS` without a harness.
+    """The run of `SETTINGS` without a harness; pauses after every step.
 
     Args:
         task: only its tokens and sizes are used.
         total: steps.
-        log_every: pause after this many steps ...
-        losses: ... and add the loss of the last of them here.
+        log_every: after this many steps ...
+        losses: ... the loss of the last of them is added here.
     """
     epochs = range(math.ceil(total * BATCH_SIZE / task.epoch_size))
     order = np.concatenate([permutation(task.epoch_size, 0, epoch) for epoch in epochs])
@@ -113,33 +115,37 @@ def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -
         optimizer.step()
         if (step + 1) % log_every == 0:
             losses.append(loss.item())
-            yield
+        yield
 
 
 class Turns:
-    """The watch of a run that lets the bare loop have its turns and times both.
+    """Lets the bare loop have its turns in a run of the harness, and times every step of both.
 
-    A run calls its monitor after each `log_every` steps. What lies between two calls is timed: `train.run` as
-    anyone starts it, with its looks at the loss and its metrics file, but without evaluation and record.
+    A run asks its task for a batch once per step. What lies between two such calls is timed: all that the harness
+    does for a step, with its looks at the loss and its metrics file, but without evaluation and record.
     """
 
-    def __init__(self, bare: Iterator[None]) -> None:
-        self.bare = bare
-        self.blocks: dict[str, list[Seconds]] = {"harness": [], "bare": []}
+    def __init__(self, batch: Callable[[int], Batch], bare: Iterator[None]) -> None:
+        self._batch, self._bare = batch, bare
+        self.harness: list[Seconds] = []
+        self.bare: list[Seconds] = []
         self._began = _clocks()
 
-    def progress(self, step: int) -> None:
-        """The harness has made a block; after each odd one the bare loop makes two."""
-        self._note("harness")
-        if len(self.blocks["harness"]) % 2:
+    def batch(self, step: int) -> Batch:
+        """What the task would return, but after each odd step of the harness the bare loop makes two first."""
+        if step > 0:
+            self._note(self.harness)
+        if step % 2:
             for _ in range(2):
-                next(self.bare)
-                self._note("bare")
+                next(self._bare)
+                self._note(self.bare)
+        self._began = _clocks()
+        return self._batch(step)
 
-    def _note(self, whose: str) -> None:
+    def _note(self, steps: list[Seconds]) -> None:
         cpu, wall = _clocks()
-        self.blocks[whose].append((cpu - self._began[0], wall - self._began[1]))
-        self._began = cpu, wall
+        steps.append((cpu - self._began[0], wall - self._began[1]))
+        self._began = _clocks()
 
 
 def _clocks() -> Seconds:
@@ -148,7 +154,7 @@ def _clocks() -> Seconds:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per step of the two loops, one entry per round; `losses` are the bare loop's, one per block."""
+    """Mean seconds per step of the two loops, one entry per round; `losses` are the bare loop's."""
 
     harness: list[Seconds]
     bare: list[Seconds]
@@ -161,20 +167,26 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     Args:
         root: an empty store.
         rounds: number of paired ratios; a round before them warms up and is dropped.
-        log_every: steps of a block; a round has two blocks of each loop.
+        log_every: steps between looks at the loss; a round is two looks long.
     """
-    total = 2 * (rounds + 1) * log_every
+    length = 2 * log_every
+    total = length * (rounds + 1) + 1  # the last step is followed by the evaluation and not by another one
+    config = make(SETTINGS | {"steps": total, "log_every": log_every})
+    attempt = Store(root).claim(run_key(config), to_yaml(config))
+    assert isinstance(attempt, Attempt)
     losses: list[float] = []
-    task = tasks.build(TASK, cache=root / "cache", batch_size=BATCH_SIZE, data_seed=0)
-    turns = Turns(bare_loop(cast(TextTask, task), total, log_every, losses))
-    train.run(make(SETTINGS | {"steps": total, "log_every": log_every}), Store(root), Monitor(turns.progress))
-    harness, bare = (_per_step(turns.blocks[whose], log_every)[1:] for whose in ("harness", "bare"))
-    return Timing(harness, bare, losses)
+    with attempt:
+        training = train.Training(config, attempt, root / "cache", Monitor())
+        bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
+        turns = Turns(training.task.batch, bare)
+        training.task.batch = turns.batch  # type: ignore[method-assign]
+        training.result()
+    return Timing(_means(turns.harness, length)[1:], _means(turns.bare, length)[1:], losses)
 
 
-def _per_step(blocks: list[Seconds], log_every: int) -> list[Seconds]:
-    pairs = zip(blocks[::2], blocks[1::2], strict=True)
-    return [((a[0] + b[0]) / (2 * log_every), (a[1] + b[1]) / (2 * log_every)) for a, b in pairs]
+def _means(steps: list[Seconds], length: int) -> list[Seconds]:
+    rounds = (steps[i : i + length] for i in range(0, len(steps), length))
+    return [(statistics.fmean(s[0] for s in one), statistics.fmean(s[1] for s in one)) for one in rounds]
 
 
 def step_figures(timing: Timing) -> list[Figure]:

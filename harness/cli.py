@@ -1,7 +1,7 @@
-"""The `htbench` command: finds the subcommand, hands it its words, and turns every exception into an exit status.
+"""The `htbench` command: finds the subcommand, hands it its words, turns exceptions into exit statuses.
 
-Subcommands are named as strings and imported when called, so that `htbench --help` loads nothing heavy and `harness`
-does not import the packages above it.
+Subcommands are named as strings and imported when called, so that `htbench --help` loads nothing heavy and
+`harness` does not import the packages above it.
 """
 
 from __future__ import annotations

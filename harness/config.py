@@ -21,7 +21,7 @@ def option(param: Param, *, key: bool = True) -> Any:
     """A config field: `param` gives type, default, range and help.
 
     Args:
-        param: the declaration; a field added later sets `neutral` to the value under which older code behaved alike.
+        param: the declaration; a field added later sets `neutral` to the value that acts like the older code.
         key: False if the field cannot change the numbers of a run, so that it stays out of the key.
     """
     return dataclasses.field(default=param.default, metadata={"param": param, "key": key})
@@ -44,7 +44,8 @@ class OptimizerConfig:
             str,
             "released",
             choices=("released", "matrix", "hidden"),
-            help="which parameters get the matrix rule: as in the released code, every matrix, or hidden ones only",
+            help="which parameters get the matrix rule: "
+            "as in the released code, every matrix, or hidden ones only",
         )
     )
     aux_lr: float | None = option(
@@ -121,7 +122,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides one run (design.md, 3 and 4). Built by `harness.settings`, which fills the defaults."""
+    """Everything that decides one run (design.md, 3 and 4). `harness.settings` fills the defaults."""
 
     task: str = option(Param(str, "pydocs", help="a row of harness/tasks.py"))
     model: str = option(Param(str, "llama-nano", help="a row of `htbench models`"))

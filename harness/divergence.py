@@ -32,7 +32,10 @@ class Divergence:
         self.best = min(self.best, self.smoothed)
         self.steps_above = self.steps_above + 1 if self.smoothed > rule.factor * self.best else 0
         if self.steps_above >= rule.patience:
-            return f"the smoothed loss stayed above {rule.factor:g} x its best ({self.best:.4g}) for {rule.patience} steps"
+            return (
+                f"the smoothed loss stayed above {rule.factor:g} x its best ({self.best:.4g}) "
+                f"for {rule.patience} steps"
+            )
         return ""
 
     def to_json(self) -> dict[str, Any]:

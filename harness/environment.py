@@ -1,4 +1,4 @@
-"""Where a run was made: code, versions, hardware. Recorded with every result, torch-free unless torch is loaded."""
+"""Where a run was made: code, versions, hardware. Recorded with every result; never loads torch itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
 
 @functools.cache
 def code_version() -> str:
-    """The commit of this code, with `+dirty` if files differ from it; the package version where there is no git."""
+    """The commit of this code, `+dirty` if files differ from it; without git, the package version."""
     told = os.environ.get(CODE_VERSION_VARIABLE)
     if told:
         return told

@@ -1,4 +1,4 @@
-"""What can go wrong, as people see it: each kind of trouble has one exception and one exit status (design.md, 7)."""
+"""What can go wrong, as people see it: one exception and one exit status per kind (design.md, 7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXIT_INTERRUPTED = 130
 
 
 class UsageError(Exception):
-    """Bad input. The message is one sentence with the offending value and what would be right; exit status 2."""
+    """Bad input. The message is one sentence: the offending value and what would be right. Exit status 2."""
 
 
 class RunFailedError(Exception):

@@ -91,7 +91,7 @@ def _process_lives(owner: Owner) -> bool:
 
 
 def seconds_since_touched(path: Path) -> float:
-    """Age of a file by the clock of its own file server: against a file touched just now in the same folder."""
+    """Age of a file by the clock of its own file server: against a file just touched in the same folder."""
     probe = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         probe.touch()

@@ -1,7 +1,7 @@
 """The curve of a run: `metrics.jsonl`, one row per step and per evaluation, cut back when a run resumes.
 
-Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), and {"step": 50, "val_loss": ...} after
-an evaluation. JSON has no NaN: a loss that is not finite is null.
+Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), and
+{"step": 50, "val_loss": ...} after an evaluation. JSON has no NaN: a loss that is not finite is null.
 """
 
 from __future__ import annotations

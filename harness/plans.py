@@ -1,6 +1,7 @@
-"""What a sweep wants: `<root>/sweeps/<name>/points.jsonl`, one line per point. Sweeps write it, results read it.
+"""What a sweep wants: `<root>/sweeps/<name>/points.jsonl`, a line per point. Sweeps write, results read.
 
-{"sweep": "demo-digits", "block": "muon", "stage": "search", "key": "0f...", "overrides": {"optimizer.lr": 0.01, ...}}
+{"sweep": "demo-digits", "block": "muon", "stage": "search", "key": "0f...",
+ "overrides": {"optimizer.lr": 0.01, ...}}
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import atomic
+from harness.errors import UsageError
 
 SEARCH, REPLICATE = "search", "replicate"
 SEED_FIELDS = ("seed", "data_seed")
@@ -46,10 +48,18 @@ def sweep_folder(root: Path, name: str) -> Path:
 
 
 def read_points(root: Path, name: str) -> list[Point]:
-    """The points of a sweep as last planned; damaged lines are left out (the next plan writes them again)."""
+    """The points of a sweep as last planned; none if it never was.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    path = sweep_folder(root, name) / "points.jsonl"
     names = {field.name for field in dataclasses.fields(Point)}
-    rows = atomic.read_json_lines(sweep_folder(root, name) / "points.jsonl")
-    return [Point(**row) for row in rows if row.keys() == names]
+    rows = atomic.read_json_lines(path)
+    sound = len(rows) == atomic.count_lines(path) and all(row.keys() == names for row in rows)
+    if path.exists() and not (rows and sound):
+        raise UsageError(f"'{path}' is damaged; `htbench sweep index {name}` writes it anew.")
+    return [Point(**row) for row in rows]
 
 
 def write_points(root: Path, name: str, points: list[Point]) -> None:

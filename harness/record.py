@@ -17,7 +17,7 @@ class RunRecord:
         key: identity of the run, 12 hex digits.
         config: the resolved config as nested plain values.
         status: `completed`, `diverged` (a result, too) or `pruned`.
-        metrics: final figures by name, e.g. `val_loss` (nats per token), `test_perplexity`, `test_accuracy` in [0, 1].
+        metrics: final figures by name: `val_loss` (nats per token), `test_accuracy` (in [0, 1]) ...
         steps: updates made.
         useful_seconds: time in training steps that count, over all attempts, in seconds.
         seconds_per_step: median time of one step, in seconds.

@@ -1,7 +1,7 @@
 """Learning-rate schedules as pure functions of the step: the loop multiplies each group's initial lr by them.
 
-Source: optimizers.md 0.2, the released training script (`torchrun_main_HTMuon.py`): step s is 0-based, the first
-update of a run with warm-up has learning rate 0.
+Source: optimizers.md 0.2, the released training script (`torchrun_main_HTMuon.py`): step s is 0-based, so the
+first update of a run with warm-up has learning rate 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def multiplier(name: str, step: int, total: int, warmup: float, floor: float, de
 
     Args:
         name: `cosine` falls from 1 to `floor` along half a cosine after the warm-up; `constant` stays at 1;
-            `wsd` (warm-up, stable, decay) stays at 1 and falls linearly to `floor` over the last `decay` of the run.
+            `wsd` (warm-up, stable, decay) stays at 1, then falls linearly to `floor` over the last `decay`.
         step: number of updates already made.
         total: number of updates of the run.
         warmup: linear warm-up from 0; a fraction of `total` if below 1, else a number of steps.

@@ -1,7 +1,7 @@
-"""From YAML and `key=value` words to a resolved RunConfig, with one clear sentence for every mistake. Torch-free.
+"""From YAML and `key=value` words to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
 
-Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`): a file, the
-command line and a sweep's points all speak it, and `a | b` merges two of them.
+Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`): a
+file, the command line and a sweep's points all speak it, and `a | b` merges two of them.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def make(settings: Settings) -> RunConfig:
         settings: dotted names; `optimizer.X` is a hyperparameter unless OptimizerConfig has a field X.
 
     Raises:
-        UsageError: an unknown name (with the nearest valid one), a wrong type, a value out of range, or parts that
-            do not go together; one sentence.
+        UsageError: an unknown name (with the nearest valid one), a wrong type, a value out of range, or parts
+            that do not go together; one sentence.
     """
     try:
         given, hyper = _sort_out(settings)
@@ -177,8 +177,8 @@ def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: fl
         optimizer,
         lr=value_or_default(row.lr, "lr", optimizer.lr),
         weight_decay=value_or_default(row.weight_decay, "weight_decay", optimizer.weight_decay),
-        # Without an auxiliary AdamW one rule takes every parameter: routing and aux_lr change nothing and must not
-        # split the key.
+        # Without an auxiliary AdamW one rule takes every parameter: routing and aux_lr change nothing and
+        # must not split the key.
         routing=optimizer.routing if row.has_aux else OptimizerConfig.routing,
         aux_lr=value_or_default(row.lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
         hyper=optimizers.resolve(row.name, hyper),

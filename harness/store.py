@@ -1,10 +1,10 @@
 """The store: one folder per run, one owner per folder, one record per run (design.md, 5).
 
-    <root>/runs/<k2>/<key>/   config.yaml  attempts/<n>.json  metrics.jsonl  log.txt  checkpoint.pt  record.json
-    <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
+    <root>/runs/<k2>/<key>/ config.yaml  attempts/<n>.json  metrics.jsonl  log.txt  checkpoint.pt  record.json
+    <root>/index.jsonl      every record once more, one per line: quick to read, rebuilt from the folders
 
-Whoever creates `attempts/<n>.json` first owns the run. Attempt n+1 may be created only when the owner of n is dead,
-and an owner that finds a higher attempt than its own has lost the run and writes nothing more.
+Whoever creates `attempts/<n>.json` first owns the run. Attempt n+1 may be created only when the owner of n is
+dead, and an owner that finds a higher attempt than its own has lost the run and writes nothing more.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Attempt:
         return self.folder / "attempts" / f"{self.number}.json"
 
     def check(self) -> None:
-        """Raise LostOwnershipError unless this attempt is still the highest. Called before every write that counts."""
+        """Raise LostOwnershipError unless this attempt is the highest; called before writes that count."""
         if self.store.last_attempt(self.key) != self.number:
             raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
 
@@ -249,7 +249,7 @@ class Store:
         return self.root / "index.jsonl"
 
     def _note(self, record: RunRecord) -> None:
-        """Tidy a finished run's folder, then list its record; a killed finisher leaves this to the next reader."""
+        """Tidy a finished run's folder, then list its record; if killed here, the next reader does it."""
         folder = self.run_folder(record.key)
         (folder / "checkpoint.pt").unlink(missing_ok=True)
         atomic.remove_temporaries(folder)
@@ -259,8 +259,8 @@ class Store:
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that are finished; read from the index, checked against the folders.
 
-        An index line counts only if the run's record is there with the size noted; whatever the index lacks is read
-        from the folders and noted.
+        An index line counts only if the run's record is there with the size noted; what the index lacks is
+        read from the folders and noted.
         """
         noted = {row["record"].get("key"): row for row in self._index_rows()}
         found: dict[str, RunRecord] = {}

@@ -5,6 +5,7 @@ The store mends most of this by itself when it comes across it; here people lear
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import atomic, plans
+from harness.errors import UsageError
 from harness.liveness import STALE_SECONDS
 from harness.record import RunRecord
 from harness.store import Store
@@ -102,18 +104,17 @@ def _is_sound(kind: str, path: Path, root: Path) -> bool:
         return record is not None and record.key == path.parent.name
     if kind == "attempt":
         return isinstance(atomic.read_json(path), dict)
-    read = plans.read_points(root, path.parent.name) if kind == "points" else atomic.read_json_lines(path)
-    return len(read) == _count_lines(path)
+    if kind == "points":
+        with contextlib.suppress(UsageError):
+            return bool(plans.read_points(root, path.parent.name))
+        return False
+    return len(atomic.read_json_lines(path)) == atomic.count_lines(path)
 
 
 def _read_index(path: Path, found: Survey) -> None:
     rows = atomic.read_json_lines(path)
-    found.torn_index_lines = (_count_lines(path) if path.exists() else 0) - len(rows)
+    found.torn_index_lines = atomic.count_lines(path) - len(rows)
     for row in rows:
         record = RunRecord.from_json(row.get("record"))
         if record is not None:
             found.index[record.key] = row.get("size", 0)
-
-
-def _count_lines(path: Path) -> int:
-    return sum(bool(line.strip()) for line in path.read_bytes().splitlines())

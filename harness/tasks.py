@@ -48,8 +48,8 @@ def _images(name: str, module: str, *, adamw_lr: float) -> TaskSpec:
 
 
 _ROWS = (
-    _text("pydocs", "harness.data.pydocs", adamw_lr=6e-3, seq_len=32),
-    _images("digits", "harness.data.digits", adamw_lr=3e-3),
+    _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32),
+    _images("digits", "harness.data.digits", adamw_lr=3e-2),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}

@@ -1,4 +1,4 @@
-"""One run, from config to record, in the order of its life: claim, data, model, optimizer, resume, steps, result."""
+"""One run, config to record, in order of its life: claim, data, model, optimizer, resume, steps, result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from harness.store import Attempt, Kind, Store
 
 log = logging.getLogger("htbench")
 
-# The store can't be written to: nothing is wrong with the run, the same command goes on when there is room again.
+# The store can't be written to. The run itself is sound: the same command goes on once there is room.
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
 
 
@@ -79,7 +79,8 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None) -> RunR
             log.exception("the run ended: %s", reason)
             attempt.end(reason, f"{type(error).__name__}: {error}")
             raise RunFailedError(
-                f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; see {attempt.folder / 'log.txt'}."
+                f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; "
+                f"see {attempt.folder / 'log.txt'}."
             ) from error
 
 
@@ -126,7 +127,8 @@ class Training:
         if config.data_fingerprint != tasks.fingerprint(config.task):
             raise UsageError(
                 f"The data of '{config.task}' has changed since run {attempt.key} was planned "
-                f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); plan the sweep anew."
+                f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); "
+                f"plan the sweep anew."
             )
         self.task: Task = tasks.build(
             config.task,
@@ -172,7 +174,7 @@ class Training:
         self.saved_at = time.monotonic()
 
     def _resume(self) -> Progress:
-        """Put the checkpoint back. If it or the curve is damaged, start anew: the same numbers come out, later."""
+        """Put the checkpoint back. If it or the curve is damaged, start anew: same numbers, later."""
         try:
             saved = checkpoint.load(self.checkpoint_path)
         except checkpoint.CorruptCheckpointError as error:
@@ -246,12 +248,12 @@ class Training:
         return factor
 
     def _step(self, batch: Batch) -> torch.Tensor:
-        """One update from one global batch; returns its mean loss over all counted targets, before the update."""
+        """One update from one global batch; returns its mean loss per counted target, before the update."""
         total = torch.zeros((), device=self.device)
         for micro in batch.split(self.micro_batch):
             with self.autocast:
                 loss = self.task.loss(self.forward, micro.to(self.device))
-            # Normalised by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
+            # Divided by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
             torch.autograd.backward(loss / batch.count)
             total += loss.detach() / batch.count
         if self.config.grad_clip is not None:
@@ -356,7 +358,7 @@ def _device(config: RunConfig) -> str:
 
 
 def _peak_memory(device: str) -> int:
-    """Bytes: the device's peak on a GPU, else the process's peak resident set (in KiB on Linux, bytes on macOS)."""
+    """Bytes: the peak on a GPU, else of the process's resident set (KiB on Linux, bytes on macOS)."""
     if device == "cuda":
         return int(torch.cuda.max_memory_allocated())
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

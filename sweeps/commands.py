@@ -98,8 +98,8 @@ def _replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpe
         open_points = [one for one in search_points(spec) if not _settled(store.state(one.point.key))]
         if open_points:
             raise UsageError(
-                f"The sweep '{spec.name}' has {len(open_points)} points without a result yet, so its winners are not "
-                f"known; `htbench sweep run` finishes them first."
+                f"The sweep '{spec.name}' has {len(open_points)} points without a result yet, so its winners "
+                f"are not known; `htbench sweep run` finishes them first."
             )
     return _run(args, store, loaded)
 
@@ -134,7 +134,7 @@ def _plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 def _status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     report = []
     for spec in loaded:
-        points = plans.read_points(store.root, spec.name) or [one.point for one in _everything(store, spec)]
+        points = _points(args, store, spec)
         report += _status_rows(spec, points, _states(store, points))
     if args.json:
         print(json.dumps(report, indent=1))
@@ -144,6 +144,15 @@ def _status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
 
 
 # --- what the actions share ---
+
+
+def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
+    """The points as last planned, which is quick; planned anew if file or command line say otherwise."""
+    stored = plans.sweep_folder(store.root, spec.name) / "spec.yaml"
+    overridden = any("=" in word for word in args.words)
+    if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():
+        return plans.read_points(store.root, spec.name)
+    return [one.point for one in _everything(store, spec)]
 
 
 def _settled(state: RunState) -> bool:
@@ -198,7 +207,8 @@ def _print_plan(spec: SweepSpec, planned: Sequence[Planned], states: dict[str, R
         + ", ".join(f"{n} {word}" for word, n in sorted(counts.items()))
     )
     print(
-        f"{len(left)} to run{_estimate(left, states)}; replicas of winners follow: {spec.fresh_seeds} per objective"
+        f"{len(left)} to run{_estimate(left, states)}; "
+        f"replicas of winners follow: {spec.fresh_seeds} per objective"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a job does: one run, in a process of its own, with its outcome left in the store and an exit status."""
+"""What a job does: one run, in a process of its own, its outcome left in the store and an exit status."""
 
 from __future__ import annotations
 

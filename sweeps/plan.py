@@ -17,8 +17,8 @@ from harness.settings import make
 from harness.store import make_folder
 from sweeps.spec import Block, SweepSpec
 
-# What an axis is for: these are searched, so the points along them compete; any other axis (task, model, length ...)
-# splits the sweep into objectives that each have a winner of their own.
+# The searched axes: points along them compete. Any other axis (task, model, length ...) splits the sweep into
+# objectives that each have a winner of their own.
 _SEARCHED = ("optimizer.", "schedule.", "grad_clip")
 
 
@@ -65,7 +65,7 @@ def _unique(planned: Iterator[Planned]) -> list[Planned]:
 
 
 def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
-    """What a point competes under: its block and everything fixed; equal for points that differ in searched axes."""
+    """What a point competes under: its block and its values on axes not searched; all rivals share it."""
     block = next(block for block in spec.blocks if block.name == point.block)
     searched = {axis for axis in block.space if axis.startswith(_SEARCHED) and axis != "optimizer.name"}
     return (point.block, *(f"{axis}={point.overrides[axis]}" for axis in block.space if axis not in searched))
@@ -80,7 +80,7 @@ def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Plann
 
 
 def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
-    """The winner of one objective on fresh seeds: the best candidate by the shared rule, over the grid's own seeds.
+    """One objective's winner on fresh seeds: the best candidate by the shared rule, over the grid's seeds.
 
     Args:
         spec: the sweep.

@@ -1,6 +1,6 @@
 """The local pool: a fresh process per run, forked from a server that has torch loaded.
 
-Never plain `fork`: a parent that has used threads or a GPU can't be copied safely. The server itself only imports.
+Never plain `fork`: a parent that has used threads or a GPU can't be copied safely. The server only imports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sweeps.execute import Counter, execute
 
 
 def default_workers() -> int:
-    """How many runs at a time: the cores that this process may use, by affinity and cgroup quota, at most 8."""
+    """How many runs at a time: the cores this process may use, by affinity and cgroup quota, at most 8."""
     return max(1, min(int(usable_cores()), 8))
 
 
@@ -80,7 +80,7 @@ class Pool:
         self.running[key] = Worker(key, process, counter, gpu)
 
     def finished(self, timeout: float) -> list[tuple[str, int]]:
-        """Wait at most `timeout` seconds for processes to end; their runs and exit statuses (negative: a signal)."""
+        """Wait up to `timeout` seconds for runs to end; those runs and exit statuses (negative: a signal)."""
         wait([worker.process.sentinel for worker in self.running.values()], timeout)
         ended = [worker for worker in self.running.values() if not worker.process.is_alive()]
         for worker in ended:

@@ -156,7 +156,7 @@ class Runner:
         return state
 
     def _ended(self, one: Planned, status: int) -> None:
-        """A worker ended: with a record or a failure in the store, or killed (then again), or told to stop."""
+        """A worker ended: with a record or a failure in the store, or killed (run again), or stopped."""
         if self._look(one).kind is not Kind.WAITING or self.interrupted:
             return
         self._deaths[one.point.key] += 1

@@ -23,7 +23,7 @@ Axes = dict[str, list[Value]]
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the grid: `set` fixes settings, `space` is multiplied out; usually one block per optimizer."""
+    """A part of the grid: `set` fixes settings, `space` is multiplied out; usually one per optimizer."""
 
     name: str
     set: dict[str, Value]
@@ -56,7 +56,7 @@ class SweepSpec:
 
 
 def find(word: str, root: Path) -> Path:
-    """The sweep file that a word on the command line means: a file, a folder with a spec.yaml, or a shipped sweep.
+    """The sweep file a word on the command line means: a file, a folder with a spec.yaml, or a shipped sweep.
 
     Raises:
         UsageError: it is none of them.
@@ -147,7 +147,7 @@ def _settings(tree: Any, where: str) -> dict[str, Value]:
 
 
 def _check_name(name: str, where: str) -> None:
-    """Refuse a name that no config can have; whether the optimizer at hand has it is checked for each point."""
+    """Refuse a name that no config can have; whether this optimizer has it is checked for each point."""
     hyper = {f"optimizer.{param}" for row in optimizers.ZOO.values() for param in row.params}
     if name not in FIELDS and name not in hyper:
         raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, hyper | set(FIELDS))}.")

@@ -1,7 +1,7 @@
-"""Every objective of a sweep as an Optuna study, for optuna-dashboard and Optuna's plots. The only file with Optuna.
+"""Each objective of a sweep as an Optuna study, for its dashboard and plots. The only file with Optuna.
 
-In grid mode the studies are a picture of the run folders: one writer at a time, under a lock, appends what has changed
-to a journal file per objective. A damaged journal, or one that is asked for anew, is written again from the folders.
+In grid mode the studies are a picture of the run folders: one writer at a time, under a lock, appends what
+changed to a journal file per objective. A damaged journal, or one asked for anew, is remade from the folders.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import optuna
     from optuna.storages.journal import JournalStorage
 
-# Bounds of numbers without a range of their own: so wide that no grid leaves them, because a distribution may never
-# change within a study.
+# Bounds of numbers without a range of their own: so wide that no grid leaves them, as a distribution may
+# never change within a study.
 WIDEST, WIDEST_INT = 1e300, 2**53
 
 
@@ -106,7 +106,7 @@ def _refresh(store: Store, path: Path, name: str, rows: list[Row], rebuild: bool
 
 
 class Journal:
-    """A journal in memory that reaches its file in one durable write (Optuna's own backend pays one per change).
+    """A journal in memory that reaches its file in one durable write (Optuna's backend pays one per change).
 
     Args:
         lines: the journal so far, one JSON object each.
@@ -214,7 +214,7 @@ def _remark(state: RunState) -> dict[str, str]:
 
 
 def _axes(planned: Planned) -> list[str]:
-    """The parameters shown: every numeric hyperparameter and the two seeds, whether or not this grid varies them."""
+    """The parameters shown: every numeric hyperparameter and both seeds, whether varied here or not."""
     hyper = [f"optimizer.{name}" for name in planned.config.optimizer.hyper]
     shown = ["optimizer.lr", "optimizer.weight_decay", *hyper, "seed", "data_seed"]
     return [name for name in shown if isinstance(_plain(planned, name), bool | int | float | str)]

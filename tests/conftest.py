@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+# One thread per process, before torch is imported: two processes with two threads each on two cores run far slower.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 HTBENCH = [sys.executable, "-m", "harness.cli"]
 
 # A real run on real data, about 10 ms per step: small enough to be trained dozens of times in the suite.

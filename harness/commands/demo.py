@@ -1,7 +1,6 @@
-"""`htbench demo`: the whole path once, on data that every Python has: sweeps, winners on fresh seeds, tables, figures.
+"""`htbench demo`: the whole path on data every Python has: sweeps, winners on fresh seeds, tables, figures.
 
-It is three ordinary commands in a row, so that whoever has seen the demo knows how to do the same with sweeps of
-their own.
+It is three ordinary commands in a row, so that whoever has seen it can do the same with sweeps of their own.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
         monitor.stop_on_signals()
         record = train.run(config, Store(args.root), monitor)
     print(
-        f"run {record.key}: {record.status} after {record.steps} steps{': ' if record.note else ''}{record.note}"
+        f"run {record.key}: {record.status} after {record.steps} steps"
+        f"{': ' if record.note else ''}{record.note}"
     )
     for name, value in record.metrics.items():
         print(f"  {name:22} {value if value is None else format(value, '.6g')}")

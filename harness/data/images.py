@@ -66,7 +66,8 @@ class ImageTask:
         with evaluating(model):
             for batch in Batch.of(self.images[split], self.labels[split]).split(self.batch_size):
                 total = 0.0
-                for part in batch.to(device).split(micro_batch):
+                for part in batch.split(micro_batch):
+                    part = part.to(device)
                     logits = model(part.inputs)
                     total += _cross_entropy(logits, part.targets).item()
                     correct += int((logits.argmax(dim=1) == part.targets).sum())

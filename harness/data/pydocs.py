@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 VOCABULARY = 320
 HELD_OUT = ("val", "test")
 HELD_OUT_SHARE = 0.07  # of all bytes, each of the two
+LARGEST_SHARE = 0.02  # of all bytes, a held-out module: none may dominate its split
 HELD_OUT_TOKENS = 16_384  # evaluated of each held-out split, spread evenly over it
 
 TOPICS = "pydoc_data"
@@ -38,8 +39,8 @@ _TESTS = {"test", "tests", "idle_test", "__pycache__"}
 def fingerprint() -> str:
     """Sixteen hex digits over the files read and all that shapes the tokens. Parses and trains nothing."""
     digest = hashlib.sha256()
-    shape = (VOCABULARY, HELD_OUT_SHARE, HELD_OUT_TOKENS, importlib.metadata.version("tokenizers"))
-    digest.update(repr(shape).encode())
+    shape = (VOCABULARY, HELD_OUT_SHARE, LARGEST_SHARE, HELD_OUT_TOKENS)
+    digest.update(repr((shape, importlib.metadata.version("tokenizers"))).encode())
     for name, path in [*_sources(), (TOPICS, _topics_file())]:
         content = path.read_bytes()
         digest.update(f"{name}/{path.name}:{len(content)}\n".encode() + content)
@@ -79,13 +80,14 @@ def divide(modules: dict[str, list[str]], topics: list[str]) -> dict[str, list[s
     the hash of their names as long as they fit the share. The topics always train: they contain one another.
     """
     sizes = {name: _size(texts) for name, texts in modules.items()}
-    room = dict.fromkeys(HELD_OUT, HELD_OUT_SHARE * (sum(sizes.values()) + _size(topics)))
+    total = sum(sizes.values()) + _size(topics)
+    room = dict.fromkeys(HELD_OUT, HELD_OUT_SHARE * total)
     documents: dict[str, list[str]] = {"train": list(topics), **{split: [] for split in HELD_OUT}}
     for name in sorted(modules, key=lambda name: hashlib.sha256(name.encode()).digest()):
-        split = next((split for split in HELD_OUT if sizes[name] <= room[split]), "train")
-        documents[split] += modules[name]
-        if split in room:
-            room[split] -= sizes[name]
+        fitting = [split for split in HELD_OUT if sizes[name] <= min(room[split], LARGEST_SHARE * total)]
+        documents[fitting[0] if fitting else "train"] += modules[name]
+        if fitting:
+            room[fitting[0]] -= sizes[name]
     return documents
 
 
@@ -103,7 +105,7 @@ def _sources() -> list[tuple[str, Path]]:
     """(top-level module, file) of every source file used, in the order of their paths."""
     names = sorted(set(sys.stdlib_module_names) - _LEFT_OUT)
     sources = [(name, path) for name in names for path in _files(_library() / name)]
-    if not sources:
+    if not sources or not _topics_file().is_file():
         raise UsageError(
             f"no sources of the standard library in {_library()}: task pydocs reads the docstrings of "
             "a Python that is installed with its .py files"

@@ -71,7 +71,12 @@ def test_lines_appended_by_many_processes_are_all_there(tmp_path):
 
 
 def test_a_lock_dies_with_its_holder(tmp_path):
-    code = f"import time; from harness import atomic\nwith atomic.locked(__import__('pathlib').Path({str(tmp_path / 'l')!r})):\n print(1, flush=True); time.sleep(60)"
+    lock = str(tmp_path / "l")
+    code = (
+        "import time; from harness import atomic\n"
+        f"with atomic.locked(__import__('pathlib').Path({lock!r})):\n"
+        " print(1, flush=True); time.sleep(60)"
+    )
     holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "1\n"
     holder.send_signal(signal.SIGKILL)

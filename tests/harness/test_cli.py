@@ -1,4 +1,4 @@
-"""The command as people meet it: every mistake is one sentence and exit status 2, and nothing is left behind."""
+"""The command as people meet it: a mistake is one sentence and exit status 2, with nothing left behind."""
 
 import re
 

@@ -14,7 +14,7 @@ def test_every_default_is_written_in(tiny):
     config = make({"task": "digits", "model": "resnet-nano", "steps": 3, "optimizer.name": "htmuon"})
     rule = config.optimizer
     assert (rule.lr, rule.weight_decay, rule.hyper["p"], rule.hyper["momentum"]) == (0.03, 0.1, 0.125, 0.95)
-    assert rule.aux_lr == 3e-3, "the task's AdamW rate"
+    assert rule.aux_lr == 3e-2, "the task's AdamW rate"
     assert config.data_fingerprint and config.seq_len is None
     assert make(tiny).optimizer.aux_lr is None, "no auxiliary optimizer: its rate must not split the key"
 

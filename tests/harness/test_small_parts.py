@@ -7,6 +7,7 @@ import pytest
 from harness import metrics, plans, score
 from harness.config import DivergenceConfig
 from harness.divergence import Divergence
+from harness.errors import UsageError
 from harness.plans import Point
 from harness.record import RunRecord
 
@@ -98,3 +99,12 @@ def test_a_record_from_another_version_is_read_as_far_as_it_goes():
 @pytest.mark.parametrize("name", ["val_loss", "test_accuracy"])
 def test_what_json_cannot_say_is_null(name):
     assert metrics.finite({name: math.inf, "other": 1.0}) == {name: None, "other": 1.0}
+
+
+@pytest.mark.parametrize("damage", [b"", b"{\n", b'{"sweep": "s"}\n', b"\x00\xff"])
+def test_damaged_points_are_one_sentence(tmp_path, damage):
+    assert plans.read_points(tmp_path, "s") == [], "never planned"
+    plans.sweep_folder(tmp_path, "s").mkdir(parents=True)
+    (plans.sweep_folder(tmp_path, "s") / "points.jsonl").write_bytes(damage)
+    with pytest.raises(UsageError, match="htbench sweep index s"):
+        plans.read_points(tmp_path, "s")

@@ -31,7 +31,7 @@ def record(key, attempt):
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Processes are attempts held in memory; a dead or wrongly suspected one may still try to write (a zombie)."""
+    """Processes are attempts held in memory; a dead or wrongly suspected one may still write (a zombie)."""
 
     def __init__(self):
         super().__init__()

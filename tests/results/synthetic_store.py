@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import random
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -219,14 +220,21 @@ def bench(tmp_path):
     return Bench(tmp_path / "store")
 
 
-@pytest.fixture
-def demo_store(bench):
-    return demo(bench).write()
+@pytest.fixture(scope="session")
+def _stores(tmp_path_factory):
+    """Filled once: thousands of durable writes take longer than all that is tested on them."""
+    folder = tmp_path_factory.mktemp("stores")
+    return {fill.__name__: fill(Bench(folder / fill.__name__)).write().root for fill in (demo, mixed)}
 
 
 @pytest.fixture
-def mixed_store(bench):
-    return mixed(bench).write()
+def demo_store(_stores, tmp_path):
+    return Store(shutil.copytree(_stores["demo"], tmp_path / "store"))
+
+
+@pytest.fixture
+def mixed_store(_stores, tmp_path):
+    return Store(shutil.copytree(_stores["mixed"], tmp_path / "store"))
 
 
 @pytest.fixture

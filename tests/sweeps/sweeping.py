@@ -1,4 +1,4 @@
-"""Shared by the tests that carry out whole sweeps: a tiny one, and what must hold after it whatever happened."""
+"""Shared by the tests that carry out whole sweeps: a tiny one, and what must hold after it in any case."""
 
 import json
 from collections import Counter

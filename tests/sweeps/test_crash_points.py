@@ -1,4 +1,4 @@
-"""Die at every named instant, run the same command again: every point once, the numbers of an undisturbed sweep."""
+"""Die at every named instant, run the command again: every point once, numbers as of an undisturbed sweep."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""The studies as Optuna and its dashboard see them: every state, the right parameters, the curve, one trial per run."""
+"""The studies as Optuna's dashboard sees them: every state, the parameters, the curve, one trial per run."""
 
 import optuna
 import pytest

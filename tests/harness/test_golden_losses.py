@@ -1,0 +1,74 @@
+"""The first losses of every optimizer on two fixed workloads: they must not move without a new revision.
+
+A row whose curve changes needs its `revision` raised (design.md, 4), so that old records keep their keys. One
+command rewrites the file, and a reviewer reads the difference:
+
+    HTBENCH_UPDATE_GOLDEN=1 pytest tests/harness/test_golden_losses.py
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import models
+import optimizers
+
+PATH = Path(__file__).parents[1] / "golden" / "losses.json"
+STEPS = 20
+LEARNING_RATES = {"adam": 3e-3, "adamw": 3e-3, "sgdm": 0.1, "muon": 0.02, "muon_svd": 0.02, "htmuon": 0.02}
+CASES = [(model, name) for model in ("llama-nano", "resnet-nano") for name in optimizers.ZOO]
+
+
+def batches(model):
+    """Committed data: a formula, so that no tokenizer, no data set and no random generator can move it."""
+    if model == "llama-nano":
+        tokens = torch.from_numpy((np.arange(8 * 33) ** 2 * 7 % 61).reshape(8, 33))
+        return [(tokens[:, :-1], tokens[:, 1:])] * STEPS
+    pixels = torch.from_numpy(np.cos(np.arange(32 * 64) * 0.7).reshape(32, 1, 8, 8).astype(np.float32))
+    return [(pixels, torch.arange(32) % 10)] * STEPS
+
+
+def curve(model_name, name):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = models.build(model_name)
+    hyper = {"ns_dtype": "float32"} if "ns_dtype" in optimizers.spec(name).params else {}
+    optimizer = optimizers.build(name, model, lr=LEARNING_RATES[name], aux_lr=3e-3, **hyper)
+    losses = []
+    for inputs, targets in batches(model_name):
+        loss = functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def revision(model_name, name):
+    return [models.spec(model_name).revision, optimizers.spec(name).revision]
+
+
+@pytest.fixture(scope="module")
+def golden():
+    stored = json.loads(PATH.read_text()) if PATH.exists() else {}
+    yield stored
+    if os.environ.get("HTBENCH_UPDATE_GOLDEN"):
+        PATH.write_text(json.dumps(stored, indent=1) + "\n")
+
+
+@pytest.mark.parametrize(("model", "name"), CASES)
+def test_losses_have_not_moved(golden, model, name):
+    losses = curve(model, name)
+    assert losses[-1] < 0.8 * losses[0]
+    key = f"{model} {name}"
+    if os.environ.get("HTBENCH_UPDATE_GOLDEN"):
+        rounded = [float(f"{loss:.6g}") for loss in losses]
+        golden[key] = {"revisions": revision(model, name), "losses": rounded}
+    assert golden[key]["revisions"] == revision(model, name), "a raised revision needs new golden losses"
+    # Float32 sums differ a little between processors, and twenty steps let the difference grow.
+    assert losses == pytest.approx(golden[key]["losses"], rel=5e-3), "numbers moved: raise the row's revision"

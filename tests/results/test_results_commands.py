@@ -1,0 +1,133 @@
+"""`htbench table` and `htbench figure` as people call them; and what they do not import."""
+
+import argparse
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from results import commands, gallery
+from results.tables import TABLES
+
+pytest_plugins = ["synthetic_store"]
+
+
+def call(name, root, *words):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=Path)
+    getattr(commands, f"add_{name}_arguments")(parser)
+    return getattr(commands, name)(parser.parse_args([*map(str, words), "--root", str(root)]))
+
+
+def test_all_tables_are_printed_in_order(demo_store, capsys):
+    assert call("table", demo_store.root) == 0
+    out, err = capsys.readouterr()
+    heads = [line.split(":")[0] for line in out.splitlines() if line.startswith("## ")]
+    assert heads == [f"## {name}" for name in TABLES]
+    assert err == ""
+
+
+def test_one_table_of_one_sweep_as_csv(demo_store, capsys):
+    assert call("table", demo_store.root, "main_result", "--sweep", "demo-pydocs", "--format", "csv") == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert {row["task"] for row in rows} == {"pydocs"}
+    assert [row["optimizer"] for row in rows] == ["adamw", "sgdm", "muon", "htmuon"]
+
+
+@pytest.mark.parametrize(
+    "words", [("--sweep", "demo-pydocs", "demo-digits"), ("--sweep", "demo-digits", "--sweep", "demo-pydocs")]
+)
+def test_several_sweeps_in_any_order(demo_store, capsys, words):
+    call("table", demo_store.root)
+    everything = capsys.readouterr().out
+    call("table", demo_store.root, *words)
+    assert capsys.readouterr().out == everything
+
+
+def test_tables_go_into_files(demo_store, tmp_path, capsys):
+    assert (
+        call("table", demo_store.root, "lr_grid", "p_grid", "--format", "latex", "--out", tmp_path / "t") == 0
+    )
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / "t" / "lr_grid.tex"),
+        str(tmp_path / "t" / "p_grid.tex"),
+    ]
+    assert r"\begin{tabular}" in (tmp_path / "t" / "lr_grid.tex").read_text()
+
+
+def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
+    monkeypatch.setattr(gallery, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    assert call("figure", demo_store.root, "lr_curve") == 0
+    folder = demo_store.root / "figures"
+    assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, {folder}/lr_curve.pdf\n"
+    call("figure", demo_store.root, "lr_curve")
+    assert capsys.readouterr().out.startswith("lr_curve: unchanged: ")
+
+
+def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    key = bench.add("digits", "muon", 0.02, stage="replicate", seed=1, metrics=make.image(0.9, 0.4))
+    root = bench.write().root
+    (bench.store.run_folder(key) / "metrics.jsonl").write_bytes(b"\x00\xff garbage\n")
+    assert call("figure", root, "loss", "p_curve") == 0
+    out, err = capsys.readouterr()
+    assert (
+        out.splitlines()[0].startswith("loss: drawn: ")
+        and out.splitlines()[1] == "p_curve: nothing to draw yet"
+    )
+    assert err.count("\n") == 1 and err.startswith(
+        f"htbench: The curve of run {key} (muon, seed 1) is damaged: 0 of "
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("table", "mainresult"), "Unknown table 'mainresult'; did you mean 'main_result'?"),
+        (("figure", "lr_curves"), "Unknown figure 'lr_curves'; did you mean 'lr_curve'?"),
+        (("figure", "zzz"), "Unknown figure 'zzz'; known are: loss, lr_curve, p_curve"),
+        (("table", "--sweep", "demo-pydoc"), "Unknown sweep 'demo-pydoc'; did you mean 'demo-pydocs'?"),
+    ],
+)
+def test_wrong_words_are_answered_with_the_nearest_right_one(demo_store, words, message):
+    with pytest.raises(UsageError) as error:
+        call(words[0], demo_store.root, *words[1:])
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("name", ["table", "figure"])
+def test_an_empty_store_is_a_usage_error(name, tmp_path):
+    with pytest.raises(UsageError, match="No run is planned"):
+        call(name, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("name", ["table", "figure"])
+def test_a_place_that_cannot_be_written_is_a_usage_error(name, demo_store, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="can't be made"):
+        call(name, demo_store.root, "--out", tmp_path / "file")
+
+
+LOOK = """
+import argparse, sys
+from pathlib import Path
+from results import commands, gallery
+args = argparse.Namespace(root=Path(sys.argv[1]), names=[], sweep=None, format="md", out=None)
+commands.table(args)
+heavy = {"torch", "matplotlib", "seaborn", "scipy", "optuna"}
+print("loaded:", sorted(heavy.intersection(sys.modules)), file=sys.stderr)
+args.names = ["lr_curve"]
+commands.figure(args)
+print("loaded:", sorted({"torch", "optuna"}.intersection(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_tables_need_neither_torch_nor_matplotlib_and_figures_no_torch(demo_store):
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, demo_store.root], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines() == ["loaded: []", "loaded: []"]
