@@ -1,7 +1,7 @@
 """What the harness costs: its loop against bare PyTorch that does the same maths, and how soon a run starts.
 
 Both loops train in one process and take turns step by step: harness, bare, bare, harness, and so on. So the drift
-of the machine cancels from their ratio, which long blocks of steps would leave in (see `interleave`).
+of the machine cancels from their ratio.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 
 import models
-from harness import train
+from harness import loop
 from harness.config import Value
 from harness.data.order import permutation
 from harness.data.task import Batch
@@ -36,7 +36,7 @@ from harness.store import Attempt, Store
 
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
 
-# As in sweeps/demo-pydocs.yaml; written out since harness may not read what lies above it, but a test compares.
+# As in sweeps/demo-pydocs.yaml; written out since harness may not read what lies above it; a test compares.
 SETTINGS: dict[str, Value] = {
     "task": TASK,
     "model": MODEL,
@@ -73,7 +73,7 @@ def figure(name: str, unit: str, values: Sequence[float], target: float | None =
     """The median of `values`, with the interval that order statistics give whatever the distribution.
 
     From the (k+1)-th smallest to the (k+1)-th greatest value: that misses the true median if a fair coin
-    thrown n times shows at most k heads or at most k tails. Below six values it is the range, and covers less.
+    thrown n times shows at most k heads or at most k tails. Below six values it is the range and covers less.
     """
     n, ordered = len(values), sorted(values)
     tails = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))
@@ -176,7 +176,7 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     assert isinstance(attempt, Attempt)
     losses: list[float] = []
     with attempt:
-        training = train.Training(config, attempt, root / "cache", Monitor())
+        training = loop.Training(config, attempt, root / "cache", Monitor())
         bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
         turns = Turns(training.task.batch, bare)
         training.task.batch = turns.batch  # type: ignore[method-assign]
@@ -241,7 +241,7 @@ def _interpreter() -> float:
 
 
 def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Figure]:
-    """Start-up, and torch's own: as the pool's server has loaded torch, the whole start-up lies above that."""
+    """Start-up, and torch's own: the pool's server has loaded torch, so the whole start-up lies above that."""
     return [
         figure("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
         figure("torch and its first optimizer", "s", alone),

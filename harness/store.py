@@ -10,11 +10,10 @@ dead, and an owner that finds a higher attempt than its own has lost the run and
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 from harness import atomic
 from harness.errors import LostOwnershipError, UsageError
+from harness.index import Index
 from harness.liveness import HEARTBEAT_SECONDS, Owner, is_alive
 from harness.record import RunRecord
 
@@ -131,6 +131,7 @@ class Store:
     def __init__(self, root: Path | str, alive: Callable[[Owner | None, Path], bool] = is_alive) -> None:
         self.root = Path(root)
         self.alive = alive
+        self.index = Index(self.root / "index.jsonl")
 
     # --- reading ---
 
@@ -160,12 +161,10 @@ class Store:
         return self._mend_record(key, path)
 
     def _mend_record(self, key: str, path: Path) -> RunRecord | None:
-        for row in reversed(atomic.read_json_lines(self.index_path)):
-            record = RunRecord.from_json(row.get("record"))
-            if record is not None and record.key == key:
-                atomic.write_json(path, record.to_json())
-                return record
-        return None
+        _, record = self.index.rows().get(key, (0, None))
+        if record is not None:
+            atomic.write_json(path, record.to_json())
+        return record
 
     def state(self, key: str) -> RunState:
         """What became of a run so far."""
@@ -243,49 +242,38 @@ class Store:
 
     # --- the index ---
 
-    @property
-    def index_path(self) -> Path:
-        """The list of all records."""
-        return self.root / "index.jsonl"
-
-    def _note(self, record: RunRecord) -> None:
-        """Tidy a finished run's folder, then list its record; if killed here, the next reader does it."""
-        folder = self.run_folder(record.key)
-        (folder / "checkpoint.pt").unlink(missing_ok=True)
-        atomic.remove_temporaries(folder)
-        size = (folder / "record.json").stat().st_size
-        atomic.append_line(self.index_path, {"size": size, "record": record.to_json()})
-
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
-        """The records of those of `keys` that are finished; read from the index, checked against the folders.
+        """The records of those of `keys` that are finished; from the index, checked against the folders.
 
-        An index line counts only if the run's record is there with the size noted; what the index lacks is
-        read from the folders and noted.
+        What the index lacks is read from the folders and noted.
         """
-        noted = {row["record"].get("key"): row for row in self._index_rows()}
+        noted = self.index.rows()
         found: dict[str, RunRecord] = {}
         for key in keys:
             try:
                 size = os.stat(self.run_folder(key) / "record.json").st_size
             except FileNotFoundError:
                 continue
-            row = noted.get(key)
-            record = RunRecord.from_json(row["record"]) if row and row.get("size") == size else None
-            if record is None:
-                record = self.record(key)
-                if record is not None:
-                    with contextlib.suppress(
-                        OSError
-                    ):  # a reader of somebody else's store need not be able to write
-                        self._note(record)
+            noted_size, record = noted.get(key, (None, None))
+            if noted_size != size:
+                record = self._read_and_note(key)
             if record is not None:
                 found[key] = record
         return found
 
-    def _index_rows(self) -> Iterator[dict[str, Any]]:
-        for row in atomic.read_json_lines(self.index_path):
-            if isinstance(row.get("record"), dict):
-                yield row
+    def _read_and_note(self, key: str) -> RunRecord | None:
+        record = self.record(key)
+        if record is not None:
+            with contextlib.suppress(OSError):  # a reader of somebody else's store need not be able to write
+                self._note(record)
+        return record
+
+    def _note(self, record: RunRecord) -> None:
+        """Tidy a finished run's folder, then list its record; if killed here, the next reader does it."""
+        folder = self.run_folder(record.key)
+        (folder / "checkpoint.pt").unlink(missing_ok=True)
+        atomic.remove_temporaries(folder)
+        self.index.note(record, (folder / "record.json").stat().st_size)
 
     def rebuild_index(self) -> int:
         """Write the index anew from the run folders.
@@ -293,15 +281,12 @@ class Store:
         Returns:
             the number of records.
         """
-        lines = []
-        for path in sorted(self.root.glob("runs/*/*/record.json")):
-            record = self.record(path.parent.name)
-            if record is not None:
-                lines.append(json.dumps({"size": path.stat().st_size, "record": record.to_json()}) + "\n")
         make_folder(self.root)
-        atomic.remove_temporaries(self.root)
-        atomic.write_text(self.index_path, "".join(lines))
-        return len(lines)
+        paths = sorted(self.root.glob("runs/*/*/record.json"))
+        read = [(path, self.record(path.parent.name)) for path in paths]
+        rows = [(path.stat().st_size, record) for path, record in read if record is not None]
+        self.index.replace(rows)
+        return len(rows)
 
 
 def make_folder(folder: Path) -> None:

@@ -53,7 +53,7 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
     """
     until = time.monotonic() + seconds
     found = Survey(runs=sum(1 for _ in root.glob("runs/*/*")), sweeps=_sweeps(root))
-    _read_index(Store(root).index_path, found)
+    _read_index(Store(root).index.path, found)
     for path in _files(root):
         if time.monotonic() > until:
             found.complete = False

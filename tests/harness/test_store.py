@@ -91,9 +91,9 @@ def test_the_index_is_a_copy_of_the_folders(store):
     store.claim(other, "").finish(record(other, 1))
     whole = store.records([KEY, other, "c" * 12])
     assert whole == {KEY: record(KEY, 1), other: record(other, 1)}
-    store.index_path.write_bytes(store.index_path.read_bytes()[:-9] + b"\x00")
+    store.index.path.write_bytes(store.index.path.read_bytes()[:-9] + b"\x00")
     assert store.records([KEY, other]) == whole
-    store.index_path.unlink()
+    store.index.path.unlink()
     assert store.records([KEY, other]) == whole and store.rebuild_index() == 2
     (store.run_folder(KEY) / "record.json").unlink()
     assert store.records([KEY, other]).keys() == {other}, "the folders are the truth"

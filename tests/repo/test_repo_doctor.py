@@ -317,7 +317,7 @@ def test_garbage_is_named_left_alone_and_mended_by_the_command_that_is_named(sto
     ids=["lost", "torn", "stale"],
 )
 def test_an_index_that_does_not_agree(store, index, words):
-    path = store[0].index_path
+    path = store[0].index.path
     path.write_text(index(path.read_text()))
     (found,) = look(store[0].root, "index")
     assert (found.level, found.finding) == ("note", f"index.jsonl {words}")

@@ -105,7 +105,7 @@ def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, mon
         ),
         (lambda path: path.write_text(path.read_text()[: len(path.read_text()) // 4]), "of its 100"),
         (
-            lambda path: path.write_text('{"step": 1, "loss": "low"}\n{"step": 2, "loss": null}\n[]\n'),
+            lambda path: path.write_text('{"step": 1, "loss": "low"}\n{"step": 2, "loss": NaN}\n[]\n'),
             "0 of its 100",
         ),
     ],
@@ -173,6 +173,15 @@ def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
         assert [y for _, y in line.points] == pytest.approx([y for _, y in expected])
         muon = best(own.loc[own["optimizer"] == "muon", f"val_{metric}"]) * scale
         assert panel.reference == ("muon", pytest.approx(muon))
+
+
+def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
+    for optimizer, powers in (("htmuon", (0.1, 0.2)), ("htmuon_ns", (0.1,))):
+        for p in powers:
+            bench.add("digits", optimizer, 0.02, p=p, metrics=make.image(0.9, 0.4))
+    (panel,) = curves.p_curve(load(bench.write()), bench.store)
+    assert [line.optimizer for line in panel.lines] == ["htmuon"]
+    assert panel.reference is None
 
 
 def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):

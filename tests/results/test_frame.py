@@ -95,7 +95,7 @@ def test_tuned_columns_are_settings_and_never_metrics(demo_store):
 def test_it_reads_a_record_that_the_index_has_not_seen(bench, make):
     bench.add("digits", "adamw", 0.003, metrics=make.image(0.9, 0.5), stage=REPLICATE, seed=1)
     store = bench.write()
-    store.index_path.unlink()
+    store.index.path.unlink()
     assert load(Store(store.root))["state"].tolist() == ["completed"]
 
 

@@ -50,10 +50,10 @@ def test_golden(name, fmt, mixed_store):
 def test_same_records_and_plans_same_bytes(name, demo_store, tmp_path):
     first = written(demo_store, name)
     moved = Store(shutil.move(demo_store.root, tmp_path / "elsewhere"))
-    lines = moved.index_path.read_text().splitlines(keepends=True)
-    moved.index_path.write_text("".join(reversed(lines)))
+    lines = moved.index.path.read_text().splitlines(keepends=True)
+    moved.index.path.write_text("".join(reversed(lines)))
     assert written(moved, name) == first
-    moved.index_path.unlink()
+    moved.index.path.unlink()
     assert written(moved, name) == first
 
 
@@ -112,7 +112,7 @@ def test_without_replicas_nothing_is_reported(bench, make):
 
 def test_unfinished_replicas_are_counted(bench, make):
     bench.add("digits", "adamw", 0.003, metrics=make.image(0.95, 0.4))
-    states = ["completed", "running", "waiting", "failed"]
+    states = ["completed", "running", "waiting", "failed", "pruned"]
     for seed, state in enumerate(states, start=1):
         metrics = make.image(0.9, 0.4, test=0.8)
         bench.add(
@@ -120,7 +120,7 @@ def test_unfinished_replicas_are_counted(bench, make):
         )
     text = main_result(bench)
     assert row(text, "adamw")["test accuracy (%)"] == "80.00 [a]"
-    assert "- [a] 1 of 4 replicas count; the rest: 1 not run yet, 1 running, 1 failed" in text
+    assert "- [a] 1 of 5 replicas count; the rest: 1 not run yet, 1 running, 1 pruned, 1 failed" in text
 
 
 def test_replicas_that_all_diverged_say_so(bench, make):

@@ -1,0 +1,44 @@
+"""The index: every record once more, one JSON line each, so that ten thousand runs are one file to read.
+
+It is a copy. A line counts only while the run's own record has the size noted beside it, and losing the file loses
+nothing. Two processes may note the same record; the later line counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness import atomic
+from harness.record import RunRecord
+
+
+class Index:
+    """The file `index.jsonl` of a store.
+
+    Args:
+        path: the file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def note(self, record: RunRecord, size: int) -> None:
+        """Add a line: `record`, whose file has `size` bytes."""
+        atomic.append_line(self.path, {"size": size, "record": record.to_json()})
+
+    def rows(self) -> dict[str, tuple[int, RunRecord]]:
+        """Size and record by key; damaged lines are left out."""
+        found: dict[str, tuple[int, RunRecord]] = {}
+        for row in atomic.read_json_lines(self.path):
+            record = RunRecord.from_json(row.get("record"))
+            if record is not None and isinstance(row.get("size"), int):
+                found[record.key] = (row["size"], record)
+        return found
+
+    def replace(self, rows: Iterable[tuple[int, RunRecord]]) -> None:
+        """Write the whole file anew."""
+        lines = [json.dumps({"size": size, "record": record.to_json()}) + "\n" for size, record in rows]
+        atomic.remove_temporaries(self.path.parent)
+        atomic.write_text(self.path, "".join(lines))
