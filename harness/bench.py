@@ -1,7 +1,7 @@
 """What the harness costs: its loop against bare PyTorch that does the same maths, and how soon a run starts.
 
-Both loops train in one process and take turns step by step: harness, bare, bare, harness, and so on. So the drift
-of the machine cancels from their ratio.
+Both loops train in one process and take turns step by step: harness, bare, bare, harness, and so on, so that
+the drift of the machine cancels from their ratio. Turns of ten steps leave several times as much of it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -
 class Turns:
     """Lets the bare loop have its turns in a run of the harness, and times every step of both.
 
-    A run asks its task for a batch once per step. What lies between two such calls is timed: all that the harness
-    does for a step, with its looks at the loss and its metrics file, but without evaluation and record.
+    A run asks its task for a batch once per step. What lies between two such calls is timed: all that the
+    harness does for a step, looks at the loss and metrics file included, evaluation and record left out.
     """
 
     def __init__(self, batch: Callable[[int], Batch], bare: Iterator[None]) -> None:
@@ -132,7 +132,7 @@ class Turns:
         self._began = _clocks()
 
     def batch(self, step: int) -> Batch:
-        """What the task would return, but after each odd step of the harness the bare loop makes two first."""
+        """The task's batch; after each odd step of the harness the bare loop makes two steps first."""
         if step > 0:
             self._note(self.harness)
         if step % 2:
@@ -241,7 +241,7 @@ def _interpreter() -> float:
 
 
 def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Figure]:
-    """Start-up, and torch's own: the pool's server has loaded torch, so the whole start-up lies above that."""
+    """Start-up, and torch's own: the pool's server has loaded torch, so all of a start-up lies above that."""
     return [
         figure("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
         figure("torch and its first optimizer", "s", alone),

@@ -1,7 +1,7 @@
 """The index: every record once more, one JSON line each, so that ten thousand runs are one file to read.
 
-It is a copy. A line counts only while the run's own record has the size noted beside it, and losing the file loses
-nothing. Two processes may note the same record; the later line counts.
+It is a copy: a line counts only while the run's own record has the size noted beside it, and losing the file
+loses nothing. Two processes may note the same record; the later line counts.
 """
 
 from __future__ import annotations

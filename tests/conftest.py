@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# One thread per process, before torch is imported: two processes with two threads each on two cores run far slower.
+# One thread per process, set before torch is imported: more threads than cores run far slower.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 HTBENCH = [sys.executable, "-m", "harness.cli"]
