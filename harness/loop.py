@@ -191,8 +191,9 @@ class Training:
             with self.autocast:
                 loss = self.task.loss(self.forward, micro.to(self.device))
             # Divided by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
-            torch.autograd.backward(loss / batch.count)
-            total += loss.detach() / batch.count
+            mean = loss / batch.count
+            torch.autograd.backward(mean)
+            total += mean.detach()
         if self.config.grad_clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
         self.optimizer.step()
@@ -235,7 +236,6 @@ class Training:
             durable=True
         )  # before the checkpoint: rows beyond it are cut, rows missing before it are lost
         checkpoint.save(self.checkpoint_path, dataclasses.asdict(self.progress), self.model, self.optimizer)
-        self.attempt.note_checkpoint(self.progress.step)
         self.saved_at = time.monotonic()
 
     # --- result ---

@@ -56,7 +56,9 @@ class Attempt:
     number: int
     owner: Owner
     began: float = field(default_factory=time.time)
-    saved_step: int | None = None
+    checkpoint_found: int | None = (
+        None  # the mark of the checkpoint at the claim: whether this attempt made another
+    )
     _stop_beating: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -74,11 +76,6 @@ class Attempt:
         if self.store.last_attempt(self.key) != self.number:
             raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
 
-    def note_checkpoint(self, step: int) -> None:
-        """Remember that a checkpoint of `step` is on disk: an attempt that got this far was not in vain."""
-        self.saved_step = step
-        self._write(None)
-
     def finish(self, record: RunRecord) -> RunRecord:
         """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
 
@@ -87,23 +84,24 @@ class Attempt:
         """
         self.check()
         written = self.store.write_record(record)
-        self._write({"reason": "finished"})
+        self._end({"reason": "finished"})
         return written
 
     def end(self, reason: str, message: str = "") -> None:
         """Give the run up: `stopped` (anyone may go on with it), or a failure `oom`, `timeout` or `error`."""
         with contextlib.suppress(LostOwnershipError, OSError):
             self.check()
-            self._write({"reason": reason, "message": message})
+            self._end({"reason": reason, "message": message})
 
-    def _write(self, outcome: dict[str, str] | None) -> None:
-        atomic.write_json(self.path, self._to_json(outcome))
+    def _end(self, outcome: dict[str, str]) -> None:
+        atomic.write_json(self.path, self.to_json(outcome))
 
-    def _to_json(self, outcome: dict[str, str] | None = None) -> dict[str, Any]:
+    def to_json(self, outcome: dict[str, str] | None = None) -> dict[str, Any]:
+        """The attempt's file; without an outcome it is under way, or its process died."""
         return {
             "owner": self.owner.to_json(),
             "began": self.began,
-            "saved_step": self.saved_step,
+            "checkpoint_found": self.checkpoint_found,
             "outcome": outcome,
         }
 
@@ -183,7 +181,7 @@ class Store:
             owner = Owner.from_json(last.get("owner"))
             if self.alive(owner, self.run_folder(key) / "attempts" / f"{number}.json"):
                 return RunState(Kind.LIVE, number, owner=owner)
-            if self._died_in_vain(last) and self._died_in_vain(self._attempt(key, number - 1)):
+            if self._died_in_vain(key, number):
                 message = "two processes in a row were killed before their first checkpoint"
                 return RunState(Kind.FAILED, number, reason="killed", message=message)
         return RunState(Kind.WAITING, number, message=outcome.get("message", ""))
@@ -192,9 +190,19 @@ class Store:
         value = atomic.read_json(self.run_folder(key) / "attempts" / f"{number}.json") if number else None
         return value if isinstance(value, dict) else {}
 
-    @staticmethod
-    def _died_in_vain(attempt: dict[str, Any]) -> bool:
-        return bool(attempt) and attempt.get("outcome") is None and attempt.get("saved_step") is None
+    def _died_in_vain(self, key: str, number: int) -> bool:
+        """Whether attempts `number`, known to be dead, and the one before it both left no new checkpoint."""
+        last, before = self._attempt(key, number), self._attempt(key, number - 1)
+        marks = [attempt.get("checkpoint_found") for attempt in (before, last)] + [self._checkpoint_mark(key)]
+        killed = all(attempt and attempt.get("outcome") is None for attempt in (before, last))
+        return killed and marks[0] == marks[1] == marks[2]
+
+    def _checkpoint_mark(self, key: str) -> int | None:
+        """Tells one checkpoint from the next: its modification time in nanoseconds; None if there is none."""
+        try:
+            return (self.run_folder(key) / "checkpoint.pt").stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
 
     # --- working ---
 
@@ -211,8 +219,10 @@ class Store:
             state = self.state(key)
             if state.kind is not Kind.WAITING:
                 return state
-            attempt = Attempt(self, key, state.attempts + 1, Owner.current())
-            if atomic.create_json(attempt.path, attempt._to_json(), crash="claim"):
+            attempt = Attempt(
+                self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
+            )
+            if atomic.create_json(attempt.path, attempt.to_json(), crash="claim"):
                 break
         for place in (folder, folder / "attempts"):
             atomic.remove_temporaries(place)

@@ -25,7 +25,7 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     """SUBJECT and how often to measure."""
     explained = "; ".join(f"{name}: {text}" for name, text in SUBJECTS.items())
     parser.add_argument("subject", choices=SUBJECTS, metavar="SUBJECT", help=explained)
-    parser.add_argument("--rounds", type=int, default=60, help="paired ratios, 40 steps each (default: 60)")
+    parser.add_argument("--rounds", type=int, default=120, help="paired ratios, 40 steps each (default: 120)")
     parser.add_argument("--starts", type=int, default=15, help="runs started from the pool (default: 15)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -28,10 +28,10 @@ def permutation(size: int, seed: int, epoch: int) -> Indices:
 
 def batch_indices(size: int, batch_size: int, seed: int, step: int) -> Indices:
     """Samples (batch_size,) of 0-based `step`: a run's i-th is the (i mod size)-th of epoch i div size."""
-    samples = np.arange(step * batch_size, (step + 1) * batch_size)
-    epochs = samples // size
-    parts = [
-        permutation(size, seed, epoch)[samples[epochs == epoch] % size]
-        for epoch in range(int(epochs[0]), int(epochs[-1]) + 1)
-    ]
+    at, end = step * batch_size, (step + 1) * batch_size
+    parts = []
+    while at < end:
+        epoch, offset = divmod(at, size)
+        parts.append(permutation(size, seed, epoch)[offset : offset + end - at])
+        at += len(parts[-1])
     return np.concatenate(parts)

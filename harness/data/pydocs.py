@@ -97,6 +97,7 @@ def _fill(folder: Path) -> None:
     bpe.write_tokens(folder, divide(modules(), topics()), VOCABULARY)
 
 
+@functools.cache  # sysconfig expands every path of the interpreter at each call
 def _library() -> Path:
     return Path(sysconfig.get_path("stdlib"))
 

@@ -30,6 +30,8 @@ class Batch:
 
     def split(self, micro_batch: int) -> list[Batch]:
         """Consecutive batches of at most `micro_batch` samples."""
+        if micro_batch >= len(self.inputs):
+            return [self]
         inputs, targets = torch.split(self.inputs, micro_batch), torch.split(self.targets, micro_batch)
         return [Batch.of(*part) for part in zip(inputs, targets, strict=True)]
 

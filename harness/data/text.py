@@ -99,4 +99,4 @@ class TextTask:
     def _gather(self, split: str, windows: npt.NDArray[np.int64]) -> Batch:
         positions = windows[:, None] * self.seq_len + np.arange(self.seq_len + 1)
         tokens = torch.from_numpy(self.streams[split][positions].astype(np.int64))
-        return Batch.of(tokens[:, :-1], tokens[:, 1:])
+        return Batch(tokens[:, :-1], tokens[:, 1:], windows.size * self.seq_len)

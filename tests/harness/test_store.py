@@ -69,7 +69,7 @@ def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_
     assert dead.claim(KEY, "").reason == "killed"
     assert dead.forgive(KEY) and not dead.forgive(KEY)
     third = dead.claim(KEY, "")
-    third.note_checkpoint(10)
+    (third.folder / "checkpoint.pt").write_text("")
     fourth = dead.claim(KEY, "")
     assert [second.number, third.number, fourth.number] == [2, 3, 4]
     assert isinstance(dead.claim(KEY, ""), Attempt), "the third got somewhere"
