@@ -108,7 +108,12 @@ class Bench:
         return folder
 
     def _attempt(self, key, outcome):
-        attempt = {"owner": Owner.current().to_json(), "began": 0, "checkpoint_found": None, "outcome": outcome}
+        attempt = {
+            "owner": Owner.current().to_json(),
+            "began": 0,
+            "checkpoint_found": None,
+            "outcome": outcome,
+        }
         (self._folder(key) / "attempts" / "1.json").write_text(json.dumps(attempt))
 
     def curve(self, key, steps, seed, level=2.0):

@@ -1,0 +1,39 @@
+"""The README's demo as installed, three steps a run: tables, figures, and a second call that rests."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HTBENCH = Path(sys.executable).parent / "htbench"
+OPTIMIZERS = {"adamw", "sgdm", "muon", "htmuon"}
+
+
+def demo(folder):
+    """The bare command in an empty folder, as a newcomer types it."""
+    return subprocess.run(
+        [HTBENCH, "demo", "steps=3"], cwd=folder, capture_output=True, text=True, timeout=500
+    )
+
+
+def files(store):
+    return {
+        path: path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file() and path.name != ".lock"
+    }
+
+
+def test_the_demo_and_its_second_call(tmp_path):
+    first = demo(tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "demo-pydocs: 30 of 30 points have a result" in first.stdout
+    assert "demo-digits: 30 of 30 points have a result" in first.stdout
+    rows = [line.split("|")[1].strip() for line in first.stdout.splitlines() if line.startswith("| ")]
+    assert OPTIMIZERS <= set(rows) and len([row for row in rows if row in OPTIMIZERS]) == 8
+    figures = tmp_path / "store" / "figures"
+    assert {path.name for path in figures.iterdir()} >= {
+        f"{name}.{kind}" for name in ("lr_curve", "p_curve", "loss") for kind in ("png", "pdf")
+    }
+    before = files(tmp_path / "store")
+    second = demo(tmp_path)
+    assert second.returncode == 0, second.stderr
+    assert files(tmp_path / "store") == before
+    assert second.stdout.replace("unchanged", "drawn") == first.stdout
