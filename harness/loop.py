@@ -74,9 +74,8 @@ class Training:
             seq_len=config.seq_len,
             data_seed=config.data_seed,
         )
-        self.total = config.steps or max(
-            1, round((config.epochs or 0) * self.task.epoch_size / config.batch_size)
-        )
+        steps = (config.epochs or 0) * self.task.epoch_size / config.batch_size
+        self.total = config.steps or max(1, round(steps))
         self.micro_batch = config.micro_batch or config.batch_size
 
         # --- model ---
@@ -135,17 +134,15 @@ class Training:
             diverged = self._train(metrics)
             figures = {} if diverged else self._final_figures(metrics)
             metrics.flush(durable=True)
-        if not math.isfinite(
-            figures.get("val_loss", 0.0)
-        ):  # the last update did it: no training loss has seen it
+        if not math.isfinite(figures.get("val_loss", 0.0)):
+            # The last update did it: no training loss has seen it.
             diverged = f"the validation loss was not finite after step {self.progress.step}"
         return self._finish(figures, diverged)
 
     def _train(self, metrics: MetricsFile) -> str:
         config, progress = self.config, self.progress
-        losses: list[
-            torch.Tensor
-        ] = []  # on the device until the next look, so that a GPU is not kept waiting
+        # Losses stay on the device until the next look, so that a GPU is not kept waiting.
+        losses: list[torch.Tensor] = []
         rates: list[float] = []
         began = time.perf_counter()
 
@@ -156,13 +153,8 @@ class Training:
             progress.step += 1
 
             stop, evaluate, save = self._due()
-            if not (
-                stop
-                or evaluate
-                or save
-                or progress.step % config.log_every == 0
-                or progress.step == self.total
-            ):
+            quiet = progress.step % config.log_every and progress.step < self.total
+            if quiet and not (stop or evaluate or save):
                 continue
             diverged = self._look(losses, rates, metrics, time.perf_counter() - began)
             losses, rates = [], []
@@ -232,9 +224,8 @@ class Training:
 
     def _save(self, metrics: MetricsFile) -> None:
         self.attempt.check()
-        metrics.flush(
-            durable=True
-        )  # before the checkpoint: rows beyond it are cut, rows missing before it are lost
+        # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
+        metrics.flush(durable=True)
         checkpoint.save(self.checkpoint_path, dataclasses.asdict(self.progress), self.model, self.optimizer)
         self.saved_at = time.monotonic()
 

@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable, Mapping
 from types import FrameType
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+
 
 class Monitor:
     """Watches a run without touching its numbers. The plain one wants nothing.
@@ -29,8 +31,9 @@ class Monitor:
 
         A handler only sets a flag: saving from inside one could interrupt a save that is under way.
         """
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+        for number in STOP_SIGNALS:
             signal.signal(number, self._request_stop)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # a pool holds them back until now
 
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
         self.stop_requested = True

@@ -32,13 +32,15 @@ def execute(root: Path, settings: Mapping[str, Value], counter: Counter) -> int:
     Returns:
         0: there is a record; 1: it ended otherwise, the store knows how; 2: it was asked to stop.
     """
-    from harness.train import run  # imports torch
 
     def progress(step: int) -> None:
         counter.value = step
 
     monitor = Monitor(progress)
     monitor.stop_on_signals()
+
+    from harness.train import run  # imports torch
+
     try:
         run(make(settings), Store(root), monitor)
     except StoppedError:

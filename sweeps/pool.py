@@ -11,8 +11,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 from harness import environment
 from harness.config import Value
 from harness.machine import ask, usable_cores
+from harness.monitor import STOP_SIGNALS
 from sweeps.execute import Counter, execute
 
 
@@ -65,6 +67,9 @@ class Pool:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["sweeps.preload"])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
+        resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
+        with _signals_held_back():
+            forkserver.ensure_running()
 
     @property
     def has_room(self) -> bool:
@@ -101,6 +106,19 @@ class Pool:
                 os.kill(worker.process.pid or 0, signal.SIGTERM)
         while self.running:
             self.finished(timeout=1.0)
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """What is started meanwhile inherits blocked stop signals, and a worker unblocks them once it can save.
+
+    Otherwise Ctrl-C in the seconds in which the server imports torch would kill it under our hands.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(root: Path, settings: Mapping[str, Value], counter: Counter, gpu: str | None) -> None:

@@ -79,13 +79,17 @@ def test_again_trains_nothing_and_an_extended_grid_only_the_new_points(copy, htb
     assert all(after[key] == before[key] for key in after.keys() & before.keys())
 
 
-def test_interrupted_it_saves_and_goes_on(htbench, write_spec):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("moment", ["sweeps/tiny/points.jsonl", "runs/*/*/metrics.jsonl"])
+def test_interrupted_it_saves_and_goes_on(htbench, write_spec, moment, number):
+    """While the server still loads torch, and in the middle of runs; Ctrl-C reaches the whole group."""
     spec = write_spec(LONG)
     process = htbench.start("sweep", "run", spec, "--workers", 2)
     deadline = time.monotonic() + 120
-    while not list(htbench.root.glob("runs/*/*/metrics.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
+    while not list(htbench.root.glob(moment)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    os.killpg(process.pid, number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == EXIT_INTERRUPTED and "goes on from here" in errors
     assert "Traceback" not in errors
