@@ -62,7 +62,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None) -> RunR
             raise
         except Exception as error:
             reason = _reason(error)
-            log.exception("the run ended: %s", reason)
+            log.error("the run ended: %s", reason, exc_info=reason != "stopped")
             attempt.end(reason, f"{type(error).__name__}: {error}")
             raise RunFailedError(
                 f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; "

@@ -78,7 +78,10 @@ def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     for key, why in runner.unfinished.items():
         print(f"  run {key} {why}", file=sys.stderr)
     if runner.unfinished:
-        print("  `htbench sweep retry` tries failed runs again.", file=sys.stderr)
+        print(
+            "  The same command goes on with unfinished runs, `htbench sweep retry` with failed ones, too.",
+            file=sys.stderr,
+        )
     return EXIT_RUN_FAILED if runner.unfinished else 0
 
 
