@@ -104,6 +104,8 @@ class Runner:
     def _enqueue(self, planned: Sequence[Planned]) -> None:
         """Queue what is not settled yet. Settling may make replicas due, and those are queued in turn."""
         new = [one for one in planned if one.point.key not in self._known]
+        if not new:  # the usual case after a run; what follows reads the whole index
+            return
         self._known.update(one.point.key for one in new)
         records = self.store.records([one.point.key for one in new])
         for one in new:
