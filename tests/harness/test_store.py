@@ -99,6 +99,17 @@ def test_the_index_is_a_copy_of_the_folders(store):
     assert store.records([KEY, other]).keys() == {other}, "the folders are the truth"
 
 
+def test_the_first_record_stays_even_if_a_second_process_gets_past_the_fence(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    assert store.write_record(record(KEY, 2)) == record(KEY, 1) == store.record(KEY)
+
+
+def test_a_record_changed_behind_the_index_is_read_from_its_folder(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    atomic.write_json(store.run_folder(KEY) / "record.json", record(KEY, 1234).to_json())
+    assert store.records([KEY]) == {KEY: record(KEY, 1234)}
+
+
 def test_a_record_is_mended_from_the_index(store):
     store.claim(KEY, "").finish(record(KEY, 1))
     path = store.run_folder(KEY) / "record.json"
