@@ -6,7 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# On a shared machine a slow example says nothing about the code.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 # One thread per process, set before torch is imported: more threads than cores run far slower.
 os.environ["OMP_NUM_THREADS"] = "1"
