@@ -47,7 +47,7 @@ SETTINGS: dict[str, Value] = {
     "device": "cpu",
 }
 
-# What issue 2 allows.
+# The most that we allow ourselves.
 OVERHEAD_PERCENT = 3.0
 START_UP_SECONDS = 0.5
 

@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
         words: the command line without the program; None: this process's.
 
     Returns:
-        the exit status (design.md, 7).
+        the exit status.
     """
     words = list(sys.argv[1:] if words is None else words)
     try:

@@ -122,7 +122,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides one run (design.md, 3 and 4). `harness.settings` fills the defaults."""
+    """Everything that decides one run. `harness.settings` fills the defaults."""
 
     task: str = option(Param(str, "pydocs", help="a row of harness/tasks.py"))
     model: str = option(Param(str, "llama-nano", help="a row of `htbench models`"))

@@ -1,4 +1,4 @@
-"""When a run counts as diverged: a result of its learning rate, not a failure (design.md, 5)."""
+"""When a run counts as diverged: a result of its learning rate, not a failure."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def cpu_model() -> str:
 
 
 def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, Any]:
-    """The `environment` of a record (design.md, 3).
+    """The `environment` of a record.
 
     Args:
         device: `cpu` or `cuda`.

@@ -1,4 +1,4 @@
-"""What can go wrong, as people see it: one exception and one exit status per kind (design.md, 7)."""
+"""What can go wrong, as people see it: one exception and one exit status per kind."""
 
 from __future__ import annotations
 

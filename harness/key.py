@@ -1,4 +1,4 @@
-"""The key: one config, one run (design.md, 4). Torch-free."""
+"""The key: one config, one run. Torch-free."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Status = Literal["completed", "diverged", "pruned"]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run's result (design.md, 3). The curves stay in `metrics.jsonl`.
+    """One run's result. The curves stay in `metrics.jsonl`.
 
     Attributes:
         key: identity of the run, 12 hex digits.

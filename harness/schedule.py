@@ -1,6 +1,6 @@
 """Learning-rate schedules as pure functions of the step: the loop multiplies each group's initial lr by them.
 
-Source: optimizers.md 0.2, the released training script (`torchrun_main_HTMuon.py`): step s is 0-based, so the
+Source: the released training script (`torchrun_main_HTMuon.py`): step s is 0-based, so the
 first update of a run with warm-up has learning rate 0.
 """
 

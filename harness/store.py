@@ -1,4 +1,4 @@
-"""The store: one folder per run, one owner per folder, one record per run (design.md, 5).
+"""The store: one folder per run, one owner per folder, one record per run.
 
     <root>/runs/<k2>/<key>/ config.yaml  attempts/<n>.json  metrics.jsonl  log.txt  checkpoint.pt  record.json
     <root>/index.jsonl      every record once more, one per line: quick to read, rebuilt from the folders
@@ -49,7 +49,7 @@ class RunState:
 
 @dataclass
 class Attempt:
-    """The right to work on one run, held by this process (design.md, 5, ownership)."""
+    """The right to work on one run, held by this process."""
 
     store: Store
     key: str

@@ -1,4 +1,4 @@
-"""A sweep file: what it may say, and every mistake in it as one clear sentence (design.md, 6). Torch-free."""
+"""A sweep file: what it may say, and every mistake in it as one clear sentence. Torch-free."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The first losses of every optimizer on two fixed workloads: they must not move without a new revision.
 
-A row whose curve changes needs its `revision` raised (design.md, 4), so that old records keep their keys. One
+A row whose curve changes needs its `revision` raised, so that old records keep their keys. One
 command rewrites the file, and a reviewer reads the difference:
 
     HTBENCH_UPDATE_GOLDEN=1 pytest tests/harness/test_golden_losses.py
