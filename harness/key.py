@@ -1,4 +1,9 @@
-"""The key: one config, one run. Torch-free."""
+"""The key: one config, one run. Torch-free.
+
+It covers every field that can change the numbers, defaults written in: a changed default gives new keys and
+old records keep theirs. A field added later is left out while it has the value under which older code behaved
+alike; the revision of a task, model or optimizer is in above 1.
+"""
 
 from __future__ import annotations
 
