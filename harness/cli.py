@@ -90,7 +90,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     name = words[0]
     if name not in COMMANDS:
-        raise UsageError(f"There is no command '{name}'; {nearest(name, COMMANDS)}.")
+        raise UsageError(f"There is no command '{name}'; {nearest(name, COMMANDS)}")
     module = importlib.import_module(COMMANDS[name][0])
     parser = argparse.ArgumentParser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
     add_root(parser)

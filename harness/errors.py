@@ -33,7 +33,7 @@ class PrunedError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A clause that helps with a misspelt `word`: the closest of `known`, else all of them."""
+    """The end of a sentence on a misspelt `word`: the closest of `known`, else all of them."""
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'?" if close else f"known are: {', '.join(known)}"

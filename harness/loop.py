@@ -147,9 +147,9 @@ class Training:
         began = time.perf_counter()
 
         while progress.step < self.total:
-            factor = self._set_learning_rate(progress.step)
+            self._set_learning_rate(progress.step)
             losses.append(self._step(self.task.batch(progress.step)))
-            rates.append(factor * self.optimizer.param_groups[0]["initial_lr"])
+            rates.append(self.optimizer.param_groups[0]["lr"])
             progress.step += 1
 
             stop, evaluate, save = self._due()
@@ -169,12 +169,11 @@ class Training:
             began = time.perf_counter()
         return ""
 
-    def _set_learning_rate(self, step: int) -> float:
+    def _set_learning_rate(self, step: int) -> None:
         rule = self.config.schedule
         factor = schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
-        return factor
 
     def _step(self, batch: Batch) -> torch.Tensor:
         """One update from one global batch; returns its mean loss per counted target, before the update."""

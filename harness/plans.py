@@ -18,6 +18,15 @@ from harness.errors import UsageError
 SEARCH, REPLICATE = "search", "replicate"
 SEED_FIELDS = ("seed", "data_seed")
 
+# What may be tuned to a workload: points along these axes compete. Any other setting says what that is
+# (task, model, length ...) and splits a sweep into objectives that each have a winner of their own.
+_TUNED = ("optimizer.", "schedule.", "grad_clip")
+
+
+def is_tuned(name: str) -> bool:
+    """Whether a setting competes; the optimizer's name is what we compare, not a setting of it."""
+    return name.startswith(_TUNED) and name != "optimizer.name"
+
 
 @dataclass(frozen=True)
 class Point:

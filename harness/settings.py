@@ -93,6 +93,11 @@ def flatten(nested: Any, prefix: str = "") -> dict[str, Value]:
     return flat
 
 
+def canonical(name: str) -> str:
+    """`optimizer.hyper.p`, as a stored config has it, by the name that people use: `optimizer.p`."""
+    return name.replace("optimizer.hyper.", _HYPER)
+
+
 def make(settings: Settings) -> RunConfig:
     """The resolved config: values coerced and checked, every default written in.
 
@@ -127,7 +132,7 @@ def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value]]:
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}
     for name, value in settings.items():
-        name = name.replace("optimizer.hyper.", _HYPER)
+        name = canonical(name)
         if name in FIELDS:
             given[name] = resolve_value(FIELDS[name], name, value)
         elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
@@ -135,7 +140,7 @@ def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value]]:
         elif name == "optimizer.hyper" and not value:
             continue  # the empty table of an optimizer without hyperparameters
         else:
-            raise UsageError(f"Unknown setting '{name}'; {nearest(name, FIELDS)}.")
+            raise UsageError(f"Unknown setting '{name}'; {nearest(name, FIELDS)}")
     return given, hyper
 
 
@@ -167,7 +172,7 @@ def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: fl
     for name in hyper:
         if name not in row.params:
             raise UsageError(
-                f"Unknown setting 'optimizer.{name}' for {row.name}; {nearest(name, own | set(row.params))}."
+                f"Unknown setting 'optimizer.{name}' for {row.name}; {nearest(name, own | set(row.params))}"
             )
 
     def value_or_default(param: Param, name: str, value: Value) -> Value:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness import atomic, plans
 from harness.errors import UsageError
+from harness.index import Index
 from harness.liveness import STALE_SECONDS
 from harness.record import RunRecord
 from harness.store import Store
@@ -53,7 +54,7 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
     """
     until = time.monotonic() + seconds
     found = Survey(runs=sum(1 for _ in root.glob("runs/*/*")), sweeps=_sweeps(root))
-    _read_index(Store(root).index.path, found)
+    _read_index(Store(root).index, found)
     for path in _files(root):
         if time.monotonic() > until:
             found.complete = False
@@ -111,10 +112,6 @@ def _is_sound(kind: str, path: Path, root: Path) -> bool:
     return len(atomic.read_json_lines(path)) == atomic.count_lines(path)
 
 
-def _read_index(path: Path, found: Survey) -> None:
-    rows = atomic.read_json_lines(path)
-    found.torn_index_lines = atomic.count_lines(path) - len(rows)
-    for row in rows:
-        record = RunRecord.from_json(row.get("record"))
-        if record is not None:
-            found.index[record.key] = row.get("size", 0)
+def _read_index(index: Index, found: Survey) -> None:
+    found.torn_index_lines = atomic.count_lines(index.path) - len(atomic.read_json_lines(index.path))
+    found.index = {key: size for key, (size, _) in index.rows().items()}

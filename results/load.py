@@ -10,15 +10,13 @@ import pandas as pd
 
 from harness import plans
 from harness.errors import UsageError, nearest
-from harness.plans import SEED_FIELDS, Point
+from harness.plans import SEED_FIELDS, Point, is_tuned
 from harness.record import RunRecord
 from harness.score import score
-from harness.settings import FIELDS, declarations, flatten
+from harness.settings import FIELDS, canonical, declarations, flatten
 from harness.store import Kind, Store
 from optimizers.registry import ZOO, resolve_value
 
-# What may be tuned to a workload; all other settings say what it is: data, model, budget, precision.
-_TUNED = ("optimizer.", "schedule.", "grad_clip")
 _UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
 _FIRST = "sweep block stage key state reason task model setting candidate score optimizer".split()
 _LAST = "steps seconds_per_step useful_seconds machine".split()
@@ -74,7 +72,7 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         found = {"state": _STATES.get(state.kind, ""), "reason": state.reason}
     values = planned
     if record is not None:
-        values = {_canonical(name): _plain(value) for name, value in flatten(record.config).items()}
+        values = {canonical(name): _plain(value) for name, value in flatten(record.config).items()}
         found = {"state": record.status, "reason": record.note}
     return {
         "sweep": point.sweep,
@@ -107,11 +105,6 @@ def _outcome(record: RunRecord) -> dict[str, Any]:
 # --- settings ---
 
 
-def is_tuned(name: str) -> bool:
-    """Whether a setting may be tuned; the optimizer's name is what we compare, not a setting of it."""
-    return name.startswith(_TUNED) and name != "optimizer.name"
-
-
 def column(name: str) -> str:
     """The frame's column for a tuned setting: `optimizer.p` is `p`, `schedule.warmup` keeps its name."""
     return name.removeprefix("optimizer.")
@@ -126,12 +119,12 @@ def tuned_columns(frame: pd.DataFrame) -> list[str]:
 
 def setting_name(column: str) -> str:
     """The inverse of `column`: how a sweep file calls it."""
-    return column if column.startswith(_TUNED) else f"optimizer.{column}"
+    return column if is_tuned(column) else f"optimizer.{column}"
 
 
 def _planned(point: Point) -> dict[str, Any]:
     """The point's settings with defaults written in as far as they are known without its data."""
-    given = {_canonical(name): value for name, value in point.overrides.items() if value is not None}
+    given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
     planned = {name: param.default for name, param in FIELDS.items()}
     row = ZOO.get(str(given.get("optimizer.name", planned["optimizer.name"])))
     params = dict(FIELDS)
@@ -147,10 +140,6 @@ def _coerced(params: dict[str, Any], name: str, value: Any) -> Any:
         return _plain(resolve_value(params[name], name, value))
     except (KeyError, ValueError):  # a setting of older or newer code
         return _plain(value)
-
-
-def _canonical(name: str) -> str:
-    return name.replace("optimizer.hyper.", "optimizer.")
 
 
 def _plain(value: Any) -> Any:

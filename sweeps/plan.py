@@ -17,10 +17,6 @@ from harness.settings import make
 from harness.store import make_folder
 from sweeps.spec import Block, SweepSpec
 
-# The searched axes: points along them compete. Any other axis (task, model, length ...) splits the sweep into
-# objectives that each have a winner of their own.
-_SEARCHED = ("optimizer.", "schedule.", "grad_clip")
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -67,8 +63,8 @@ def _unique(planned: Iterator[Planned]) -> list[Planned]:
 def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
     """What a point competes under: its block and its values on axes not searched; all rivals share it."""
     block = next(block for block in spec.blocks if block.name == point.block)
-    searched = {axis for axis in block.space if axis.startswith(_SEARCHED) and axis != "optimizer.name"}
-    return (point.block, *(f"{axis}={point.overrides[axis]}" for axis in block.space if axis not in searched))
+    fixed = [axis for axis in block.space if not plans.is_tuned(axis)]
+    return (point.block, *(f"{axis}={point.overrides[axis]}" for axis in fixed))
 
 
 def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Planned]]:

@@ -130,7 +130,8 @@ class Runner:
                 pool.stop()
                 return
             for one in list(self._elsewhere.values()):
-                self._look(one)
+                if self._look(one).kind is Kind.WAITING:
+                    self._todo.append(one)
             if not self._at_work and not self._todo:
                 time.sleep(POLL_SECONDS)
             self.progress.at(pool.steps_done())
@@ -138,20 +139,17 @@ class Runner:
 
     def _start(self, one: Planned, pool: Pool) -> None:
         if self._look(one).kind is Kind.WAITING:
-            self._todo.remove(one)
             self._at_work[one.point.key] = one
             pool.start(one.point.key, one.point.overrides)
 
     def _look(self, one: Planned) -> RunState:
-        """Put a point where its state says that it belongs: settled, elsewhere, or back into the queue."""
+        """Settle a point that has ended, remember one that is elsewhere; one that waits is the caller's."""
         state = self.store.state(one.point.key)
         self._elsewhere.pop(one.point.key, None)
         if state.kind is Kind.LIVE:
             self._elsewhere[one.point.key] = one
-        elif state.kind is Kind.WAITING:
-            self._todo.appendleft(one)
-        else:
-            self._report(one, state)
+        elif state.kind is not Kind.WAITING:
+            self.progress.ended(one.point, state, one.config.steps or 0)
             self._settle(
                 one, state.record, f"failed ({state.reason}): {state.message}" if state.reason else ""
             )
@@ -159,16 +157,15 @@ class Runner:
 
     def _ended(self, one: Planned, status: int) -> None:
         """A worker ended: with a record or a failure in the store, or killed (run again), or stopped."""
-        if self._look(one).kind is not Kind.WAITING or self.interrupted:
+        state = self._look(one)
+        if state.kind is not Kind.WAITING or self.interrupted:
             return
         self._deaths[one.point.key] += 1
-        if status >= 0 or self._deaths[one.point.key] > MOST_DEATHS:
-            self._todo.remove(one)
-            message = self.store.state(one.point.key).message or f"its process ended with status {status}"
+        if status < 0 and self._deaths[one.point.key] <= MOST_DEATHS:
+            self._todo.appendleft(one)
+        else:
+            message = state.message or f"its process ended with status {status}"
             self._settle(one, None, f"unfinished: {message}")
-
-    def _report(self, one: Planned, state: RunState) -> None:
-        self.progress.ended(one.point, state, one.config.steps or 0)
 
     def _refresh_studies_when_due(self) -> None:
         if time.monotonic() >= self._studies_due:

@@ -81,20 +81,21 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
     Raises:
         UsageError: one sentence that names the file and the offending part.
     """
+    overrides = _settings(read_words(words or []), "the command line")
     try:
-        return _parse(read_yaml(path), path, read_words(words or []))
+        return _parse(read_yaml(path), path, overrides)
     except UsageError as error:
         message = str(error)
         raise UsageError(message if str(path) in message else f"{path}: {message}") from None
 
 
-def _parse(tree: dict[str, Any], path: Path, words: dict[str, Value]) -> SweepSpec:
+def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> SweepSpec:
     _check_keys(tree, _TOP_KEYS, "the sweep")
     name = str(tree.get("name", path.stem))
     if not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(f"The name '{name}' must consist of letters, digits, '.', '_' and '-'.")
     _check_search(_mapping(tree, "search"))
-    base = _settings(_mapping(tree, "base"), "base") | _settings(words, "the command line")
+    base = _settings(_mapping(tree, "base"), "base") | overrides
     common = _axes(_mapping(tree, "space"), "space")
     rows = tree.get("blocks") or [{"name": name}]
     if not isinstance(rows, list):
@@ -127,7 +128,7 @@ def _block(row: Any, number: int, common: Axes) -> Block:
 def _check_keys(tree: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in tree:
         if key not in known:
-            raise UsageError(f"Unknown key '{key}' in {where}; {nearest(str(key), known)}.")
+            raise UsageError(f"Unknown key '{key}' in {where}; {nearest(str(key), known)}")
 
 
 def _mapping(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def _check_name(name: str, where: str) -> None:
     """Refuse a name that no config can have; whether this optimizer has it is checked for each point."""
     hyper = {f"optimizer.{param}" for row in optimizers.ZOO.values() for param in row.params}
     if name not in FIELDS and name not in hyper:
-        raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, hyper | set(FIELDS))}.")
+        raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, hyper | set(FIELDS))}")
 
 
 def _axes(tree: Any, where: str, prefix: str = "") -> Axes:
