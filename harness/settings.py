@@ -182,10 +182,9 @@ def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: fl
         optimizer,
         lr=value_or_default(row.lr, "lr", optimizer.lr),
         weight_decay=value_or_default(row.weight_decay, "weight_decay", optimizer.weight_decay),
-        # Without an auxiliary AdamW one rule takes every parameter: routing and aux_lr change nothing and
-        # must not split the key.
-        routing=optimizer.routing if row.has_aux else OptimizerConfig.routing,
-        aux_lr=value_or_default(row.lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
+        # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
+        routing=optimizer.routing if row.routed else OptimizerConfig.routing,
+        aux_lr=value_or_default(row.aux_lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
         hyper=optimizers.resolve(row.name, hyper),
     )
 

@@ -9,45 +9,81 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from optimizers.registry import AUX_LR, ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
+from optimizers.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from optimizers.base import UpdateRule
+    from optimizers.cosmos import Cosmos
+    from optimizers.elementwise import Cautious, Mars, Sophia
+    from optimizers.galore import GaLore
     from optimizers.hybrid import Hybrid, Model, Routing, split_parameters
-    from optimizers.muon import Muon, SpectralRule
-    from optimizers.spectral import SPECTRAL, newton_schulz, svd_power
+    from optimizers.muon import AdaMuon, Muon, NorMuon, SpectralRule
+    from optimizers.soap import Soap
+    from optimizers.spectral import SPECTRAL
+    from optimizers.spectral.exact import gram_power, rank_power, svd_power
+    from optimizers.spectral.mix_power import mix_power
+    from optimizers.spectral.newton_schulz import newton_schulz
+    from optimizers.spectral.ns_root import gram_root, ns_root
+    from optimizers.spectral.stream_power import stream_power
 
 __all__ = [
-    "AUX_LR",
     "ROUTING",
     "SPECTRAL",
     "ZOO",
+    "AdaMuon",
+    "Cautious",
+    "Cosmos",
+    "GaLore",
     "Hybrid",
+    "Mars",
     "Muon",
+    "NorMuon",
     "OptimizerSpec",
     "Param",
+    "Soap",
+    "Sophia",
     "SpectralRule",
     "UpdateRule",
     "build",
+    "gram_power",
+    "gram_root",
+    "mix_power",
     "newton_schulz",
+    "ns_root",
+    "rank_power",
     "resolve",
     "resolve_value",
     "spec",
     "split_parameters",
+    "stream_power",
     "svd_power",
 ]
 
 _HOME = {
     "UpdateRule": "base",
+    "Cautious": "elementwise",
+    "Mars": "elementwise",
+    "Sophia": "elementwise",
+    "gram_power": "spectral.exact",
+    "rank_power": "spectral.exact",
+    "svd_power": "spectral.exact",
     "Hybrid": "hybrid",
     "split_parameters": "hybrid",
+    "mix_power": "spectral.mix_power",
+    "AdaMuon": "muon",
     "Muon": "muon",
+    "NorMuon": "muon",
     "SpectralRule": "muon",
+    "newton_schulz": "spectral.newton_schulz",
+    "gram_root": "spectral.ns_root",
+    "ns_root": "spectral.ns_root",
     "SPECTRAL": "spectral",
-    "newton_schulz": "spectral",
-    "svd_power": "spectral",
+    "stream_power": "spectral.stream_power",
+    "Cosmos": "cosmos",
+    "GaLore": "galore",
+    "Soap": "soap",
 }
 
 
@@ -73,9 +109,9 @@ def build(
         name: a row of `ZOO`.
         model_or_named_parameters: a module, or (name, parameter) pairs; frozen parameters are left out.
         lr, weight_decay: None takes the default of the row.
-        routing: which parameters a matrix rule gets, see `split_parameters`. An optimizer without auxiliary
-            AdamW (`has_aux` false in its row) takes them all.
-        aux_lr: learning rate of the auxiliary AdamW; None is 1e-3, as in the released code.
+        routing: which parameters the rule gets, see `split_parameters`. An optimizer that treats all of them
+            alike (`routed` false in its row) takes them all.
+        aux_lr: learning rate of the auxiliary AdamW; None is 1e-3 (MARS: 3e-3), as in the released code.
         hyper: the other hyperparameters of the row, coerced and checked by `resolve`.
 
     Raises:
@@ -96,6 +132,6 @@ def build(
         lr=number(row.lr, "lr", lr),
         weight_decay=number(row.weight_decay, "weight_decay", weight_decay),
         routing=routing,
-        aux_lr=number(AUX_LR, "aux_lr", aux_lr),
+        aux_lr=number(row.aux_lr, "aux_lr", aux_lr),
         hyper=resolve(name, hyper),
     )

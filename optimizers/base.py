@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -16,23 +17,27 @@ from optimizers.param import Param, resolve_value
 class UpdateRule(torch.optim.Optimizer, ABC):
     """W <- W - lr (weight_decay W + direction), for each parameter W that has a gradient.
 
-    A subclass is its `direction` and a constructor; `step` is never overridden.
+    A subclass is its `direction`, a constructor and the `table` of what it takes; `step` is never overridden.
 
     Args:
         params: parameters, or group dicts, as for any `torch.optim.Optimizer`.
         defaults: every hyperparameter, including `lr` and `weight_decay` (decoupled); plain values, so that a
             state_dict loads with `weights_only=True`.
-        table: type and range of each of them.
+
+    Attributes:
+        table: type and range of every hyperparameter.
 
     Raises:
         ValueError: a hyperparameter is out of its range.
     """
 
-    def __init__(self, params: ParamsT, defaults: dict[str, Any], table: Mapping[str, Param]) -> None:
-        super().__init__(params, {name: resolve_value(table[name], name, x) for name, x in defaults.items()})
+    table: ClassVar[Mapping[str, Param]]
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        super().__init__(params, {key: resolve_value(self.table[key], key, x) for key, x in defaults.items()})
 
     @abstractmethod
-    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
         """The body of the paper's Algorithm block: what lr multiplies, without the weight decay.
 
         Args:
@@ -43,8 +48,19 @@ class UpdateRule(torch.optim.Optimizer, ABC):
             group: the hyperparameters.
 
         Returns:
-            as many entries as G, in the shape of G or of its matrix view.
+            as many entries as G, in the shape of G or of its matrix view; or None, to leave the parameter
+            alone in this step (the first one of SOAP).
         """
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters with hyperparameters of its own, as `torch.optim.Optimizer` does.
+
+        Raises:
+            ValueError: a hyperparameter is out of its range.
+        """
+        for name in param_group.keys() & self.table.keys():
+            param_group[name] = resolve_value(self.table[name], name, param_group[name])
+        super().add_param_group(param_group)
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -59,20 +75,31 @@ class UpdateRule(torch.optim.Optimizer, ABC):
         for group in self.param_groups:
             lr, shrink = group["lr"], 1 - group["lr"] * group["weight_decay"]
             for W in group["params"]:
-                if W.grad is not None:
-                    D = self.direction(W.grad, self.state[W], group)
-                    W.mul_(shrink).add_(D.reshape(W.shape), alpha=-lr)
+                if W.grad is None:
+                    continue
+                D = self.direction(W.grad, self.state[W], group)
+                if D is None:
+                    continue
+                if shrink != 1:
+                    W.mul_(shrink)
+                W.add_(D.reshape(W.shape), alpha=-lr)
+                del D  # before the next one is made, which then finds this memory in the cache
         return loss
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what `state_dict` returned, every tensor in the precision that it was saved in."""
+        super().load_state_dict(state_dict)
+        restore_dtypes(self, state_dict)
+
     def wants_curvature(self, step: int) -> bool:
-        """Whether to call `observe_curvature` after update `step` (0-based). Only Sophia will want it."""
+        """Whether to call `observe_curvature` before update `step` (0-based). Only Sophia wants it."""
         return False
 
     def observe_curvature(self, batch_size: int) -> None:
         """Read a curvature estimate from `.grad`, after a backward pass on labels sampled from the model.
 
         Args:
-            batch_size: number of predictions (tokens, images) that this loss averages.
+            batch_size: number of predictions (tokens, images) that the loss is a mean of.
         """
 
 
@@ -95,3 +122,57 @@ def ema(state: dict[str, Any], key: str, value: Tensor, beta: float) -> Tensor:
         state[key] = torch.zeros_like(value)
     mean: Tensor = state[key]
     return mean.lerp_(value, 1 - beta)
+
+
+def second_moment(state: dict[str, Any], key: str, value: Tensor, beta: float) -> Tensor:
+    """Update state[key] <- beta state[key] + (1 - beta) value.value, from zero at first, and return it."""
+    if key not in state:
+        state[key] = torch.zeros_like(value)
+    mean: Tensor = state[key]
+    return mean.mul_(beta).addcmul_(value, value, value=1 - beta)
+
+
+def adam_direction(
+    G: Tensor, state: dict[str, Any], betas: Sequence[float], eps: float, *, raw_eps: bool = False
+) -> Tensor:
+    """The step of Adam for gradient G, from the moments `m` and `v` and the count `step` in `state`.
+
+        m <- b1 m + (1-b1) G,   v <- b2 v + (1-b2) G.G
+        m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps)
+
+    Args:
+        G: the gradient.
+        state: of the parameter.
+        betas: b1, b2.
+        eps: keeps the division finite.
+        raw_eps: add eps to sqrt(v) before the bias correction, as the releases of SOAP and GaLore do; early
+            steps are then smaller where the gradient is as small as eps.
+
+    Source: https://arxiv.org/abs/1412.6980, Algorithm 1.
+    """
+    b1, b2 = betas
+    t = state["step"] = state.get("step", 0) + 1
+    m, v, root = ema(state, "m", G, b1), second_moment(state, "v", G, b2), math.sqrt(1 - b2**t)
+    # A step is bound by memory: one pass applies all scalars, and m / denominator is written over the latter.
+    denominator = v.sqrt().add_(eps if raw_eps else eps * root)
+    return torch.div(m, denominator, out=denominator).mul_(root / (1 - b1**t))
+
+
+def restore_dtypes(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
+    """Give the state of `optimizer` the precision it has in `state_dict`.
+
+    `torch.optim.Optimizer.load_state_dict` casts it to that of the parameter, which rounds the float32 state
+    of a bfloat16 parameter (the bases of SOAP), so that a resumed run would not go on bit for bit.
+    """
+    numbers = [i for group in state_dict["param_groups"] for i in group["params"]]
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    for i, p in zip(numbers, params, strict=True):
+        _restore(optimizer.state[p], state_dict["state"].get(i, {}))
+
+
+def _restore(loaded: dict[str, Any], saved: dict[str, Any]) -> None:
+    for key, value in saved.items():
+        if isinstance(value, dict):
+            _restore(loaded[key], value)
+        elif isinstance(value, Tensor) and value.dtype != loaded[key].dtype:
+            loaded[key] = value.to(loaded[key].device, copy=True)

@@ -1,20 +1,22 @@
-"""Muon, and what differs from it only in how the singular values of the momentum are transformed.
+"""Muon, and the two optimizers that scale its update anew, NorMuon and AdaMuon.
 
-HTMuon and Muon_SVD are rows of the registry that build `Muon` with another spectral map, not classes.
+Each takes its map of the singular values by name. HTMuon in all its forms is therefore rows of the registry,
+not classes: Muon, NorMuon or AdaMuon with another map.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema, matrix_view
-from optimizers.param import Param
-from optimizers.registry import MUON
+from optimizers.base import UpdateRule, ema, matrix_view, second_moment
+from optimizers.rows_spectral import ADAMUON, MUON, NORMUON
 from optimizers.spectral import SPECTRAL
 
 # The factor s of an m x n matrix. "shape" is the paper's; "rms0.2" gives updates the RMS of AdamW's and so
@@ -28,89 +30,301 @@ SCALE_RULES = {
 class SpectralRule(UpdateRule):
     """A rule for matrices that transforms the singular values of its momentum (abstract).
 
-    Its hyperparameters include `momentum`, `nesterov` and `spectral`, the key of the map in
-    `optimizers.spectral.SPECTRAL`, with those that the maps read: `p`, `ns_steps`, `ns_dtype`.
+        M <- beta M + (1-beta) G
+        O <- map of (1-beta) G + beta M      with nesterov
+             map of M                        without
+
+    Args:
+        params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
+        own: what a subclass adds to the hyperparameters below.
+        lr: learning rate.
+        weight_decay: decoupled weight decay.
+        momentum: beta.
+        nesterov: as above. The paper's blocks are without, all released code is with it, and so are we.
+        ema: average the gradients as above; if not, sum them: M <- beta M + G, and G + beta M with nesterov.
+        spectral: the map, a key of `optimizers.spectral.SPECTRAL`.
+        p: exponent of the singular values, in [0, 1] for "svd_power", "gram_power" and "stream_power", in
+            (0, 1) for "ns_root" and "mix_power".
+        rank_exponent: alpha of "rank_power".
+        interval: apply the map in every so many steps, and "newton_schulz" in the others (HTMuon interval-k).
+            A parameter counts its own steps; the count is in the `state_dict`, so that a resumed run keeps
+            the phase, which the released code loses.
+        interval_phase: "last" for steps k, 2k, ..., as released; "first" for steps 1, k+1, ...
+        ns_steps, ns_dtype: of "newton_schulz" and the factor that "ns_root" takes from it.
+        gram_dtype: of "gram_power".
+        root_steps, root_eps, root_eps_relative, gram_side: of "ns_root".
+        rank, qr_eps: of "stream_power".
+        mix_set, mix_dtype, mix_fp32_steps: of "mix_power".
+        blocks: transform so many equal blocks of rows each on its own (the parts of a fused projection).
+        conv_reference_quirk: treat a kernel as the released code does; each subclass says how.
 
     Raises:
         ValueError: a hyperparameter is out of its range, or a parameter has fewer than two dimensions.
     """
 
-    def __init__(self, params: ParamsT, defaults: dict[str, Any], table: Mapping[str, Param]) -> None:
-        super().__init__(params, defaults, table)
-        for W in (W for group in self.param_groups for W in group["params"]):
+    def __init__(
+        self,
+        params: ParamsT,
+        own: dict[str, Any],
+        *,
+        lr: float,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ema: bool = True,
+        spectral: str = "newton_schulz",
+        p: float = 0.125,
+        rank_exponent: float = 0.25,
+        interval: int = 1,
+        interval_phase: str = "last",
+        ns_steps: int = 5,
+        ns_dtype: str = "bfloat16",
+        gram_dtype: str = "float64",
+        root_steps: int = 5,
+        root_eps: float = 1e-6,
+        root_eps_relative: bool = False,
+        gram_side: str = "right",
+        rank: int | None = None,
+        qr_eps: float = 1e-8,
+        mix_set: str = "k6",
+        mix_dtype: str = "float32",
+        mix_fp32_steps: int = 2,
+        blocks: int = 1,
+        conv_reference_quirk: bool = False,
+    ) -> None:
+        shared = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ema": ema,
+            "spectral": spectral,
+            "p": p,
+            "rank_exponent": rank_exponent,
+            "interval": interval,
+            "interval_phase": interval_phase,
+            "ns_steps": ns_steps,
+            "ns_dtype": ns_dtype,
+            "gram_dtype": gram_dtype,
+            "root_steps": root_steps,
+            "root_eps": root_eps,
+            "root_eps_relative": root_eps_relative,
+            "gram_side": gram_side,
+            "rank": rank,
+            "qr_eps": qr_eps,
+            "mix_set": mix_set,
+            "mix_dtype": mix_dtype,
+            "mix_fp32_steps": mix_fp32_steps,
+            "blocks": blocks,
+            "conv_reference_quirk": conv_reference_quirk,
+        }
+        super().__init__(params, shared | own)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters; see `UpdateRule`."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        for W in group["params"]:
             if W.ndim < 2:
                 raise ValueError(f"{type(self).__name__} takes matrices, got shape {tuple(W.shape)}")
+            if len(W) % group["blocks"]:
+                raise ValueError(f"blocks must divide the {len(W)} rows of a matrix, got {group['blocks']}")
+        _check_power(group["spectral"], group["p"])
 
-    def spectral_momentum(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-        """M <- beta M + (1-beta) G, and return O, the spectral map of M, as an (m, n) matrix."""
-        G, beta = matrix_view(G), group["momentum"]
+
+def momentum(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Update M with the gradient G, and return it or, with Nesterov, the point ahead of it."""
+    beta: float = group["momentum"]
+    if group["ema"]:
         M = ema(state, "momentum", G, beta)
-        if group["nesterov"]:
-            M = G.lerp(M, beta)
-        return SPECTRAL[group["spectral"]](M, state, group)
+        return G.lerp(M, beta) if group["nesterov"] else M
+    if "momentum" not in state:
+        state["momentum"] = torch.zeros_like(G)
+    B: Tensor = state["momentum"].mul_(beta).add_(G)
+    return G.add(B, alpha=beta) if group["nesterov"] else B
+
+
+def transform(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """Return O, the group's map of the singular values of M, or what stands in for it between its steps."""
+    name: str = group["spectral"]
+    if group["interval"] > 1:
+        t = state["interval_step"] = state.get("interval_step", 0) + 1
+        due = 0 if group["interval_phase"] == "last" else 1
+        name = name if t % group["interval"] == due else "newton_schulz"
+    if group["blocks"] == 1:
+        return SPECTRAL[name](M, state, group)
+    blocks = enumerate(M.chunk(group["blocks"]))
+    return torch.cat([SPECTRAL[name](block, state.setdefault(f"block{i}", {}), group) for i, block in blocks])
+
+
+def _check_power(spectral: str, p: float) -> None:
+    if spectral in ("ns_root", "mix_power") and not 0 < p < 1:
+        raise ValueError(f"p must be a finite number in (0, 1) for the map {spectral}, got {p!r}")
+    if spectral == "ns_root" and not math.log2(p).is_integer():
+        taken = 2.0 ** round(math.log2(p))
+        warnings.warn(f"ns_root can only halve: it takes p = {p:g} for {taken:g}", stacklevel=5)
 
 
 class Muon(SpectralRule):
     """Momentum whose singular values are made equal (Muon) or drawn together (HTMuon).
 
         M <- beta M + (1-beta) G
-        O <- NewtonSchulz5(M)          Muon        spectral="newton_schulz"
-             U V^T                     Muon_SVD    spectral="svd_power", p=0
-             U S^p V^T                 HTMuon      spectral="svd_power"
+        O <- NewtonSchulz5(M)                        Muon            spectral="newton_schulz"
+             U V^T                                   Muon_SVD        spectral="svd_power", p=0
+             U S^p V^T                               HTMuon          spectral="svd_power" or "gram_power"
+             NewtonSchulz5(M) (M^T M)^(p/2)          HTMuon_NS       spectral="ns_root"
+             U diag(i^-alpha) V^T                    HTMuon_HT       spectral="rank_power"
+             U S^p V^T, one QR iteration a step      HTMuon_Stream   spectral="stream_power"
+             U S^p V^T, by Newton-Schulz iterates    HTMuon_Mix      spectral="mix_power" (ours)
         s <- sqrt(max(1, m/n))
         W <- W - lr weight_decay W - lr s O
 
     Args:
         params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
         lr: learning rate.
-        weight_decay: decoupled weight decay.
-        momentum: beta.
-        nesterov: transform (1-beta) G + beta M instead of M.
-        spectral: the map from M to O.
-        p: exponent of "svd_power", in [0, 1].
-        ns_steps, ns_dtype: iterations and precision (bfloat16, float32, float64) of "newton_schulz".
         scale_rule: "shape" for the s above, "rms0.2" for s = 0.2 sqrt(max(m, n)).
-        conv_reference_quirk: take m and n in s from the last two dimensions of a kernel (h and w), as the
-            released code does, not from its matrix.
+        shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, m and n in s are the
+            last two dimensions of a kernel (h and w), as in the released code, not those of its matrix.
 
-    Source: HTMuon paper, Algorithms "Muon", "Muon_SVD" and "HTMuon"; https://github.com/TDCSZ327/HTmuon;
-        https://github.com/KellerJordan/Muon. The blocks have no Nesterov momentum, the released code has it,
-        and so do we (`nesterov=False` is the block). The released HTMuon has p = 0.25; the paper and we have
-        0.125. The released code decays a weight that got no gradient; we skip it, as torch.optim does.
+    Raises:
+        ValueError: as `SpectralRule`.
+
+    Source: HTMuon paper, Algorithms "Muon", "Muon_SVD", "HTMuon", "HTMuon_NS" and "HTMuon_HT";
+        https://github.com/TDCSZ327/HTmuon; https://github.com/KellerJordan/Muon. The blocks have no Nesterov
+        momentum, the released code has it, and so do we (`nesterov=False` is the block). The released HTMuon
+        has p = 0.25, its scripts for HTMuon_HT alpha = 0.125; the paper and we have 0.125 and 0.25. The
+        released code decays a weight that got no gradient; we skip it, as torch.optim does.
     """
+
+    table = MUON
+
+    def __init__(
+        self, params: ParamsT, lr: float = 0.01, *, scale_rule: str = "shape", **shared: Any
+    ) -> None:
+        super().__init__(params, {"scale_rule": scale_rule}, lr=lr, **shared)
+
+    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+        """Return s O of the block above."""
+        M = momentum(matrix_view(G), state, group)
+        O = transform(M, state, group)  # noqa: E741 - the paper's symbol
+        m, n = G.shape[-2:] if group["conv_reference_quirk"] else O.shape
+        s = SCALE_RULES[group["scale_rule"]](m, n)
+        return O if s == 1 else s * O
+
+
+class NorMuon(SpectralRule):
+    """Muon with rows brought to one size by their second moment (NorMuon), with any map (HTMuon+NorMuon).
+
+        M <- beta M + (1-beta) G,   O <- map of M, as in Muon
+        v <- beta2 v + (1-beta2) rowmean(O.O)                     v in R^m
+        Ohat <- O / sqrt(v + eps)
+        s <- sqrt(max(1, m/n)) ||O|| / ||Ohat||                   norm_rule="preserve"
+             0.2 sqrt(m n) / ||Ohat||                             norm_rule="rms0.2"
+        W <- W - lr weight_decay W - lr s Ohat
+
+    Args:
+        params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
+        lr: learning rate.
+        beta2: decay of v; it starts at zero and is not bias corrected, which s makes up for.
+        eps: added to v, or to its root.
+        eps_placement: "inside" the root (the paper's authors) or "outside" (the original and the block).
+        norm_rule: how long the update is made.
+        shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk` the means go over the
+            width of a kernel and the norms over its height and width, as in the released code.
+
+    Raises:
+        ValueError: as `SpectralRule`.
+
+    Source: https://arxiv.org/abs/2510.05491; HTMuon paper, Algorithm "NorMuon" (HTMuon+NorMuon is named there
+        without a block); https://github.com/zichongli5/NorMuon; https://github.com/TDCSZ327/HTmuon. The block
+        makes the update 0.2 sqrt(m n) long and has no Nesterov momentum; both codes keep its length, multiply
+        by sqrt(max(1, m/n)) and use Nesterov, and so do we: the published learning rates go with that rule.
+    """
+
+    table = NORMUON
 
     def __init__(
         self,
         params: ParamsT,
-        lr: float = 0.01,
+        lr: float = 0.03,
         *,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        spectral: str = "newton_schulz",
-        p: float = 0.125,
-        ns_steps: int = 5,
-        ns_dtype: str = "bfloat16",
-        scale_rule: str = "shape",
-        conv_reference_quirk: bool = False,
+        beta2: float = 0.95,
+        eps: float = 1e-10,
+        eps_placement: str = "inside",
+        norm_rule: str = "preserve",
+        **shared: Any,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "spectral": spectral,
-            "p": p,
-            "ns_steps": ns_steps,
-            "ns_dtype": ns_dtype,
-            "scale_rule": scale_rule,
-            "conv_reference_quirk": conv_reference_quirk,
-        }
-        super().__init__(params, defaults, MUON)
+        own = {"beta2": beta2, "eps": eps, "eps_placement": eps_placement, "norm_rule": norm_rule}
+        super().__init__(params, own, lr=lr, **shared)
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-        """Return s O of the block above."""
-        O = self.spectral_momentum(G, state, group)  # noqa: E741 - the paper's symbol
-        m, n = G.shape[-2:] if group["conv_reference_quirk"] else O.shape
-        s = SCALE_RULES[group["scale_rule"]](m, n)
-        return s * O
+        """Return s Ohat of the block above."""
+        M = momentum(matrix_view(G), state, group)
+        O = transform(M, state, group)  # noqa: E741 - the paper's symbol
+        if group["conv_reference_quirk"]:
+            O = O.reshape(G.shape)  # noqa: E741
+        v = ema(state, "v", O.square().mean(-1, keepdim=True), group["beta2"])
+        inside = group["eps_placement"] == "inside"
+        Ohat: Tensor = O * (v + group["eps"]).rsqrt() if inside else O / (v.sqrt() + group["eps"])
+        # Per kernel with the quirk, where the released rms rule then goes on to the norm of the whole.
+        norm = partial(torch.linalg.matrix_norm, keepdim=True)
+        Ohat.mul_(norm(O) / (norm(Ohat) + group["eps"]))
+        m, n = O.shape[-2:]
+        if group["norm_rule"] == "preserve":
+            return Ohat.mul_(math.sqrt(max(1, m / n)))
+        return Ohat.mul_(0.2 * math.sqrt(m * n) / (Ohat.norm() + group["eps"]))
+
+
+class AdaMuon(SpectralRule):
+    """Muon on the sign of its momentum, scaled entry by entry as Adam does (AdaMuon), with any map.
+
+        B <- beta B + G
+        O <- map of sign(G + beta B)          sign(B) without nesterov
+        V <- beta2 V + (1-beta2) O.O
+        Ohat <- O / (sqrt(V) + eps)
+        W <- W - lr weight_decay W - lr 0.2 sqrt(m n) Ohat / (||Ohat|| + eps)
+
+    Args:
+        params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
+        lr: learning rate.
+        beta2: decay of V, which starts at zero and is not bias corrected; None takes beta.
+        eps: keeps the divisions finite.
+        shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, m and n are the smallest
+            and the largest dimension of a kernel, as in the released code, not those of its matrix.
+
+    Raises:
+        ValueError: as `SpectralRule`.
+
+    Source: https://arxiv.org/abs/2507.11005; HTMuon paper, Algorithm "AdaMuon";
+        https://github.com/Chongjie-Si/AdaMuon; https://github.com/TDCSZ327/HTmuon. The block has no Nesterov
+        momentum; both codes have it, and so do we. The original averages where the block and the paper's
+        authors sum, which the sign makes one. In their code O, V and the update are bfloat16; ours are in the
+        precision of the parameter. That HTMuon plugs in here is a claim of the paper without an experiment.
+    """
+
+    table = ADAMUON
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 5e-3,
+        *,
+        ema: bool = False,
+        beta2: float | None = None,
+        eps: float = 1e-8,
+        **shared: Any,
+    ) -> None:
+        own = {"beta2": beta2, "eps": eps}
+        super().__init__(params, own, lr=lr, ema=ema, **shared)
+
+    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+        """Return 0.2 sqrt(m n) Ohat / ||Ohat|| of the block above."""
+        B = momentum(matrix_view(G), state, group)
+        S = B.sign().add_(B, alpha=0)  # sign(NaN) is 0 in PyTorch, and would hide a divergence
+        O = transform(S, state, group)  # noqa: E741 - the paper's symbol
+        beta2 = group["momentum"] if group["beta2"] is None else group["beta2"]
+        V = second_moment(state, "V", O, beta2)
+        Ohat = O / V.sqrt().add_(group["eps"])
+        entries = min(G.shape) * max(G.shape) if group["conv_reference_quirk"] else O.numel()
+        length = Ohat.norm() + group["eps"]
+        return Ohat.mul_(0.2 * math.sqrt(entries) / length)

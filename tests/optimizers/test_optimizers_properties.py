@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from optimizers import Muon, newton_schulz, svd_power
+from optimizers.muon import Muon
+from optimizers.spectral.exact import svd_power
+from optimizers.spectral.newton_schulz import newton_schulz
 
 torch.set_num_threads(1)
 settings.register_profile("optimizers", deadline=None, max_examples=40, derandomize=True)

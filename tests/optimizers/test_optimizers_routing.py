@@ -1,5 +1,7 @@
 """Which parameter gets which rule, and two optimizers that behave as one."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
@@ -140,6 +142,75 @@ def test_no_decay_1d() -> None:
     decayed, kept = build("adamw", model, weight_decay=0.2, no_decay_1d=True).param_groups
     assert (decayed["weight_decay"], kept["weight_decay"]) == (0.2, 0.0)
     assert names(model, decayed["params"]) == MATRICES and names(model, kept["params"]) == VECTORS
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("routing", ["released", "matrix", "hidden"])
+@pytest.mark.parametrize("make", [LanguageModel, lambda: LanguageModel(tied=True), Classifier])
+def test_every_trainable_parameter_is_in_exactly_one_group(
+    name: str, routing: str, make: Callable[[], nn.Module]
+) -> None:
+    model = make()
+    covered = [p for group in build(name, model, routing=routing).param_groups for p in group["params"]]
+    assert len(covered) == len(set(covered))
+    assert set(covered) == {p for p in model.parameters() if p.requires_grad}
+
+
+def rule_gets(name: str, model: nn.Module, **settings: object) -> set[str]:
+    """The names of the parameters in the first group, which is the rule's own."""
+    return names(model, build(name, model, **settings).param_groups[0]["params"])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("muon", MATRICES),
+        ("htmuon_mix", MATRICES),
+        ("normuon", MATRICES),
+        ("adamuon", MATRICES - {"projection.weight"}),  # the embedding stays, by accident of the release
+        ("mars", MATRICES),
+        ("galore", {"embed_mixer.weight"}),
+        ("soap", MATRICES | VECTORS),
+        ("cosmos", MATRICES | VECTORS),
+        ("cautious", MATRICES | VECTORS),
+        ("sophia", MATRICES | VECTORS),
+    ],
+)
+def test_released_routing_of_each_optimizer(name: str, expected: set[str]) -> None:
+    assert rule_gets(name, LanguageModel()) == expected
+
+
+def test_kernels_by_released_routing() -> None:
+    assert (
+        rule_gets("muon", Classifier())
+        == rule_gets("adamuon", Classifier())
+        == {"conv.weight", "head.weight"}
+    )
+    assert rule_gets("mars", Classifier()) == {"head.weight"}  # "not 2-D": to AdamW, as released
+    assert rule_gets("mars", Classifier(), routing="matrix") == {"conv.weight", "head.weight"}
+    assert rule_gets("galore", Classifier()) == {
+        "head.weight"
+    }  # this model does not say that it is its output
+    everything = {"conv.weight", "conv.bias", "head.weight", "head.bias"}
+    assert rule_gets("mars", Classifier(), optimize_1d=True) == everything
+
+
+def test_what_galore_does_not_project_has_no_rank() -> None:
+    model = LanguageModel()
+    projected, plain = build("galore", model, rank=2).param_groups
+    assert (projected["rank"], plain["rank"]) == (2, 0)
+    assert names(model, plain["params"]) == (MATRICES | VECTORS) - {"embed_mixer.weight"}
+
+
+def test_adamuon_decays_the_output_layer_but_no_vector() -> None:
+    rule, output, vectors = build("adamuon", (model := LanguageModel())).param_groups
+    assert names(model, output["params"]) == {"projection.weight"} and output["weight_decay"] == 0.1
+    assert names(model, vectors["params"]) == VECTORS and vectors["weight_decay"] == 0
+
+
+def test_mars_has_the_learning_rate_of_its_release_for_vectors() -> None:
+    rule, aux = build("mars", LanguageModel(), lr=0.1).param_groups
+    assert (rule["lr"], aux["lr"]) == (0.1, 3e-3)
 
 
 def test_hybrid_shares_groups_and_state_with_its_parts_also_after_loading() -> None:

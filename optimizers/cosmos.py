@@ -1,0 +1,182 @@
+"""COSMOS: Adam in the leading subspace of the gradients, Muon in the rest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from optimizers.base import UpdateRule, adam_direction, ema, second_moment
+from optimizers.bases import precise, singular_vectors
+from optimizers.rows_subspace import COSMOS
+from optimizers.spectral.newton_schulz import DTYPES, QUINTIC, matmul
+
+
+class Cosmos(UpdateRule):
+    """Adam in a followed subspace of low rank and Newton-Schulz on what is outside of it (COSMOS).
+
+        M <- b1 M + (1-b1) G
+        U' <- QR(b3 U S + (1-b3) G^T G U)                       at t = 1: leading eigenvectors of G^T G
+        S <- b3 U'^T U S U^T U' + (1-b3) (G U')^T (G U'),   U <- U'
+        V <- b2 V + (1-b2) (G U).(G U)
+        A <- (M U / (1-b1^t)) / (sqrt(V / (1-b2^t)) + eps) U^T
+        B <- NewtonSchulz5(M - M U U^T)
+        Gt <- A + gamma sqrt(m n) B / ||B||
+        W <- W - lr weight_decay W - lr lr_ratio sqrt(m n) Gt / ||Gt||
+
+    with U (n, r), S (r, r), V (m, r) for an m x n matrix. The update's norm is lr lr_ratio sqrt(m n).
+
+    Args:
+        params: parameters of any shape. Those that are not matrices, and matrices with more than `max_rows`
+            rows, get Adam at the full lr.
+        lr: learning rate.
+        weight_decay: decoupled weight decay.
+        betas: b1, b2, b3.
+        rank: r, cut to n. At r = n nothing is outside of the subspace, and B is zero.
+        lr_ratio: as above.
+        gamma: as above; None takes lr_ratio.
+        eps: added to the root of V and to the two norms; with "ema", to lr ||Gt||, as released.
+        momentum_rule: "ema" for M as above. "nesterov" puts (G + b1 B) / (1 + b1 (1-b1^t) / (1-b1)) in the
+            place of M and of M / (1-b1^t), where B <- b1 B + G; "gradient" puts G (1-b1) / (1-b1^t) there.
+        side: "right" as above; "left" does it for the transposes of W and G.
+        split_qkv: Newton-Schulz on each third of the rows (with "left", columns) of a matrix with m = 3n.
+        ns_steps, ns_dtype: of Newton-Schulz.
+        max_rows: as above.
+        fallback_beta1: f, by which that Adam's first moment is m <- b1 m + (1-f) G, divided by 1 - f^t; None
+            takes b1.
+
+    Raises:
+        ValueError: a hyperparameter is out of its range.
+
+    Source: https://arxiv.org/abs/2502.17410; https://github.com/lliu606/COSMOS;
+        https://github.com/TDCSZ327/HTmuon; HTMuon paper, Algorithm "COSMOS". The block has eps inside the
+        root and leaves NORM open; in all codes it is NORM(X) = sqrt(n) X / ||X||. The defaults are the class
+        COSMOS_for_llama as the paper's authors call it; it takes weight_decay and never uses it (0 is the
+        released behaviour), we do. COSMOS_for_gpt is side="left", split_qkv=True. The original's class COSMOS
+        is momentum_rule="nesterov", gamma=0.2, fallback_beta1=0.9, with one beta for b2 and b3; without
+        Nesterov it ignores the momentum by mistake, which is "gradient". Of a bfloat16 parameter they keep U,
+        S and V in bfloat16, we in float32.
+    """
+
+    table = COSMOS
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 3e-3,
+        *,
+        weight_decay: float = 0.1,
+        betas: tuple[float, float, float] = (0.9, 0.95, 0.95),
+        rank: int = 64,
+        lr_ratio: float = 0.25,
+        gamma: float | None = None,
+        eps: float = 1e-8,
+        momentum_rule: str = "ema",
+        side: str = "right",
+        split_qkv: bool = False,
+        ns_steps: int = 5,
+        ns_dtype: str = "bfloat16",
+        max_rows: int = 10000,
+        fallback_beta1: float | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "betas": betas,
+            "rank": rank,
+            "lr_ratio": lr_ratio,
+            "gamma": gamma,
+            "eps": eps,
+            "momentum_rule": momentum_rule,
+            "side": side,
+            "split_qkv": split_qkv,
+            "ns_steps": ns_steps,
+            "ns_dtype": ns_dtype,
+            "max_rows": max_rows,
+            "fallback_beta1": fallback_beta1,
+        }
+        super().__init__(params, defaults)
+
+    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+        """Return lr_ratio sqrt(m n) Gt / ||Gt|| of the block above, or Adam's direction."""
+        if G.ndim != 2 or len(G) > group["max_rows"]:
+            return _adam(G, state, group)
+        if group["side"] == "left":
+            return self._right(G.mT, state, group).mT
+        return self._right(G, state, group)
+
+    def _right(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+        (b1, b2, b3), eps, lr_ratio = group["betas"], group["eps"], group["lr_ratio"]
+        gamma = lr_ratio if group["gamma"] is None else group["gamma"]
+        t = state["step"] = state.get("step", 0) + 1
+        M, correction = _momentum(G, state, b1, group["momentum_rule"])
+        U, GU = _follow(precise(G), state, b3, group["rank"])
+        V = second_moment(state, "V", GU, b2)
+        MU = M @ U
+        Gt = MU / V.sqrt().div_(math.sqrt(1 - b2**t)).add_(eps).mul_(correction) @ U.mT  # A
+        root = math.sqrt(G.numel())
+        if U.shape[1] < U.shape[0]:
+            B = _outside(torch.addmm(M, MU, U.mT, alpha=-1), group)
+            Gt.addcmul_(B, gamma * root / (B.norm() + eps))
+        unit = group["lr"] if group["momentum_rule"] == "ema" else 1
+        return Gt.mul_(lr_ratio * root * unit / (unit * Gt.norm() + eps))
+
+
+def _momentum(G: Tensor, state: dict[str, Any], b1: float, rule: str) -> tuple[Tensor, float]:
+    """Update the momentum; return what stands for M in the block, and its bias correction."""
+    c = 1 - b1 ** state["step"]
+    if rule == "ema":
+        return precise(ema(state, "M", G, b1)), c
+    if rule == "gradient":
+        return precise(G) * ((1 - b1) / c), 1.0
+    if "M" not in state:
+        state["M"] = torch.zeros_like(G)
+    B: Tensor = state["M"].mul_(b1).add_(G)
+    return precise(G).add(B, alpha=b1).div_(1 + b1 * c / (1 - b1)), 1.0
+
+
+def _follow(G: Tensor, state: dict[str, Any], b3: float, rank: int) -> tuple[Tensor, Tensor]:
+    """Update the subspace U and the Gram matrix S in it with the gradient G; return U and G U."""
+    if "U" not in state:
+        U = singular_vectors(G.mT @ G, rank, right=False)
+        GU = G @ U
+        S = torch.mm(GU.mT, GU).mul_(1 - b3)
+    else:
+        old, S = state["U"], state["S"]
+        Y = torch.addmm(old @ S, G.mT, G @ old, beta=b3, alpha=1 - b3)
+        U = torch.linalg.qr(Y).Q
+        GU, T = G @ U, old.mT @ U
+        S = torch.addmm(T.mT @ (S @ T), GU.mT, GU, beta=b3, alpha=1 - b3)
+    state["U"], state["S"] = U, S
+    return U, GU
+
+
+def _outside(X: Tensor, group: dict[str, Any]) -> Tensor:
+    """Apply Newton-Schulz to X, or to each third of its rows where it may be a fused query, key and value."""
+    fused = group["split_qkv"] and X.shape[0] == 3 * X.shape[1]
+    dtype = DTYPES[group["ns_dtype"]]
+    return torch.cat([_newton_schulz(part, group["ns_steps"], dtype) for part in X.chunk(3 if fused else 1)])
+
+
+def _newton_schulz(X: Tensor, steps: int, dtype: torch.dtype) -> Tensor:
+    """Do as `newton_schulz`, with the products grouped as COSMOS groups them: in bfloat16 it tells."""
+    if X.shape[0] > X.shape[1]:
+        return _newton_schulz(X.mT, steps, dtype).mT
+    a, b, c = QUINTIC
+    Y: Tensor = X.to(dtype)
+    Y = Y / (Y.norm() + 1e-7)
+    for _ in range(steps):
+        A = matmul(Y, Y.mT)
+        B = matmul(A, Y)
+        Y.mul_(a).add_(b * B).add_(matmul(c * A, B))
+    return Y.to(X.dtype)
+
+
+def _adam(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    (b1, b2, _), f = group["betas"], group["fallback_beta1"]
+    D = adam_direction(G, state, (b1, b2), group["eps"])
+    t = state["step"]
+    return D if f is None else D.mul_((1 - f) / (1 - b1) * (1 - b1**t) / (1 - f**t))

@@ -1,0 +1,135 @@
+"""SOAP: Adam in the eigenbasis of Shampoo's Gram matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from optimizers.base import UpdateRule, ema, second_moment
+from optimizers.bases import eigenvectors, precise
+from optimizers.rows_subspace import SOAP
+
+Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
+
+
+class Soap(UpdateRule):
+    """Adam in the eigenbasis of Shampoo's preconditioner, followed by a QR iteration now and then (SOAP).
+
+        L <- mu L + (1-mu) G G^T,   R <- mu R + (1-mu) G^T G           from zero
+        at the first step Q_L, Q_R <- eigenvectors of L and R, and W stays; at the others, t = 1, 2, ...
+        Ghat <- Q_L^T G Q_R                                            with the bases of the step before
+        m <- b1 m + (1-b1) Ghat,   v <- b2 v + (1-b2) Ghat.Ghat
+        N <- sqrt(1-b2^t) / (1-b1^t) m / (sqrt(v) + eps)
+        W <- (1 - lr weight_decay) (W - lr Q_L N Q_R^T)
+        if t mod k = 0:  Q_L <- QR(L Q_L), Q_R <- QR(R Q_R)            and m, v as below
+
+    New bases have their columns by descending eigenvalue. m is carried over into them by a rotation; the
+    entries of v only change places with the columns.
+
+    Args:
+        params: parameters of any shape; every dimension of a tensor has its Gram matrix and basis, and
+            kernels are not flattened. Vectors, and dimensions above `max_precond_dim`, are not rotated, which
+            leaves plain Adam.
+        lr: learning rate.
+        weight_decay: decoupled weight decay, after the update.
+        betas: b1, b2.
+        shampoo_beta: mu; None takes b2.
+        precondition_frequency: k.
+        max_precond_dim: largest dimension that is rotated.
+        eps: added to the root of v before the bias correction.
+        correct_bias: whether N has the factor in front.
+
+    Raises:
+        ValueError: a hyperparameter is out of its range.
+
+    Source: https://arxiv.org/abs/2409.11321; https://github.com/nikhilvyas/SOAP; HTMuon paper, Algorithm
+        "SOAP". We are the released code (its `merge_dims` and `precondition_1d` are off by default and not
+        ours). The block has G_A and G_B gather the rotated gradient plus eps I, does not carry m over, has no
+        first step, no sorting and no weight decay, cuts parameters into blocks and clips (with a max for a
+        min); no released code does. Like the paper's authors we keep the state in float32 at least.
+    """
+
+    table = SOAP
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 3e-3,
+        *,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (0.95, 0.95),
+        shampoo_beta: float | None = None,
+        precondition_frequency: int = 10,
+        max_precond_dim: int = 10000,
+        eps: float = 1e-8,
+        correct_bias: bool = True,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "betas": betas,
+            "shampoo_beta": shampoo_beta,
+            "precondition_frequency": precondition_frequency,
+            "max_precond_dim": max_precond_dim,
+            "eps": eps,
+            "correct_bias": correct_bias,
+        }
+        super().__init__(params, defaults)
+
+    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
+        """Return (1 - lr weight_decay) Q_L N Q_R^T of the block above, None at the first step."""
+        G = precise(G)
+        if "Q" not in state:
+            return _start(G, state, group)
+        (b1, b2), Q = group["betas"], state["Q"]
+        t = state["step"] = state.get("step", 0) + 1
+        Ghat = rotate(G, Q)
+        m, v = ema(state, "m", Ghat, b1), second_moment(state, "v", Ghat, b2)
+        correction = math.sqrt(1 - b2**t) / (1 - b1**t) if group["correct_bias"] else 1
+        N = m / v.sqrt().add_(group["eps"])
+        D = rotate(N, Q, back=True).mul_(correction * (1 - group["lr"] * group["weight_decay"]))
+        _gather(G, state, group)
+        if t % group["precondition_frequency"] == 0:
+            _refresh(state)
+        return D
+
+
+def rotate(X: Tensor, Q: Bases, *, back: bool = False) -> Tensor:
+    """Multiply each dimension of X by its basis, if it has one: Q_L^T X Q_R; with `back` the inverse."""
+    for k in range(X.ndim):  # each turn takes the first dimension and puts it last
+        X = torch.tensordot(X, Q[k], ([0], [int(back)])) if k in Q else X.movedim(0, -1)
+    return X
+
+
+def _start(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
+    """Make L and Q. The weight stays, unless the gradient says that the run has diverged."""
+    rotated = [k for k, n in enumerate(G.shape) if G.ndim > 1 and 1 < n <= group["max_precond_dim"]]
+    state["L"] = {k: G.new_zeros(G.shape[k], G.shape[k]) for k in rotated}
+    _gather(G, state, group)
+    state["Q"] = {k: eigenvectors(L) for k, L in state["L"].items()}
+    return None if G.isfinite().all() else G
+
+
+def _gather(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """L <- mu L + (1-mu) A A^T in place, for A the matrix with dimension k of G as its rows."""
+    mu = group["betas"][1] if group["shampoo_beta"] is None else group["shampoo_beta"]
+    for k, L in state["L"].items():
+        A = G.movedim(k, 0).flatten(1)
+        L.addmm_(A, A.mT, beta=mu, alpha=1 - mu)
+
+
+def _refresh(state: dict[str, Any]) -> None:
+    """Take one step of the QR iteration towards the eigenvectors of each L, and carry m and v over."""
+    Q: Bases = state["Q"]
+    new: Bases = {}
+    for k, L in state["L"].items():
+        Y = L @ Q[k]
+        order = (Q[k] * Y).sum(0).argsort(descending=True)  # by the diagonal of Q^T L Q
+        new[k] = torch.linalg.qr(Y[:, order]).Q
+        state["v"] = state["v"].index_select(k, order)
+    state["m"] = rotate(rotate(state["m"], Q, back=True), new)
+    state["Q"] = new

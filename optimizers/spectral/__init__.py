@@ -1,0 +1,44 @@
+"""The maps of a matrix's singular values, M = U diag(S) V^T -> U diag(f(S)) V^T, by name.
+
+Which map an optimizer uses is the only line in which Muon and the forms of HTMuon differ. The parameter group
+holds it as a word, the key of `SPECTRAL`, so that it can be written to disk and swept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+from optimizers.spectral.exact import gram_power, rank_power, svd_power
+from optimizers.spectral.mix_power import mix_power
+from optimizers.spectral.newton_schulz import DTYPES, newton_schulz
+from optimizers.spectral.ns_root import ns_root
+from optimizers.spectral.stream_power import stream_power
+
+# (M, state of the parameter, its group) -> O. The state serves maps that continue from the previous step.
+SpectralMap: TypeAlias = Callable[[Tensor, dict[str, Any], dict[str, Any]], Tensor]
+
+SPECTRAL: dict[str, SpectralMap] = {
+    "newton_schulz": lambda M, _, group: newton_schulz(M, group["ns_steps"], DTYPES[group["ns_dtype"]]),
+    "svd_power": lambda M, _, group: svd_power(M, group["p"]),
+    "gram_power": lambda M, _, group: gram_power(M, group["p"], DTYPES[group["gram_dtype"]]),
+    "ns_root": lambda M, _, group: ns_root(
+        M,
+        group["p"],
+        group["ns_steps"],
+        DTYPES[group["ns_dtype"]],
+        group["root_steps"],
+        group["root_eps"],
+        group["gram_side"],
+        group["root_eps_relative"],
+    ),
+    "rank_power": lambda M, _, group: rank_power(M, group["rank_exponent"]),
+    "stream_power": lambda M, state, group: stream_power(
+        M, group["p"], state, group["rank"], group["qr_eps"]
+    ),
+    "mix_power": lambda M, _, group: mix_power(
+        M, group["p"], group["mix_set"], DTYPES[group["mix_dtype"]], group["mix_fp32_steps"]
+    ),
+}

@@ -1,0 +1,217 @@
+"""What Cautious, MARS and Sophia promise, in float64 on random gradients."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from optimizers import Cautious, Hybrid, Mars, Sophia, build
+
+torch.set_num_threads(1)
+quick = settings(deadline=None, max_examples=40, derandomize=True)
+
+decays = st.just(0.0) | st.floats(0.1, 0.99)
+rates = st.floats(1e-4, 1.0)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def gradients(draw: st.DrawFn, steps: int = 5) -> Tensor:
+    """(steps, 3, 4) with entries of very different size and some zeros."""
+    generator = torch.Generator().manual_seed(draw(seeds))
+    G = torch.randn(steps, 3, 4, generator=generator, dtype=torch.float64)
+    sizes = torch.randint(-3, 4, (3, 4), generator=generator)
+    return G * 10.0**sizes * (torch.rand(steps, 3, 4, generator=generator) > 0.1)
+
+
+def weights(seed: int = 0) -> nn.Parameter:
+    return nn.Parameter(torch.randn(3, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
+
+
+def trajectory(W: nn.Parameter, optimizer: torch.optim.Optimizer, G: Tensor) -> Tensor:
+    """The weights before the first and after every step."""
+    seen = [W.detach().clone()]
+    for W.grad in G:
+        optimizer.step()
+        seen.append(W.detach().clone())
+    return torch.stack(seen)
+
+
+def close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+# --- Cautious ---
+
+
+@quick
+@given(gradients(), decays, decays, st.booleans())
+def test_cautious_never_moves_against_the_gradient(G: Tensor, b1: float, b2: float, raw_eps: bool) -> None:
+    W = weights()
+    step = -trajectory(W, Cautious([W], betas=(b1, b2), raw_eps=raw_eps), G).diff(dim=0)
+    assert (step * G >= 0).all()
+    assert (step[0] != 0).equal(G[0] != 0)  # the first step is Adam's, which has the gradient's signs
+
+
+@quick
+@given(gradients(steps=4), rates, st.floats(0, 0.5), st.sampled_from([1e-3, 0.9]))
+def test_cautious_rescales_the_entries_that_it_keeps(
+    G: Tensor, lr: float, weight_decay: float, mask_floor: float
+) -> None:
+    hyper = {"lr": lr, "weight_decay": weight_decay, "betas": (0.9, 0.99), "eps": 1e-6}
+    W, V = weights(), weights()
+    cautious, adamw = Cautious([W], mask_floor=mask_floor, **hyper), torch.optim.AdamW([V], **hyper)
+    for W.grad in G:
+        V.grad = W.grad
+        V.data.copy_(W.data)
+        before = W * (1 - lr * weight_decay)
+        cautious.step(), adamw.step()
+        u = before - V
+        kept = u * W.grad > 0
+        expected = torch.where(kept, u, 0) / max(kept.double().mean().item(), mask_floor)
+        torch.testing.assert_close(before - W, expected, rtol=1e-6, atol=1e-12)
+
+
+# --- MARS ---
+
+
+@quick
+@given(gradients(), rates, st.floats(0, 0.5), decays, decays)
+def test_mars_without_correction_and_clipping_is_adamw(
+    G: Tensor, lr: float, weight_decay: float, b1: float, b2: float
+) -> None:
+    hyper = {"lr": lr, "weight_decay": weight_decay, "betas": (b1, b2), "eps": 1e-8}
+    W, V = weights(), weights()
+    found = trajectory(W, Mars([W], gamma=0, clip=False, **hyper), G)
+    close(found, trajectory(V, torch.optim.AdamW([V], **hyper), G))
+
+
+@quick
+@given(gradients(), st.sampled_from([1e-6, 1.0]), st.floats(0, 0.5), st.floats(0, 0.95), st.booleans())
+def test_mars_is_adamw_on_the_corrected_gradient(
+    G: Tensor, scale: float, gamma: float, b1: float, clip: bool
+) -> None:
+    G, W, V = scale * G, weights(), weights()  # on either side of norm 1
+    found = trajectory(W, Mars([W], gamma=gamma, betas=(b1, 0.95), clip=clip, weight_decay=0), G)
+    last = torch.cat([torch.zeros_like(G[:1]), G[:-1]])
+    c = G + gamma * b1 / (1 - b1) * (G - last)
+    if clip:
+        c = torch.stack([one / max(1, one.norm().item()) for one in c])
+    adamw = torch.optim.AdamW([V], lr=3e-3, betas=(b1, 0.95), eps=1e-8, weight_decay=0)
+    close(found, trajectory(V, adamw, c))
+
+
+@quick
+@given(gradients(), st.floats(1, 1e6))
+def test_clipped_mars_ignores_the_scale_of_large_gradients(G: Tensor, scale: float) -> None:
+    G = 100 + 100 * nn.functional.normalize(G, dim=(1, 2))
+    W, V = weights(), weights()
+    close(trajectory(W, Mars([W]), scale * G), trajectory(V, Mars([V]), G))
+
+
+def test_mars_gives_vectors_and_kernels_to_adamw_as_released() -> None:
+    net = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.Linear(12, 2))
+    assert [part.__class__ for part in build("mars", net).parts] == [Mars, torch.optim.AdamW]
+    shapes = {
+        routing: [p.ndim for p in build("mars", net, routing=routing).param_groups[0]["params"]]
+        for routing in ("released", "matrix")
+    }
+    assert shapes == {"released": [2], "matrix": [4, 2]}
+    assert isinstance(build("mars", net), Hybrid) and not hasattr(build("mars", net), "wants_curvature")
+    assert build("mars", net).param_groups[1]["lr"] == 3e-3
+
+
+# --- Sophia ---
+
+
+def observe(W: nn.Parameter, sophia: Sophia, g: Tensor, batch_size: int = 1) -> None:
+    W.grad = g
+    sophia.observe_curvature(batch_size)
+
+
+@quick
+@given(gradients(), rates, st.floats(0, 0.5), decays)
+def test_sophia_without_curvature_is_sign_momentum(
+    G: Tensor, lr: float, weight_decay: float, b1: float
+) -> None:
+    W = weights()
+    sophia = Sophia([W], lr, weight_decay=weight_decay, betas=(b1, 0.99), sign_momentum=True, eps=1e-300)
+    expected, m = W.detach().clone(), torch.zeros_like(W)
+    observe(W, sophia, 100 * G[0])  # whoever calls it all the same
+    for W.grad in G:
+        sophia.step()
+        m = b1 * m + (1 - b1) * W.grad
+        expected = expected * (1 - lr * weight_decay) - lr * m.sign()
+        close(W.detach(), expected)
+
+
+@quick
+@given(gradients(), gradients(steps=1), st.integers(1, 10**6), st.floats(1e-3, 1))
+def test_sophia_divides_by_the_curvature_and_never_moves_an_entry_further_than_lr(
+    G: Tensor, g: Tensor, batch_size: int, rho: float
+) -> None:
+    W, m = weights(), torch.zeros(3, 4, dtype=torch.float64)
+    sophia = Sophia([W], 0.01, weight_decay=0, rho=rho)
+    observe(W, sophia, g[0], batch_size)
+    h = 0.01 * batch_size * g[0].square()
+    close(sophia.state[W]["h"], h)
+    step = -trajectory(W, sophia, G).diff(dim=0)
+    assert (step.abs() <= 0.01 * (1 + 1e-9)).all()
+    for gradient, moved in zip(G, step, strict=True):
+        m = 0.965 * m + 0.035 * gradient
+        torch.testing.assert_close(moved, 0.01 * (m / (rho * h + 1e-15)).clamp(-1, 1), rtol=1e-6, atol=1e-12)
+
+
+def test_the_estimate_is_averaged_from_zero() -> None:
+    W = weights()
+    sophia = Sophia([W], betas=(0.9, 0.75))
+    h = torch.zeros_like(W)
+    for g in torch.randn(3, 3, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64):
+        observe(W, sophia, g, batch_size=7)
+        h = 0.75 * h + 0.25 * 7 * g.square()
+        assert torch.equal(W.grad, g)
+    close(sophia.state[W]["h"], h)
+
+
+def test_the_diverged_stay_so() -> None:
+    W = nn.Parameter(torch.ones(2))
+    W.grad = torch.tensor([math.nan, 0.0])
+    Sophia([W]).step()  # torch's sign of NaN is 0
+    assert W.isnan().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("hyper", "due"),
+    [
+        ({}, [10, 20, 30]),
+        ({"curvature_interval": 7}, [7, 14, 21, 28]),
+        ({"curvature_interval": 7, "curvature_at_start": True}, [0, 7, 14, 21, 28]),
+        ({"curvature_interval": 1}, list(range(1, 31))),
+        ({"curvature_interval": 1, "curvature_at_start": True, "sign_momentum": True}, []),
+    ],
+)
+def test_when_sophia_wants_curvature(hyper: dict[str, object], due: list[int]) -> None:
+    sophia = Sophia([weights()], **hyper)
+    assert [step for step in range(31) if sophia.wants_curvature(step)] == due
+
+
+def test_groups_share_the_passes() -> None:
+    first, second, third = (weights(seed) for seed in range(3))
+    groups = [
+        {"params": [first], "curvature_interval": 4},
+        {"params": [second], "curvature_interval": 6},
+        {"params": [third], "sign_momentum": True},
+    ]
+    sophia = Sophia(groups)
+    assert [step for step in range(13) if sophia.wants_curvature(step)] == [4, 6, 8, 12]
+    first.grad = third.grad = torch.ones(3, 4, dtype=torch.float64)
+    sophia.observe_curvature(1)
+    assert "h" in sophia.state[first] and second not in sophia.state and third not in sophia.state
+
+
+def test_the_others_want_no_curvature() -> None:
+    for rule in (Cautious, Mars):
+        assert not any(rule([weights()]).wants_curvature(step) for step in range(100))

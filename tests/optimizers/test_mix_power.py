@@ -1,0 +1,290 @@
+"""Our map of the singular values: the fits in its data file, the map on matrices, and weights for any p.
+
+References are in float64. Tolerances are what an independent implementation measured, with head-room.
+"""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import optimizers
+from optimizers.spectral.mix_power import MIX_SETS, mix_power, solve_weights
+from optimizers.spectral.mix_weights import mixture
+
+torch.set_num_threads(1)
+
+SETS: dict[str, Any] = json.loads(
+    (Path(optimizers.__file__).parent / "spectral" / "mix_power.json").read_text()
+)["sets"]
+SHAPES = [(96, 160), (160, 96), (128, 128)]
+# ||O - U S^p V^T|| / ||U S^p V^T|| in bfloat16, worst over p and shape, with 0 and with 2 steps in float32
+BFLOAT16 = {
+    "k5": (0.026, 0.018),
+    "k6": (0.053, 0.021),
+    "k7": (0.118, 0.030),
+    "k8": (0.231, 0.062),
+    "k6_accurate": (0.042, 0.017),
+    "k7_accurate": (0.072, 0.021),
+}
+every_set = pytest.mark.parametrize("name", SETS)
+
+
+def fits(name: str) -> list[tuple[float, dict[str, Any]]]:
+    return [(float(p), fit) for p, fit in SETS[name]["weights"].items()]
+
+
+def log_spaced(low: float, high: float, points: int = 20_000) -> Tensor:
+    return low * (high / low) ** torch.linspace(0, 1, points, dtype=torch.float64)
+
+
+def g(name: str, w: Any, x: Tensor) -> Tensor:
+    """What becomes of a singular value x, straight from the coefficients."""
+    f, total = x, w[0] * x
+    for (a, b, c), weight in zip(SETS[name]["steps_abc"], w[1:], strict=True):
+        f = a * f + b * f**3 + c * f**5
+        total = total + weight * f
+    return total
+
+
+def error(name: str, w: Any, p: float, x: Tensor) -> float:
+    return (g(name, w, x) / x**p - 1).abs().max().item()
+
+
+def gaussian(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@functools.lru_cache
+def bases(m: int, n: int) -> tuple[Tensor, Tensor]:
+    rank = min(m, n)
+    return torch.linalg.qr(gaussian(m, rank))[0], torch.linalg.qr(gaussian(n, rank, seed=1))[0]
+
+
+def distance(found: Tensor, expected: Tensor) -> float:
+    return ((found.double() - expected).norm() / expected.norm()).item()
+
+
+def test_the_words_are_the_sets_of_the_file() -> None:
+    assert tuple(SETS) == MIX_SETS
+
+
+@every_set
+def test_the_fits_are_as_good_as_the_file_says(name: str) -> None:
+    lo = SETS[name]["lo"]
+    inside, below, above = log_spaced(lo, 1.02), log_spaced(1e-6 * lo, lo), torch.tensor(1.03)
+    for p, fit in fits(name):
+        assert error(name, fit["w"], p, inside) <= 1.01 * fit["max_rel_err"]
+        assert error(name, fit["w"], p, above) <= 2 * fit["max_rel_err"]
+        damped = g(name, fit["w"], below)
+        assert (damped > 0).all() and (damped <= 1.02 * below**p).all()
+        assert (damped[0] / below[0]).item() == pytest.approx(fit["slope_at_0"], rel=1e-3)
+
+
+@every_set
+def test_the_fits_keep_the_order_as_well_as_the_file_says(name: str) -> None:
+    x = log_spaced(SETS[name]["lo"], 1.02)
+    for _, fit in fits(name):
+        y = g(name, fit["w"], x)
+        drop = (1 - y / y.cummax(0).values).max().item()
+        assert drop <= 1.1 * fit["max_drop"] + 1.1e-5
+
+
+@every_set
+@pytest.mark.parametrize(("m", "n"), SHAPES)
+def test_singular_values_are_raised_to_the_power(name: str, m: int, n: int) -> None:
+    (U, V), s = bases(m, n), log_spaced(2.5 * SETS[name]["lo"], 1, min(m, n)) * 3e-4
+    M = U * s @ V.T
+    for p, fit in fits(name):
+        for dtype in (torch.float64, torch.float32):
+            O = mix_power(M.to(dtype), p, name)  # noqa: E741
+            ratio = torch.einsum("ir,ij,jr->r", U, O.double(), V) / s**p
+            assert O.dtype == dtype and (ratio - 1).abs().max() <= 1.02 * fit["max_rel_err"]
+        for fp32_steps, tolerance in zip((0, 2), BFLOAT16[name], strict=True):
+            O = mix_power(M.float(), p, name, torch.bfloat16, fp32_steps)  # noqa: E741
+            assert distance(O, U * s**p @ V.T) <= 1.7 * tolerance
+
+
+def test_accuracy_on_a_gaussian_matrix() -> None:
+    M = gaussian(512, 512)
+    U, S, Vh = torch.linalg.svd(M, full_matrices=False)
+    expected = U * S**0.125 @ Vh
+    assert distance(mix_power(M.float(), 0.125, "k6"), expected) <= 0.03
+    assert distance(mix_power(M.float(), 0.125, "k7"), expected) <= 0.02
+
+
+def test_it_is_homogeneous_over_the_range_of_float32() -> None:
+    M = gaussian(24, 40).float()
+    M /= M.abs().max()
+    O = mix_power(M, 0.125).double()  # noqa: E741
+    for c in (1e-25, 1e-12, 1e12, 1e25, 3e38):
+        assert distance(mix_power(c * M, 0.125), c**0.125 * O) <= 1e-5
+
+
+def test_it_commutes_with_transposition_bit_for_bit() -> None:
+    M = gaussian(24, 40).float()
+    assert torch.equal(mix_power(M.T, 0.25), mix_power(M, 0.25).T)
+
+
+def test_it_does_not_depend_on_the_layout() -> None:
+    M = gaussian(100, 333).float()
+    for T in (M.T, M.T.contiguous()):
+        torch.testing.assert_close(mix_power(T, 0.25), mix_power(M, 0.25).T, rtol=0, atol=1e-5)
+
+
+def test_it_commutes_with_rotation() -> None:
+    M, Q = gaussian(40, 24).float(), bases(40, 40)[0].float()
+    assert distance(mix_power(Q @ M, 0.25), (Q @ mix_power(M, 0.25)).double()) <= 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_zeros_stay_and_what_is_not_finite_shows(dtype: torch.dtype) -> None:
+    M = gaussian(4, 6).to(dtype)
+    zeros = mix_power(0 * M, 0.125)
+    assert zeros.dtype == dtype and torch.equal(zeros, torch.zeros_like(M))
+    for bad in (torch.nan, torch.inf):
+        M[1, 2] = bad
+        assert not mix_power(M, 0.125).isfinite().any()
+
+
+@every_set
+def test_null_directions_stay_null(name: str) -> None:
+    (U, V), (p, fit) = bases(96, 160), fits(name)[3]
+    rank_one = torch.outer(U[:, 0], V[:, 0])
+    assert distance(mix_power(9 * rank_one, p, name), 9**p * rank_one) <= 1.01 * fit["max_rel_err"]
+
+
+def test_power_one_is_the_matrix() -> None:
+    M = gaussian(4, 6)
+    assert torch.equal(mix_power(M, 1.0), M)
+
+
+def test_power_zero_is_nearly_orthogonal() -> None:
+    (U, V), s = bases(96, 160), log_spaced(0.005, 1, 96)
+    S = torch.linalg.svdvals(mix_power((U * s @ V.T).float(), 0.0))
+    assert (S - 1).abs().max() <= 0.021
+
+
+def test_precision_of_the_iterations() -> None:
+    M = gaussian(24, 40)
+    exact, single = mix_power(M, 0.125), mix_power(M.float(), 0.125)
+    assert torch.equal(mix_power(M, 0.125, dtype=torch.bfloat16), exact)  # float64 stays float64
+    assert torch.equal(
+        mix_power(M.float(), 0.125, dtype=torch.float64), mix_power(M.float().double(), 0.125).float()
+    )
+    half = M.bfloat16()
+    assert torch.equal(mix_power(half, 0.125), mix_power(half.float(), 0.125).bfloat16())
+    mixed = [mix_power(M.float(), 0.125, "k6", torch.bfloat16, steps) for steps in range(8)]
+    assert torch.equal(mixed[6], single) and torch.equal(mixed[7], single)
+    assert 1e-4 < distance(mixed[5], exact) < distance(mixed[0], exact)
+    assert not torch.equal(mixed[0], mixed[0].bfloat16().float())  # the sum is in float32
+
+
+def test_batches_are_mapped_one_by_one() -> None:
+    M = gaussian(2, 3, 12, 8).float()
+    M[1, 1] = 0
+    M[0, 2] *= 1e20
+    O = mix_power(M, 0.125)  # noqa: E741
+    for i in range(2):
+        for j in range(3):
+            torch.testing.assert_close(O[i, j], mix_power(M[i, j], 0.125), rtol=1e-4, atol=0)
+
+
+class Products(TorchDispatchMode):
+    """Counts matrix products."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "baddbmm", "matmul")
+        return func(*args, **(kwargs or {}))
+
+
+@every_set
+@pytest.mark.parametrize(
+    ("dtype", "fp32_steps"), [(torch.float32, 2), (torch.bfloat16, 0), (torch.bfloat16, 2)]
+)
+def test_it_costs_three_products_an_iteration(name: str, dtype: torch.dtype, fp32_steps: int) -> None:
+    M = gaussian(8, 6).float()
+    with Products() as products:
+        mix_power(M, 0.125, name, dtype, fp32_steps)
+    assert products.count == 3 * SETS[name]["K"]
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (8, 6)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_it_repeats_bit_for_bit_and_leaves_its_input_alone(
+    shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    M = gaussian(*shape).to(dtype)
+    before = M.clone()
+    assert torch.equal(mix_power(M, 0.125), mix_power(M, 0.125))
+    assert torch.equal(M, before)
+
+
+def test_it_compiles_whole() -> None:
+    compiled = torch.compile(mix_power, backend="eager", fullgraph=True)
+    M = gaussian(12, 8).float()
+    for p in (0.125, 0.3, 0.44):  # of a second and third number, torch.compile would make a variable
+        assert torch.equal(compiled(M, p), mix_power(M, p))
+    assert torch.equal(compiled(0 * M, 0.3), 0 * M)
+
+
+@every_set
+def test_solved_weights_are_as_good_as_the_table(name: str) -> None:
+    x = log_spaced(SETS[name]["lo"], 1.02)
+    for p, fit in fits(name):
+        assert error(name, solve_weights(p, name), p, x) <= 1.03 * fit["max_rel_err"]
+
+
+# The first column bounds p = 0, 0.05, ..., 0.95; the second is the optimum of a linear program for p = 0.125.
+@pytest.mark.parametrize(
+    ("name", "bound", "optimum"),
+    [
+        ("k5", 0.022, 0.0151),
+        ("k6", 0.022, 0.0154),
+        ("k7", 0.0175, 0.0123),
+        ("k8", 0.0135, 0.0090),
+        ("k6_accurate", 0.012, None),
+        ("k7_accurate", 0.005, 0.0039),
+    ],
+)
+def test_weights_are_solved_for_any_power(name: str, bound: float, optimum: float | None) -> None:
+    lo = SETS[name]["lo"]
+    inside, below = log_spaced(lo, 1.02), log_spaced(1e-6 * lo, lo, 1000)
+    for p in (i / 20 for i in range(20)):
+        w = solve_weights(p, name)
+        damped = g(name, w, below)
+        assert error(name, w, p, inside) <= bound
+        assert (damped > 0).all() and (damped <= 1.02 * below**p).all()
+    if optimum:
+        assert error(name, solve_weights(0.125, name), 0.125, inside) <= 1.03 * optimum
+
+
+def test_the_table_comes_first_and_nothing_is_solved_twice() -> None:
+    solve_weights.cache_clear()
+    M = gaussian(4, 6).float()
+    assert mixture(0.1 + 1e-13, "k6")[1] == tuple(SETS["k6"]["weights"]["0.1"]["w"])
+    assert solve_weights.cache_info().misses == 0
+    mix_power(M, 0.1001), mix_power(M, 0.1001)
+    assert solve_weights.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.5, torch.nan])
+def test_a_power_out_of_range(p: float) -> None:
+    with pytest.raises(ValueError, match=rf"^p must be a number in \[0, 1\], got {p}$"):
+        mix_power(torch.ones(2, 3), p)
+    with pytest.raises(ValueError, match=rf"^p must be a number in \[0, 1\), got {p}$"):
+        solve_weights(p, "k6")
+
+
+def test_an_unknown_set() -> None:
+    message = "coefficients must be one of k5, k6, k7, k8, k6_accurate, k7_accurate, got 'k9'"
+    for call in (lambda: mix_power(torch.ones(2, 3), 0.125, "k9"), lambda: solve_weights(0.125, "k9")):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            call()
