@@ -139,7 +139,7 @@ class RunConfig:
             float, None, low=0, low_open=True, help="largest norm of the whole gradient; empty: no clipping"
         )
     )
-    seed: int = option(Param(int, 0, low=0, help="initial weights"))
+    seed: int = option(Param(int, 0, low=0, help="initial weights, and what Sophia draws"))
     data_seed: int = option(Param(int, 0, low=0, help="order of the training data"))
     precision: PrecisionConfig = part(PrecisionConfig)
     divergence: DivergenceConfig = part(DivergenceConfig)

@@ -16,7 +16,7 @@ import torch
 
 import models
 import optimizers
-from harness import atomic, checkpoint, environment, schedule, tasks
+from harness import atomic, checkpoint, curvature, environment, schedule, tasks
 from harness.config import RunConfig
 from harness.data.task import Batch, Task
 from harness.divergence import Divergence
@@ -25,6 +25,7 @@ from harness.metrics import MetricsFile, covers, finite, read
 from harness.monitor import Monitor
 from harness.record import RunRecord
 from harness.store import Attempt
+from optimizers.base import UpdateRule
 
 log = logging.getLogger("htbench")
 
@@ -148,7 +149,9 @@ class Training:
 
         while progress.step < self.total:
             self._set_learning_rate(progress.step)
-            losses.append(self._step(self.task.batch(progress.step)))
+            batch = self.task.batch(progress.step)
+            self._observe_curvature(batch)
+            losses.append(self._step(batch))
             rates.append(self.optimizer.param_groups[0]["lr"])
             progress.step += 1
 
@@ -174,6 +177,22 @@ class Training:
         factor = schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
+
+    def _observe_curvature(self, batch: Batch) -> None:
+        """Before the updates for which Sophia wants it, a second backward pass on the coming batch."""
+        rule, step = self.optimizer, self.progress.step
+        if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
+            curvature.observe(
+                rule,
+                self.task,
+                self.forward,
+                batch,
+                seed=self.config.seed,
+                step=step,
+                micro_batch=self.micro_batch,
+                device=self.device,
+                autocast=self.autocast,
+            )
 
     def _step(self, batch: Batch) -> torch.Tensor:
         """One update from one global batch; returns its mean loss per counted target, before the update."""

@@ -63,6 +63,12 @@ the key for models with BatchNorm (`resnet*`), whose statistics depend on how a 
 
 `optimizer.NAME` with another NAME is a hyperparameter of the chosen optimizer; all of them are in the key."""
 
+_AFTER_ZOO = """\
+**state**: the tensors kept for a parameter, each as large as it unless said. **vectors**: what happens to parameters
+of one dimension (gains, biases). Learning rate and weight decay are defaults, from the paper's tables.
+`htbench zoo --routing MODEL OPTIMIZER [key=value ...]` shows the rule of every parameter of a model,
+`htbench bench optimizers` what a step costs."""
+
 _AFTER_SWEEP = """\
 An axis is a list of values (`optimizer.lr: [0.01, 0.02]`) or a range
 (`optimizer.lr: {low: 0.001, high: 0.1, log: true, num: 5}`, rounded to four digits). The axes of a block are
@@ -74,7 +80,8 @@ Words of the form `key=value` after the file on the command line override its `b
 
 def render() -> str:
     """The whole page, as Markdown."""
-    parts = [_HEAD, "## Settings of a run", _settings(), _AFTER_SETTINGS, "## Hyperparameters"]
+    parts = [_HEAD, "## Settings of a run", _settings(), _AFTER_SETTINGS, "## The zoo", _zoo(), _AFTER_ZOO]
+    parts.append("## Hyperparameters")
     for row in ZOO.values():
         parts += [f"### {row.name}", _source(row), _hyperparameters(row)]
     parts += ["## Tasks", _tasks(), "## Sweep files"]
@@ -91,6 +98,22 @@ def _settings() -> str:
         param, in_key = field.metadata["param"], "yes" if field.metadata["key"] else "no"
         rows.append((*_cells(name, param), in_key, param.help))
     return _table(("setting", "type", "default", "allowed", "key", "meaning"), rows)
+
+
+def _zoo() -> str:
+    rows = (
+        (
+            f"[{row.name}](#{row.name})",
+            row.family,
+            shown(row.lr.default),
+            shown(row.weight_decay.default),
+            row.state,
+            row.vectors,
+            f"[{row.paper}]({row.url})",
+        )
+        for row in ZOO.values()
+    )
+    return _table(("optimizer", "family", "lr", "weight decay", "state", "vectors", "paper"), rows)
 
 
 def _hyperparameters(row: OptimizerSpec) -> str:

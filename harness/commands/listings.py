@@ -15,21 +15,45 @@ WIDTH = 110  # of the wrapped hyperparameters
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
-    """--json."""
+    """--json and --routing."""
     parser.add_argument("--json", action="store_true", help="as JSON, with types and allowed ranges")
+    parser.add_argument(
+        "--routing",
+        nargs="+",
+        metavar=("MODEL OPTIMIZER", "key=value"),
+        help="show which rule each parameter of a model gets, for example: llama-60m muon routing=hidden",
+    )
 
 
 def zoo(args: argparse.Namespace) -> int:
-    """Print every optimizer with its defaults and its source."""
+    """Print every optimizer with its defaults and its source, or how one of them divides a model."""
+    if args.routing:
+        from harness.commands import routing
+
+        return routing.show(args.routing, as_json=args.json)
     if args.json:
         print(json.dumps(zoo_rows(), indent=1))
         return 0
-    header = ("name", "family", "lr", "weight_decay", "paper")
+    header = ("name", "family", "lr", "weight_decay", "state", "vectors", "paper")
     rows = [
-        (row.name, row.family, shown(row.lr.default), shown(row.weight_decay.default), row.paper)
+        (
+            row.name,
+            row.family,
+            shown(row.lr.default),
+            shown(row.weight_decay.default),
+            row.state,
+            row.vectors,
+            row.paper,
+        )
         for row in ZOO.values()
     ]
     print(aligned([header, *rows]))
+    print(
+        "\nstate: the tensors kept for a parameter, each as large as it unless said; vectors: what happens to"
+    )
+    print(
+        "parameters of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows each parameter."
+    )
     print("\nHyperparameters and their defaults, set as optimizer.NAME=VALUE; --json has their ranges:\n")
     width = max(map(len, ZOO)) + 2
     for row in ZOO.values():
@@ -51,6 +75,8 @@ def zoo_rows() -> list[dict[str, Any]]:
             "hyper": {name: _param(param) for name, param in row.params.items()},
             "fixed": dict(row.fixed),
             "has_aux": row.has_aux,
+            "state": row.state,
+            "vectors": row.vectors,
             "paper": row.paper,
             "url": row.url,
             "revision": row.revision,

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harness.data.order import batch_indices
-from harness.data.task import SPLITS, Batch, evaluating, mean_losses
+from harness.data.task import SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
 
 
 class ImageTask:
@@ -54,9 +53,13 @@ class ImageTask:
         chosen = torch.from_numpy(batch_indices(self.epoch_size, self.batch_size, self.data_seed, step))
         return Batch.of(self.images["train"][chosen], self.labels["train"][chosen])
 
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Logits (B, classes) in float32 at least."""
+        return in_float32(model(batch.inputs))
+
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Summed cross-entropy in nats, in float32 at least."""
-        return _cross_entropy(model(batch.inputs), batch.targets)
+        return cross_entropy(self.logits(model, batch), batch.targets)
 
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device
@@ -68,14 +71,9 @@ class ImageTask:
                 total = 0.0
                 for part in batch.split(micro_batch):
                     part = part.to(device)
-                    logits = model(part.inputs)
-                    total += _cross_entropy(logits, part.targets).item()
+                    logits = self.logits(model, part)
+                    total += cross_entropy(logits, part.targets).item()
                     correct += int((logits.argmax(dim=1) == part.targets).sum())
                 sums.append(total)
                 counts.append(batch.count)
         return {**mean_losses(sums, counts), "accuracy": correct / sum(counts)}
-
-
-def _cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(logits, targets, reduction="sum")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 IGNORED = -100  # a target that is not counted (padding)
@@ -54,6 +55,9 @@ class Task(Protocol):
     def batch(self, step: int) -> Batch:
         """The global batch of 0-based `step` on the CPU: a pure function of (data_seed, step)."""
 
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Logits (N, V) of the N entries of `batch.targets`, in their order and in float32 at least."""
+
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Sum (not mean) of the counted targets' cross-entropies in nats, so that parts of a batch add up."""
 
@@ -61,6 +65,16 @@ class Task(Protocol):
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device
     ) -> dict[str, float]:
         """Figures of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`."""
+
+
+def in_float32(logits: Tensor) -> Tensor:
+    """The logits in float32, or in the precision they have if that is higher."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Summed cross-entropy in nats of logits (N, V) and the counted ones of N targets of any shape."""
+    return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 @contextmanager

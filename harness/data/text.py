@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harness.data.bpe import TOKEN_BYTES
 from harness.data.order import batch_indices
-from harness.data.task import IGNORED, SPLITS, Batch, evaluating, mean_losses
+from harness.data.task import SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
 
 Tokens = npt.NDArray[np.uint16]
 
@@ -62,11 +61,13 @@ class TextTask:
         windows = batch_indices(self.epoch_size, self.batch_size, self.data_seed, step)
         return self._gather("train", windows)
 
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Logits (B T, V) in float32 at least."""
+        return in_float32(model(batch.inputs).flatten(0, 1))
+
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Summed cross-entropy of the counted targets in nats, in float32 at least."""
-        logits = model(batch.inputs).flatten(0, 1)  # (B T, V)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return F.cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
+        return cross_entropy(self.logits(model, batch), batch.targets)
 
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import bench, cli
-from harness.bench import SETTINGS, figure
+from harness import cli
+from harness.bench import loop, tables
+from harness.bench.figures import figure
+from harness.bench.loop import SETTINGS
 from harness.commands import bench as command
 from harness.metrics import read
 from harness.settings import flatten, make, read_yaml
@@ -17,7 +19,7 @@ SWEEP = Path(__file__).parents[2] / "sweeps" / "demo-pydocs.yaml"
 
 
 def test_both_loops_do_the_same_maths(tmp_path):
-    timing = bench.interleave(tmp_path, rounds=4, log_every=1)
+    timing = loop.interleave(tmp_path, rounds=4, log_every=1)
     (curve,) = tmp_path.glob("runs/*/*/metrics.jsonl")
     *losses, _ = [row["loss"] for row in read(curve) if "loss" in row]  # the last step is not timed
     assert len(losses) == 10
@@ -28,7 +30,7 @@ def test_both_loops_do_the_same_maths(tmp_path):
 
 def test_loops_take_turns_in_mirrored_order():
     made = []
-    turns = bench.Turns(lambda step: made.append("harness"), (made.append("bare") for _ in itertools.count()))
+    turns = loop.Turns(lambda step: made.append("harness"), (made.append("bare") for _ in itertools.count()))
     for step in range(5):
         turns.batch(step)
     assert " ".join(made) == "harness bare bare harness harness bare bare harness harness"
@@ -67,11 +69,12 @@ def test_the_command_measures_everything(tmp_path, capsys, monkeypatch):
         assert row["median"] > (-100 if name.startswith("overhead") else 0)
 
 
-def test_table_has_a_line_per_figure(capsys):
+def test_report_has_a_line_per_figure():
     figures = [figure("overhead", "%", [1.0, 2.0, 4.0], 3.0), figure("step", "ms", [20.0])]
-    command._print_table("loop", figures)
-    head, machine, blank, titles, *rows = capsys.readouterr().out.splitlines()
-    assert "llama-nano" in head and "torch" in machine
+    about = {"subject": "loop", "settings": SETTINGS, "environment": {"cpu": "some CPU", "torch": "2.9"}}
+    head, machine, blank, titles, *rows = tables.loop_report(about, figures).splitlines()
+    assert head == "llama-nano on pydocs, 16 x 32 tokens per step, 1 thread"
+    assert machine == "some CPU, torch 2.9" and blank == ""
     assert rows[0].split() == ["overhead", "3", "2.000", "1.000", "..", "4.000", "%", "3"]
     assert rows[1].split() == ["step", "1", "20.000", "20.000", "..", "20.000", "ms"]
 

@@ -7,7 +7,6 @@ the drift of the machine cancels from their ratio. Turns of ten steps leave seve
 from __future__ import annotations
 
 import importlib
-import itertools
 import math
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ import torch.nn.functional as F
 
 import models
 from harness import loop
+from harness.bench.figures import Figure, figure
 from harness.config import Value
 from harness.data.order import permutation
 from harness.data.task import Batch
@@ -54,31 +54,6 @@ START_UP_SECONDS = 0.5
 _TORCH_ALONE = "import torch; torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)"
 
 Seconds = tuple[float, float]  # of CPU and of wall clock
-
-
-@dataclass(frozen=True)
-class Figure:
-    """The median of `n` measurements, its 95 % interval, and the most it may be, all in `unit`."""
-
-    name: str
-    unit: str
-    n: int
-    median: float
-    low: float
-    high: float
-    target: float | None = None
-
-
-def figure(name: str, unit: str, values: Sequence[float], target: float | None = None) -> Figure:
-    """The median of `values`, with the interval that order statistics give whatever the distribution.
-
-    From the (k+1)-th smallest to the (k+1)-th greatest value: that misses the true median if a fair coin
-    thrown n times shows at most k heads or at most k tails. Below six values it is the range and covers less.
-    """
-    n, ordered = len(values), sorted(values)
-    tails = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))
-    k = max(0, sum(tail <= 0.025 for tail in tails) - 1)
-    return Figure(name, unit, n, statistics.median(ordered), ordered[k], ordered[n - 1 - k], target)
 
 
 # --- a step ---

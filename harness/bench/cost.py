@@ -1,0 +1,99 @@
+"""What a step costs apart from time: matrix products and memory; and the most that a machine can do."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from harness.bench.pairs import Clock
+
+PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product gives the peak
+
+
+class MatmulCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Floating point operations of all matrix products while this is active, by precision.
+
+    Counted by the formulas of `torch.utils.flop_counter`, whose own counter does not tell precisions apart.
+    SVD, QR and eigenvalues count as nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops: Counter[torch.dtype] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Carry the operation out, and count it if it is a matrix product."""
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        formula: Any = flop_registry.get(func._overloadpacket)
+        if formula is not None:
+            self.flops[args[0].dtype] += formula(*args, **kwargs, out_val=out)
+        return out
+
+
+class Peak:
+    """The best rate of matrix products on this machine, in operations per second, measured when asked for."""
+
+    def __init__(self, device: str, clock: Clock) -> None:
+        self._device, self._clock = device, clock
+        self.rates: dict[torch.dtype, float] = {}
+
+    def __getitem__(self, dtype: torch.dtype) -> float:
+        if dtype not in self.rates:
+            self.rates[dtype] = self._measure(dtype)
+        return self.rates[dtype]
+
+    def _measure(self, dtype: torch.dtype) -> float:
+        n = PEAK_SIZE[self._device]
+        matrix = torch.randn(n, n, device=self._device).to(dtype)
+        seconds: list[float] = []
+        # The first one warms up; bfloat16 without instructions for it takes seconds.
+        while len(seconds) < 2 or (len(seconds) < 6 and sum(seconds) < 1):
+            began = self._clock()
+            matrix @ matrix
+            seconds.append(self._clock() - began)
+        return 2 * n**3 / min(seconds[1:])
+
+
+def clock_of(device: str, threads: int) -> tuple[str, Clock]:
+    """The clock to measure with and its name.
+
+    CPU time where one thread does everything, since others may use the machine; elsewhere the wall clock, on
+    a GPU with all its work done.
+    """
+    if device == "cuda":
+        return "wall clock", _after_gpu
+    return ("CPU time", time.process_time) if threads == 1 else ("wall clock", time.perf_counter)
+
+
+def _after_gpu() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def state_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Bytes of memory that the optimizer's state keeps alive."""
+    memory = [tensor.untyped_storage() for tensor in _tensors(optimizer.state)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in memory}.values())
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _tensors(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors(part)
+    elif hasattr(value, "__dict__"):  # pytorch_optimizer's GaLore keeps an object
+        yield from (part for part in vars(value).values() if isinstance(part, Tensor))

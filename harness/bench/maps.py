@@ -1,0 +1,198 @@
+"""How far each map of the singular values is from what it approximates, on matrices with different spectra.
+
+The truth is U f(S) V^T from an SVD in float64: f(S) = S^p, and for `rank_power` its own powers of the rank.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch import Tensor
+
+import models
+import optimizers
+from harness import tasks
+from optimizers import SPECTRAL
+from optimizers.rows_spectral import MAPS as HYPERPARAMETERS
+
+TASK, MODEL, BATCH_SIZE = "pydocs", "llama-nano", 16  # where momentum matrices are captured
+WARM_STEPS = 10  # of a map with memory, on a matrix that does not change
+
+Factors: TypeAlias = "tuple[Tensor, Tensor, Tensor]"  # U, S, V^T
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map as it is measured.
+
+    Attributes:
+        label: in tables.
+        name: a key of `SPECTRAL`.
+        hyper: its hyperparameters, where they differ from the defaults.
+        scaled: compare up to the best scalar factor, since the map gives every matrix the same size.
+    """
+
+    label: str
+    name: str
+    hyper: dict[str, Any] = field(default_factory=dict)
+    scaled: bool = False
+
+    def __call__(self, matrix: Tensor, p: float, state: dict[str, Any]) -> Tensor:
+        """The map of a matrix; `state` is its memory."""
+        group = {name: param.default for name, param in HYPERPARAMETERS.items()}
+        return SPECTRAL[self.name](matrix, state, {**group, **self.hyper, "p": p})
+
+    def truth(self, factors: Factors, p: float) -> Tensor:
+        """What it approximates, from the factors of the matrix."""
+        left, values, right = factors
+        powers = values.pow(p)
+        if self.name == "rank_power":
+            alpha: Any = HYPERPARAMETERS["rank_exponent"].default
+            powers = torch.arange(1, len(values) + 1, dtype=values.dtype).pow(-alpha)
+        return left * powers @ right
+
+    def score(self, found: Tensor, factors: Factors, p: float) -> tuple[float, float]:
+        """Relative Frobenius error of `found`, and the cosine of its angle to the truth."""
+        found, true = found.double(), self.truth(factors, p)
+        cosine = ((found * true).sum() / (found.norm() * true.norm())).item()
+        if self.scaled:
+            return max(0.0, 1 - cosine**2) ** 0.5, cosine
+        return ((found - true).norm() / true.norm()).item(), cosine
+
+
+_SETS = ("k5", "k6", "k7", "k8", "k6_accurate", "k7_accurate")
+
+MEASURED: Final = (
+    Map("newton_schulz", "newton_schulz", {"ns_dtype": "float32"}, scaled=True),
+    Map("newton_schulz bf16", "newton_schulz", {"ns_dtype": "bfloat16"}, scaled=True),
+    Map("svd_power", "svd_power"),
+    Map("gram_power f64", "gram_power", {"gram_dtype": "float64"}),
+    Map("gram_power f32", "gram_power", {"gram_dtype": "float32"}),
+    Map("ns_root right", "ns_root", {"gram_side": "right", "ns_dtype": "float32"}),
+    Map("ns_root small", "ns_root", {"gram_side": "small", "ns_dtype": "float32"}),
+    Map("rank_power", "rank_power"),
+    Map("stream_power", "stream_power"),
+    *(Map(f"mix {one}", "mix_power", {"mix_set": one, "mix_dtype": "float32"}) for one in _SETS),
+    *(Map(f"mix {one} bf16", "mix_power", {"mix_set": one, "mix_dtype": "bfloat16"}) for one in _SETS),
+)
+
+
+@dataclass(frozen=True)
+class Error:
+    """One map on one matrix, or the medians over the matrices of a model.
+
+    Attributes:
+        map, matrix: labels.
+        error: relative Frobenius error.
+        cosine: of the angle to the truth.
+        each: error for every matrix of the model by name.
+    """
+
+    map: str
+    matrix: str
+    error: float
+    cosine: float
+    each: Mapping[str, float] = field(default_factory=dict)
+
+
+def factors_of(matrix: Tensor) -> Factors:
+    """U, S and V^T of a thin SVD in float64."""
+    left, values, right = torch.linalg.svd(matrix.double(), full_matrices=False)
+    return left, values, right
+
+
+# --- matrices that are made ---
+
+
+def synthetic(n: int = 512, wide: int = 1376) -> dict[str, Tensor]:
+    """Matrices n x n, and one n x wide: Gaussian, with power laws as spectra, and of rank 16 with noise."""
+    generator = torch.Generator().manual_seed(0)
+
+    def gaussian(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    def power_law(exponent: float) -> Tensor:
+        left, right = (torch.linalg.qr(gaussian(n, n).double()).Q for _ in range(2))
+        values = torch.arange(1, n + 1, dtype=left.dtype).pow(-exponent)
+        matrix: Tensor = left * values @ right.mT
+        return matrix.float()
+
+    return {
+        "gauss": gaussian(n, n),
+        "wide": gaussian(n, wide),
+        "k^-0.5": power_law(0.5),
+        "k^-1": power_law(1),
+        "k^-2": power_law(2),
+        "rank16": gaussian(n, 16) @ gaussian(16, n) + 0.3 * gaussian(n, n),
+    }
+
+
+def on_synthetic(matrices: Mapping[str, Tensor], p: float) -> Iterator[Error]:
+    """Every map on every matrix; a map with memory sees the matrix `WARM_STEPS` times."""
+    for name, matrix in matrices.items():
+        factors = factors_of(matrix)
+        for one in MEASURED:
+            state: dict[str, Any] = {}
+            found = one(matrix, p, state)
+            for _ in range(WARM_STEPS - 1 if state else 0):
+                found = one(matrix, p, state)
+            yield Error(one.label, name, *one.score(found, factors, p))
+
+
+# --- matrices from a run ---
+
+
+def captured(steps: int, cache: Path) -> Iterator[dict[str, Tensor]]:
+    """What Muon's map gets in each step of a short run: every matrix by name.
+
+    Args:
+        steps: of the run of `MODEL` on `TASK` with Muon at its defaults.
+        cache: folder for the prepared data.
+    """
+    task = tasks.build(TASK, cache=cache, batch_size=BATCH_SIZE, data_seed=0)
+    torch.manual_seed(0)
+    model = models.build(MODEL, **task.model_options)
+    optimizer = optimizers.build("muon", model)
+    beta = optimizer.param_groups[0]["momentum"]
+    for step in range(steps):
+        batch = task.batch(step)
+        optimizer.zero_grad()
+        (task.loss(model, batch) / batch.count).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        yield {
+            name: W.grad.lerp(optimizer.state[W]["momentum"], beta)  # ahead of the average: Nesterov
+            for name, W in model.named_parameters()
+            if W.grad is not None and W.ndim == 2
+        }
+
+
+def looks(steps: int) -> list[int]:
+    """The steps of a run whose matrices are compared."""
+    return sorted({step for step in (1, 10, steps // 2, steps) if 1 <= step <= steps})
+
+
+def on_captured(steps: int, cache: Path, p: float) -> Iterator[Error]:
+    """Every map at some steps of a run; a map with memory follows all steps."""
+    states: dict[tuple[str, str], dict[str, Any]] = {}
+    with_memory = [one for one in MEASURED if one.name == "stream_power"]
+    for step, matrices in enumerate(captured(steps, cache), start=1):
+        look = step in looks(steps)
+        factors = {name: factors_of(matrix) for name, matrix in matrices.items() if look}
+        for one in MEASURED if look else with_memory:
+            found = {
+                name: one(matrix, p, states.setdefault((one.label, name), {}))
+                for name, matrix in matrices.items()
+            }
+            if look:
+                scores = {name: one.score(found[name], factors[name], p) for name in found}
+                yield _summary(one.label, f"t={step}", scores)
+
+
+def _summary(label: str, matrix: str, scores: Mapping[str, tuple[float, float]]) -> Error:
+    error, cosine = (statistics.median(column) for column in zip(*scores.values(), strict=True))
+    return Error(label, matrix, error, cosine, {name: score[0] for name, score in scores.items()})

@@ -1,0 +1,248 @@
+"""What a step of every optimizer costs: beside a baseline, and beside other people's implementations.
+
+No forward and no backward pass: parameters of the real shapes, and two sets of seeded Gaussian gradients that
+take turns. One pair is measured at a time, each side with its own copy of the parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import models
+import optimizers
+from harness.bench.cost import MatmulCount, Peak, clock_of, state_bytes
+from harness.bench.entries import Entry
+from harness.bench.figures import Figure, figure
+from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
+from harness.bench.peers import Peer, peers_of
+from optimizers import UpdateRule
+
+GRADIENT_NORM = 0.1  # of every parameter
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure; `limit` in seconds is for one pair, see `take_turns`."""
+
+    model: str
+    overrides: Mapping[str, int]
+    device: str = "cpu"
+    threads: int = 1
+    dtype: torch.dtype = torch.float32
+    rounds: int = 9
+    limit: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One optimizer beside the baseline.
+
+    Attributes:
+        label, name, hyper: of the entry.
+        step: milliseconds per step, with `period` above 1 the mean of a whole period.
+        ratio: in units of the baseline's step.
+        period: every so many steps one is done in full.
+        ordinary, special: median milliseconds of the other steps and of that one, where there is a period.
+        flops: of matrix products per step, by precision.
+        share: time that they would take at the machine's peak, in units of the step.
+        state_bytes: of the state per parameter.
+    """
+
+    label: str
+    name: str
+    hyper: Mapping[str, Any]
+    step: Figure
+    ratio: Figure
+    period: int
+    ordinary: float | None
+    special: float | None
+    flops: Mapping[str, float]
+    share: float
+    state_bytes: float
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One optimizer beside another implementation of it; the figures are None where `note` says why.
+
+    Attributes:
+        label: of the entry.
+        peer, version: the other one.
+        matrices: whether it was the matrices alone that both stepped.
+        ours, theirs: milliseconds per step.
+        ratio: of ours to theirs.
+        state_bytes: of their state per parameter.
+        note: why there are no figures.
+    """
+
+    label: str
+    peer: str
+    version: str | None
+    matrices: bool
+    ours: Figure | None = None
+    theirs: Figure | None = None
+    ratio: Figure | None = None
+    state_bytes: float | None = None
+    note: str = ""
+
+
+class Bench:
+    """Measures pairs on the parameters of one model.
+
+    Args:
+        settings: how.
+        after_round: called after every round of every pair.
+    """
+
+    def __init__(self, settings: Settings, after_round: Callable[[], None] = lambda: None) -> None:
+        self.settings, self._after_round = settings, after_round
+        torch.set_num_threads(settings.threads)
+        torch.manual_seed(0)
+        self.model = models.build(settings.model, **settings.overrides).to(settings.device, settings.dtype)
+        self.gradients = [self._gaussians(), self._gaussians()]
+        self.clock_name, self.clock = clock_of(settings.device, settings.threads)
+        self.peak = Peak(settings.device, self.clock)
+
+    def _gaussians(self) -> dict[str, Tensor]:
+        return {
+            name: torch.randn_like(p.data).mul_(GRADIENT_NORM * p.numel() ** -0.5)
+            for name, p in self.model.named_parameters()
+        }
+
+    def peaks(self) -> dict[str, float]:
+        """Best rates of matrix products in operations per second, by precision."""
+        return {str(d).removeprefix("torch."): self.peak[d] for d in (torch.float32, torch.bfloat16)}
+
+    def rows(self, entries: list[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
+        """Every entry beside one baseline, which lives on from pair to pair.
+
+        Args:
+            entries: what to measure. The baseline itself may be among them: two copies of it are then
+                compared, which shows what a ratio of one looks like.
+            against: the baseline.
+            watch: called with the label of each entry before it is measured.
+        """
+        baseline = self._ours(against)
+        for entry in entries:
+            watch(entry.label)
+            yield self._row(entry, against, baseline)
+
+    def _row(self, entry: Entry, against: Entry, baseline: Side) -> Row:
+        side = self._ours(entry)
+        ours, theirs = self._times(side, baseline)
+        special = special_step(ours, entry.special)
+        steps = per_step(ours, entry.period, special)
+        units = per_step(theirs, against.period, special_step(theirs, against.special))
+        flops = _flops(side, entry.period, special)
+        seconds = sum(count / self.peak[dtype] for dtype, count in flops.items())
+        target = entry.target if against.label == "muon" else None
+        periodic = entry.period > 1
+        return Row(
+            label=entry.label,
+            name=entry.name,
+            hyper=entry.hyper,
+            step=_milliseconds(entry.label, steps),
+            ratio=_ratio(entry.label, against.label, steps, units, target),
+            period=entry.period,
+            ordinary=1e3 * statistics.median(two[1 - special] for two in ours) if periodic else None,
+            special=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
+            flops={str(dtype).removeprefix("torch."): count for dtype, count in flops.items()},
+            share=seconds / statistics.median(steps),
+            state_bytes=state_bytes(side.optimizer) / _count(side),
+        )
+
+    def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[Beside]:
+        """An entry beside each peer that it has; `watch` is called with a label before each is measured."""
+        for peer in peers_of(entry.name):
+            found = Beside(entry.label, peer.label, peer.version, peer.matrices)
+            note = peer.obstacle(entry.hyper)
+            if note:
+                yield dataclasses.replace(found, note=note)
+                continue
+            watch(f"{entry.label} beside {peer.label}")
+            yield self._beside(entry, peer, found)
+
+    def _beside(self, entry: Entry, peer: Peer, found: Beside) -> Beside:
+        ours = self._ours(entry, peer.matrices)
+        try:
+            theirs = self._theirs(entry, peer)
+            times = self._times(ours, theirs)
+        except Exception as error:  # whatever goes wrong in code that isn't ours
+            words, _, _ = str(error).partition("\n")
+            return dataclasses.replace(found, note=f"fails: {type(error).__name__}: {words}")
+        steps = per_step(times[0], entry.period, special_step(times[0], entry.special))
+        units = per_step(times[1], entry.period, special_step(times[1], None))
+        return dataclasses.replace(
+            found,
+            ours=_milliseconds(entry.label, steps),
+            theirs=_milliseconds(peer.label, units),
+            ratio=_ratio(entry.label, peer.label, steps, units, peer.at_most),
+            state_bytes=state_bytes(theirs.optimizer) / _count(theirs),
+        )
+
+    def _times(self, ours: Side, theirs: Side) -> tuple[list[Two], list[Two]]:
+        settings = self.settings
+        return take_turns(
+            ours, theirs, settings.rounds, self.clock, limit=settings.limit, after_round=self._after_round
+        )
+
+    def _ours(self, entry: Entry, matrices: bool = False) -> Side:
+        model = copy.deepcopy(self.model)
+        params = _parameters(model, matrices)
+        chosen: Any = params.items() if matrices else model
+        routing = "matrix" if matrices else "released"
+        side = Side(
+            optimizers.build(entry.name, chosen, routing=routing, **entry.measured), params, self.gradients
+        )
+        if isinstance(side.optimizer, UpdateRule):
+            side.load()  # Sophia's steps are cheaper before the first curvature pass; others ignore it
+            side.optimizer.observe_curvature(batch_size=1)
+        return side
+
+    def _theirs(self, entry: Entry, peer: Peer) -> Side:
+        model, row = copy.deepcopy(self.model), optimizers.spec(entry.name)
+        params = _parameters(model, peer.matrices)
+        rest: list[nn.Parameter] = []
+        chosen = list(params.values())
+        if row.routed and not peer.matrices:
+            chosen, rest = optimizers.split_parameters(model, "released", row.released)
+        hyper = {"lr": row.lr.default, "weight_decay": row.weight_decay.default, **entry.measured}
+        return Side(peer.make(chosen, rest, hyper), params, self.gradients)
+
+
+def _parameters(model: nn.Module, matrices: bool) -> dict[str, nn.Parameter]:
+    return {name: p for name, p in model.named_parameters() if p.ndim == 2 or not matrices}
+
+
+def _count(side: Side) -> int:
+    return sum(p.numel() for p in side.params.values())
+
+
+def _flops(side: Side, period: int, special: int) -> dict[torch.dtype, float]:
+    """Operations of two more steps, weighed like their times."""
+    two: list[MatmulCount] = []
+    for _ in range(2):
+        side.load()
+        with MatmulCount() as count:
+            side.optimizer.step()
+        two.append(count)
+    dtypes = two[0].flops.keys() | two[1].flops.keys()
+    return {d: per_step([(two[0].flops[d], two[1].flops[d])], period, special)[0] for d in dtypes}
+
+
+def _milliseconds(name: str, seconds: list[float]) -> Figure:
+    return figure(name, "ms/step", [1e3 * value for value in seconds])
+
+
+def _ratio(
+    name: str, unit: str, ours: list[float], theirs: list[float], target: float | None = None
+) -> Figure:
+    return figure(name, f"x {unit}", [a / b for a, b in zip(ours, theirs, strict=True)], target)

@@ -1,0 +1,95 @@
+"""`htbench zoo --routing`: which rule every parameter of a model gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+from harness.settings import read_words
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+
+def show(words: Sequence[str], *, as_json: bool) -> int:
+    """Print the routing of `MODEL OPTIMIZER [key=value ...]`; a key is an argument of `optimizers.build`.
+
+    Raises:
+        UsageError: fewer than two words, an unknown model or optimizer, or a bad hyperparameter.
+    """
+    if len(words) < 2:
+        raise UsageError(
+            f"--routing takes a model and an optimizer, such as 'llama-60m muon', not '{words[0]}'."
+        )
+    rows = routes(words[0], words[1], read_words(words[2:]))
+    print(json.dumps(rows, indent=1) if as_json else _table(rows))
+    return 0
+
+
+def routes(model_name: str, optimizer_name: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row of plain values per parameter, in the model's order; nothing is allocated.
+
+    Raises:
+        UsageError: an unknown model or optimizer, or a bad hyperparameter.
+    """
+    import torch
+
+    import models
+    import optimizers
+
+    settings = {key.removeprefix("optimizer."): value for key, value in settings.items()}
+    try:
+        with torch.device("meta"):
+            model = models.build(model_name)
+            optimizer = optimizers.build(optimizer_name, model, **settings)
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    of = {p: (rule, group) for rule, group in _groups(optimizer) for p in group["params"]}
+    return [_row(name, p, *of[p]) for name, p in model.named_parameters()]
+
+
+def _groups(optimizer: Optimizer) -> list[tuple[str, dict[str, Any]]]:
+    parts = getattr(optimizer, "parts", (optimizer,))
+    return [(type(part).__name__, group) for part in parts for group in part.param_groups]
+
+
+def _row(name: str, p: Any, rule: str, group: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "parameter": name,
+        "shape": list(p.shape),
+        "rule": _treatment(rule, group, p),
+        "lr": group["lr"],
+        "weight_decay": group["weight_decay"],
+    }
+
+
+def _treatment(rule: str, group: dict[str, Any], p: Any) -> str:
+    """The class, and what of the group or the shape makes it treat this parameter in a way of its own."""
+    if group.get("rank") == 0:
+        return f"{rule}, not projected"
+    if group.get("blocks", 1) > 1:
+        return f"{rule}, {group['blocks']} blocks"
+    if p.ndim > 2 and "spectral" in group:
+        return f"{rule}, as {len(p)} x {p.numel() // len(p)}"
+    return rule
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    from harness.commands.listings import aligned, shown
+
+    header = ("parameter", "shape", "rule", "lr", "weight_decay")
+    cells = [
+        (
+            row["parameter"],
+            " x ".join(map(str, row["shape"])),
+            row["rule"],
+            shown(row["lr"]),
+            shown(row["weight_decay"]),
+        )
+        for row in rows
+    ]
+    rules = sorted({row["rule"].partition(",")[0] for row in rows})
+    counts = [f"{sum(row['rule'].partition(',')[0] == rule for row in rows)} by {rule}" for rule in rules]
+    return f"{aligned([header, *cells])}\n\n{len(rows)} parameters, each once: {', '.join(counts)}."

@@ -1,0 +1,39 @@
+"""Every row of the zoo lowers the loss of the two embedded workloads, through the harness as in any run."""
+
+import pytest
+
+from harness.settings import make
+from harness.store import Store
+from harness.train import run
+from optimizers import ZOO
+
+WORKLOADS = {
+    "pydocs": {"task": "pydocs", "model": "llama-nano", "batch_size": 16},
+    "digits": {"task": "digits", "model": "resnet-nano", "batch_size": 32},
+}
+# Elsewhere the row's default; these are meant for other models or for far longer runs.
+LEARNING_RATES = {
+    "pydocs": {"adam": 3e-3, "adamw": 3e-3, "muon": 0.03, "cosmos": 9e-3, "sophia": 2e-3},
+    "digits": {"sgdm": 0.1, "sophia": 1.2e-3},
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("zoo"))
+
+
+@pytest.mark.parametrize("task", WORKLOADS)
+@pytest.mark.parametrize("name", ZOO)
+def test_a_hundred_steps_lower_the_loss_by_a_fifth(store, name, task):
+    settings = WORKLOADS[task] | {
+        "optimizer.name": name,
+        "steps": 100,
+        "device": "cpu",
+        "evaluation.untrained": True,
+    }
+    if name in LEARNING_RATES[task]:
+        settings["optimizer.lr"] = LEARNING_RATES[task][name]
+    record = run(make(settings), store)
+    assert record.status == "completed" and record.steps == 100
+    assert record.metrics["val_loss"] <= 0.8 * record.metrics["untrained_val_loss"]
