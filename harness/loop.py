@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import resource
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import torch
 
 import models
 import optimizers
-from harness import atomic, checkpoint, curvature, environment, schedule, tasks
+from harness import atomic, checkpoint, curvature, device, environment, schedule, tasks
 from harness.config import RunConfig
 from harness.data.task import Batch, Task
 from harness.divergence import Divergence
@@ -59,7 +57,7 @@ class Training:
 
     def __init__(self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor) -> None:
         self.config, self.attempt, self.monitor = config, attempt, monitor
-        self.device = torch.device(_device(config))
+        self.device = torch.device(device.choose(config))
 
         # --- data ---
         if config.data_fingerprint != tasks.fingerprint(config.task):
@@ -279,7 +277,7 @@ class Training:
             steps=progress.step,
             useful_seconds=progress.seconds,
             seconds_per_step=statistics.median(progress.windows) if progress.windows else None,
-            peak_memory=_peak_memory(self.device.type),
+            peak_memory=device.peak_memory(self.device.type),
             cost={
                 "parameters": sum(p.numel() for p in self.model.parameters()),
                 "samples": progress.step * config.batch_size,
@@ -291,20 +289,6 @@ class Training:
         )
         log.info("%s after %d steps: %s", record.status, record.steps, record.metrics)
         return self.attempt.finish(record)
-
-
-def _device(config: RunConfig) -> str:
-    available = torch.cuda.is_available()
-    if config.device == "cuda" and not available:
-        raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
-    return "cuda" if available and config.device != "cpu" else "cpu"
-
-
-def _peak_memory(device: str) -> int:
-    """Bytes: the peak on a GPU, else of the process's resident set (KiB on Linux, bytes on macOS)."""
-    if device == "cuda":
-        return int(torch.cuda.max_memory_allocated())
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _save_weights(path: Path, model: torch.nn.Module) -> None:

@@ -64,9 +64,9 @@ the key for models with BatchNorm (`resnet*`), whose statistics depend on how a 
 `optimizer.NAME` with another NAME is a hyperparameter of the chosen optimizer; all of them are in the key."""
 
 _AFTER_ZOO = """\
-**state**: the tensors kept for a parameter, each as large as it unless said. **vectors**: what happens to parameters
-of one dimension (gains, biases). Learning rate and weight decay are defaults, from the paper's tables.
-`htbench zoo --routing MODEL OPTIMIZER [key=value ...]` shows the rule of every parameter of a model,
+**state**: the tensors kept for a parameter, each as large as it unless said. **vectors**: what happens to
+parameters of one dimension (gains, biases). Learning rate and weight decay are defaults, those of the paper's
+tables. `htbench zoo --routing MODEL OPTIMIZER [key=value ...]` shows the rule of every parameter of a model,
 `htbench bench optimizers` what a step costs."""
 
 _AFTER_SWEEP = """\

@@ -13,6 +13,10 @@ from optimizers.registry import ZOO, Param
 
 WIDTH = 110  # of the wrapped hyperparameters
 
+_BELOW_ZOO = """
+state: the tensors kept for a parameter, each as large as it unless said. vectors: what happens to parameters
+of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows what happens to each parameter."""
+
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
     """--json and --routing."""
@@ -48,12 +52,7 @@ def zoo(args: argparse.Namespace) -> int:
         for row in ZOO.values()
     ]
     print(aligned([header, *rows]))
-    print(
-        "\nstate: the tensors kept for a parameter, each as large as it unless said; vectors: what happens to"
-    )
-    print(
-        "parameters of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows each parameter."
-    )
+    print(_BELOW_ZOO)
     print("\nHyperparameters and their defaults, set as optimizer.NAME=VALUE; --json has their ranges:\n")
     width = max(map(len, ZOO)) + 2
     for row in ZOO.values():
