@@ -37,7 +37,7 @@ COMMANDS = {
     "figure": ("results.commands", "Draw figures from the stored runs"),
     "zoo": ("harness.commands.listings", "List the optimizers"),
     "models": ("harness.commands.listings", "List the models with their parameter counts"),
-    "bench": ("harness.commands.bench", "Measure the harness against bare PyTorch"),
+    "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 

@@ -81,8 +81,7 @@ def _sophia(hyper: Hyper, setting: str) -> Hyper:
 def _cosmos(hyper: Hyper, setting: str) -> Hyper:
     nesterov = hyper.pop("nestrov", None)
     if nesterov is None:
-        side = "left" if "gpt" in setting else "right"
-        return {**hyper, "side": side}
+        return {**hyper, "side": "left", "split_qkv": True} if "gpt" in setting else hyper
     rule = "nesterov" if nesterov else "gradient"
     # The original has one b2 for all, and 0.9 in the Adam of the other tensors.
     betas = (*hyper["betas"], hyper["betas"][1])
