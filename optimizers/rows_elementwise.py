@@ -55,7 +55,6 @@ ROWS: Final = (
         weight_decay=weight_decay(1e-5, "coupled (L2)"),
         params=_ADAM,
         state="m, v",
-        vectors="as matrices",
         paper="Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015",
         url="https://arxiv.org/abs/1412.6980",
     ),

@@ -42,7 +42,7 @@ class OptimizerSpec:
     weight_decay: Param
     params: Mapping[str, Param]
     state: str = ""
-    vectors: str = "as matrices"
+    vectors: str = "same rule"
     fixed: Mapping[str, object] = field(default_factory=dict)
     released: str = "all"
     has_aux: bool = False
