@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from optimizers.elementwise import Cautious, Mars, Sophia
     from optimizers.galore import GaLore
     from optimizers.hybrid import Hybrid, Model, Routing, split_parameters
-    from optimizers.muon import AdaMuon, Muon, NorMuon, SpectralRule
+    from optimizers.muon import AdaMuon, Muon, NorMuon
     from optimizers.soap import Soap
     from optimizers.spectral import SPECTRAL
     from optimizers.spectral.exact import gram_power, rank_power, svd_power
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from optimizers.spectral.newton_schulz import newton_schulz
     from optimizers.spectral.ns_root import gram_root, ns_root
     from optimizers.spectral.stream_power import stream_power
+    from optimizers.spectral_rule import SpectralRule
 
 __all__ = [
     "ROUTING",
@@ -75,7 +76,7 @@ _HOME = {
     "AdaMuon": "muon",
     "Muon": "muon",
     "NorMuon": "muon",
-    "SpectralRule": "muon",
+    "SpectralRule": "spectral_rule",
     "newton_schulz": "spectral.newton_schulz",
     "gram_root": "spectral.ns_root",
     "ns_root": "spectral.ns_root",

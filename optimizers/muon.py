@@ -7,7 +7,6 @@ not classes: Muon, NorMuon or AdaMuon with another map.
 from __future__ import annotations
 
 import math
-import warnings
 from functools import partial
 from typing import Any
 
@@ -15,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema, matrix_view, second_moment
+from optimizers.base import ema, matrix_view, second_moment
 from optimizers.rows_spectral import ADAMUON, MUON, NORMUON
-from optimizers.spectral import SPECTRAL
+from optimizers.spectral_rule import SpectralRule, momentum, transform
 
 # The factor s of an m x n matrix. "shape" is the paper's; "rms0.2" gives updates the RMS of AdamW's and so
 # wants AdamW-sized learning rates (Moonlight, https://arxiv.org/abs/2502.16982).
@@ -25,144 +24,6 @@ SCALE_RULES = {
     "shape": lambda m, n: math.sqrt(max(1, m / n)),
     "rms0.2": lambda m, n: 0.2 * math.sqrt(max(m, n)),
 }
-
-
-class SpectralRule(UpdateRule):
-    """A rule for matrices that transforms the singular values of its momentum (abstract).
-
-        M <- beta M + (1-beta) G
-        O <- map of (1-beta) G + beta M      with nesterov
-             map of M                        without
-
-    Args:
-        params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
-        own: what a subclass adds to the hyperparameters below.
-        lr: learning rate.
-        weight_decay: decoupled weight decay.
-        momentum: beta.
-        nesterov: as above. The paper's blocks are without, all released code is with it, and so are we.
-        ema: average the gradients as above; if not, sum them: M <- beta M + G, and G + beta M with nesterov.
-        spectral: the map, a key of `optimizers.spectral.SPECTRAL`.
-        p: exponent of the singular values, in [0, 1] for "svd_power", "gram_power" and "stream_power", in
-            (0, 1) for "ns_root" and "mix_power".
-        rank_exponent: alpha of "rank_power".
-        interval: apply the map in every so many steps, and "newton_schulz" in the others (HTMuon interval-k).
-            A parameter counts its own steps; the count is in the `state_dict`, so that a resumed run keeps
-            the phase, which the released code loses.
-        interval_phase: "last" for steps k, 2k, ..., as released; "first" for steps 1, k+1, ...
-        ns_steps, ns_dtype: of "newton_schulz" and the factor that "ns_root" takes from it.
-        gram_dtype: of "gram_power".
-        root_steps, root_eps, root_eps_relative, gram_side: of "ns_root".
-        rank, qr_eps: of "stream_power".
-        mix_set, mix_dtype, mix_fp32_steps: of "mix_power".
-        blocks: transform so many equal blocks of rows each on its own (the parts of a fused projection).
-        conv_reference_quirk: treat a kernel as the released code does; each subclass says how.
-
-    Raises:
-        ValueError: a hyperparameter is out of its range, or a parameter has fewer than two dimensions.
-    """
-
-    def __init__(
-        self,
-        params: ParamsT,
-        own: dict[str, Any],
-        *,
-        lr: float,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ema: bool = True,
-        spectral: str = "newton_schulz",
-        p: float = 0.125,
-        rank_exponent: float = 0.25,
-        interval: int = 1,
-        interval_phase: str = "last",
-        ns_steps: int = 5,
-        ns_dtype: str = "bfloat16",
-        gram_dtype: str = "float64",
-        root_steps: int = 5,
-        root_eps: float = 1e-6,
-        root_eps_relative: bool = False,
-        gram_side: str = "right",
-        rank: int | None = None,
-        qr_eps: float = 1e-8,
-        mix_set: str = "k6",
-        mix_dtype: str = "float32",
-        mix_fp32_steps: int = 2,
-        blocks: int = 1,
-        conv_reference_quirk: bool = False,
-    ) -> None:
-        shared = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ema": ema,
-            "spectral": spectral,
-            "p": p,
-            "rank_exponent": rank_exponent,
-            "interval": interval,
-            "interval_phase": interval_phase,
-            "ns_steps": ns_steps,
-            "ns_dtype": ns_dtype,
-            "gram_dtype": gram_dtype,
-            "root_steps": root_steps,
-            "root_eps": root_eps,
-            "root_eps_relative": root_eps_relative,
-            "gram_side": gram_side,
-            "rank": rank,
-            "qr_eps": qr_eps,
-            "mix_set": mix_set,
-            "mix_dtype": mix_dtype,
-            "mix_fp32_steps": mix_fp32_steps,
-            "blocks": blocks,
-            "conv_reference_quirk": conv_reference_quirk,
-        }
-        super().__init__(params, shared | own)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters; see `UpdateRule`."""
-        super().add_param_group(param_group)
-        group = self.param_groups[-1]
-        for W in group["params"]:
-            if W.ndim < 2:
-                raise ValueError(f"{type(self).__name__} takes matrices, got shape {tuple(W.shape)}")
-            if len(W) % group["blocks"]:
-                raise ValueError(f"blocks must divide the {len(W)} rows of a matrix, got {group['blocks']}")
-        _check_power(group["spectral"], group["p"])
-
-
-def momentum(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Update M with the gradient G, and return it or, with Nesterov, the point ahead of it."""
-    beta: float = group["momentum"]
-    if group["ema"]:
-        M = ema(state, "momentum", G, beta)
-        return G.lerp(M, beta) if group["nesterov"] else M
-    if "momentum" not in state:
-        state["momentum"] = torch.zeros_like(G)
-    B: Tensor = state["momentum"].mul_(beta).add_(G)
-    return G.add(B, alpha=beta) if group["nesterov"] else B
-
-
-def transform(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Return O, the group's map of the singular values of M, or what stands in for it between its steps."""
-    name: str = group["spectral"]
-    if group["interval"] > 1:
-        t = state["interval_step"] = state.get("interval_step", 0) + 1
-        due = 0 if group["interval_phase"] == "last" else 1
-        name = name if t % group["interval"] == due else "newton_schulz"
-    if group["blocks"] == 1:
-        return SPECTRAL[name](M, state, group)
-    blocks = enumerate(M.chunk(group["blocks"]))
-    return torch.cat([SPECTRAL[name](block, state.setdefault(f"block{i}", {}), group) for i, block in blocks])
-
-
-def _check_power(spectral: str, p: float) -> None:
-    if spectral in ("ns_root", "mix_power") and not 0 < p < 1:
-        raise ValueError(f"p must be a finite number in (0, 1) for the map {spectral}, got {p!r}")
-    if spectral == "ns_root" and not math.log2(p).is_integer():
-        taken = 2.0 ** round(math.log2(p))
-        warnings.warn(f"ns_root can only halve: it takes p = {p:g} for {taken:g}", stacklevel=5)
 
 
 class Muon(SpectralRule):

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from optimizers import ZOO, build, resolve
-from optimizers.muon import SCALE_RULES, SpectralRule
+from optimizers.muon import SCALE_RULES
 from optimizers.rows_spectral import ADAMUON, MUON, NORMUON
 from optimizers.spectral import SPECTRAL
 from optimizers.spectral.newton_schulz import DTYPES
+from optimizers.spectral_rule import SpectralRule
 
 AUX = {"aux_betas", "aux_eps", "aux_weight_decay"}
 BUILD_LEVEL = {
