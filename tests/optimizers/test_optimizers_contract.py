@@ -232,6 +232,28 @@ def test_the_loop_sets_learning_rates_through_the_groups(name: str, loaded: bool
 
 
 @every_row
+def test_groups_have_hyperparameters_of_their_own(name: str) -> None:
+    def parameter() -> nn.Parameter:
+        return nn.Parameter(torch.ones(4, 3, dtype=torch.float64))
+
+    def walked(*optimizers: torch.optim.Optimizer) -> list[Tensor]:
+        params = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+        for step in range(3):
+            generator = torch.Generator().manual_seed(step)
+            for p in params:
+                p.grad = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+            for optimizer in optimizers:
+                optimizer.step()
+        return [p.detach() for p in params]
+
+    cls, fixed = constructor(name), ZOO[name].fixed
+    first, second = {"lr": 0.05, "weight_decay": 0.2}, {"lr": 0.01}
+    together = cls([{"params": [parameter()], **first}, {"params": [parameter()]}], **second, **fixed)
+    apart = [cls([parameter()], **given, **fixed) for given in (first, second)]
+    assert equal(walked(together), walked(*apart))
+
+
+@every_row
 def test_a_scheduler_of_torch_works(name: str) -> None:
     first, second = Net(), Net()
     scheduled, manual = build(name, first), build(name, second)
