@@ -25,6 +25,13 @@ CRASH_POINTS = (
     "record.after",  # the record is in place, the index does not know of it
     "slot",  # the points of a sweep are written but not yet in their place
     "study",  # the lines of an Optuna study are about to be appended
+    "ask",  # a search has drawn a trial, the file of its slot is not yet in its place
+    "tell",  # the record of a trial is in place, its study does not know of it
+)
+# The same for `sweep submit`, whose deaths need a SLURM to test.
+SUBMIT_CRASH_POINTS = (
+    "submit.before",  # the intent is noted, nothing is submitted
+    "submit.after",  # the array is in the queue, its id is not noted
 )
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -35,7 +42,7 @@ def crash_point(name: str) -> None:
     SIGKILL takes the whole process group, as when a node goes down; tests start theirs in its own session.
     """
     if os.environ.get("HTBENCH_CRASH") == name:
-        assert name in CRASH_POINTS, name
+        assert name in CRASH_POINTS + SUBMIT_CRASH_POINTS, name
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

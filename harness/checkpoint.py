@@ -19,7 +19,7 @@ def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: to
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "rng": torch.get_rng_state(),
-        "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
     }
     atomic.write_with(path, lambda file: torch.save(state, file), crash="checkpoint")
 
@@ -62,4 +62,4 @@ def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: torch.opti
     optimizer.load_state_dict(state["optimizer"])
     torch.set_rng_state(state["rng"])
     if state["cuda_rng"]:
-        torch.cuda.set_rng_state_all(state["cuda_rng"])
+        torch.cuda.set_rng_state(state["cuda_rng"][0])  # of our GPU, whichever it is

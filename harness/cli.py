@@ -33,6 +33,7 @@ COMMANDS = {
     ),
     "run": ("harness.commands.run", "Train one run here"),
     "sweep": ("sweeps.commands", "Plan, run and look after many runs"),
+    "runs": ("harness.commands.runs", "List runs, clear away leftovers, take in the runs of another store"),
     "table": ("results.commands", "Print tables from the stored runs"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
     "zoo": ("harness.commands.listings", "List the optimizers"),

@@ -157,6 +157,9 @@ class RunConfig:
         Param(int, None, low=1, help="sequences or images per backward pass; empty: the whole batch"),
         key=False,
     )
+    processes: int = option(
+        Param(int, 1, low=1, help="data-parallel processes, each with its part of every batch"), key=False
+    )
     evaluation: EvaluationConfig = part(EvaluationConfig, key=False)
     checkpoint: CheckpointConfig = part(CheckpointConfig, key=False)
     device: str = option(

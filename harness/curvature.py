@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.data.task import IGNORED, Batch, Task, cross_entropy
+from harness.distributed import ALONE, Group
 from optimizers.base import UpdateRule
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -26,10 +27,12 @@ def observe(
     micro_batch: int,
     device: torch.device,
     autocast: torch.autocast,
+    group: Group = ALONE,
 ) -> None:
     """Show `optimizer` the gradient of the mean loss on sampled targets; leave everything else as it was.
 
-    What is drawn is a pure function of (seed, step): resumption and micro-batches do not change it.
+    What is drawn is a pure function of (seed, step): resumption, micro-batches and the number of processes do
+    not change it.
 
     Args:
         optimizer: its `observe_curvature` is called; there are no gradients before nor afterwards.
@@ -40,15 +43,18 @@ def observe(
         micro_batch: at most this many samples at once.
         device: of the model.
         autocast: entered for every forward pass.
+        group: the processes among which the batch is divided.
     """
-    uniforms = uniform(batch.targets.shape, seed, step)
+    uniforms = group.share(uniform(batch.targets.shape, seed, step))
+    parts = batch.share(group).split(micro_batch)
     with _aside(model, device):
-        for micro, u in zip(batch.split(micro_batch), torch.split(uniforms, micro_batch), strict=True):
+        for micro, u in zip(parts, torch.split(uniforms, micro_batch), strict=True):
             micro = micro.to(device)
             with autocast:
                 logits = task.logits(model, micro)
                 loss = cross_entropy(logits, sample(logits, micro.targets, u.to(device)))
             torch.autograd.backward(loss / batch.count)
+    group.sum_gradients(model)
     optimizer.observe_curvature(batch.count)
     optimizer.zero_grad(set_to_none=True)
 

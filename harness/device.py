@@ -11,8 +11,12 @@ from harness.config import RunConfig
 from harness.errors import UsageError
 
 
-def choose(config: RunConfig) -> str:
+def choose(config: RunConfig, local_rank: int = 0) -> str:
     """Return "cuda" or "cpu", as the config wants and the machine has.
+
+    Args:
+        config: of the run.
+        local_rank: makes the GPU of this number the current one, of those that this process sees.
 
     Raises:
         UsageError: the config wants a GPU and there is none.
@@ -20,7 +24,11 @@ def choose(config: RunConfig) -> str:
     available = torch.cuda.is_available()
     if config.device == "cuda" and not available:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
-    return "cuda" if available and config.device != "cpu" else "cpu"
+    if not available or config.device == "cpu":
+        return "cpu"
+    if local_rank:  # some clusters show each process its own GPU only, others all of the job's
+        torch.cuda.set_device(local_rank % torch.cuda.device_count())
+    return "cuda"
 
 
 def peak_memory(device: str) -> int:

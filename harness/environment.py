@@ -14,7 +14,13 @@ from typing import Any
 from harness.machine import ask
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and tells its workers
+HOME = Path(__file__).resolve().parents[1]  # of the code that this process runs
 _LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
+
+
+def git(home: Path) -> tuple[str, ...]:
+    """How to ask git about code that we run. Whose files they are doesn't matter then: git may read them."""
+    return "git", "-c", "safe.directory=*", "-C", str(home)
 
 
 @functools.cache
@@ -23,11 +29,10 @@ def code_version() -> str:
     told = os.environ.get(CODE_VERSION_VARIABLE)
     if told:
         return told
-    here = Path(__file__).resolve().parent.parent
     described, commit = ask(
-        "git", "-C", str(here), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+dirty"
+        *git(HOME), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+dirty"
     )
-    return commit if described and (here / ".git").exists() else f"htbench {_version('htbench')}"
+    return commit if described and (HOME / ".git").exists() else f"htbench {_version('htbench')}"
 
 
 def _version(name: str) -> str:

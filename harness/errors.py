@@ -24,6 +24,10 @@ class LostOwnershipError(Exception):
     """Another process took this run over while we were away: stop at once and write nothing more."""
 
 
+class PeerLostError(RunFailedError):
+    """Another process of the same run has ended, so this one cannot go on. The reason is in the store."""
+
+
 class StoppedError(Exception):
     """A signal asked this run to stop; its checkpoint is on disk and the same command continues it."""
 

@@ -7,6 +7,7 @@ loses nothing. Two processes may note the same record; the later line counts.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,13 +24,27 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._read: tuple[tuple[int, ...], dict[str, tuple[int, RunRecord]]] = ((), {})
 
     def note(self, record: RunRecord, size: int) -> None:
         """Add a line: `record`, whose file has `size` bytes."""
         atomic.append_line(self.path, {"size": size, "record": record.to_json()})
 
     def rows(self) -> dict[str, tuple[int, RunRecord]]:
-        """Size and record by key; damaged lines are left out."""
+        """Size and record by key; damaged lines are left out. Read again only if the file has changed."""
+        mark = self._mark()
+        if mark != self._read[0]:
+            self._read = mark, self._parse()
+        return dict(self._read[1])
+
+    def _mark(self) -> tuple[int, ...]:
+        try:
+            now = os.stat(self.path)
+        except FileNotFoundError:
+            return (0,)
+        return now.st_ino, now.st_size, now.st_mtime_ns
+
+    def _parse(self) -> dict[str, tuple[int, RunRecord]]:
         found: dict[str, tuple[int, RunRecord]] = {}
         for row in atomic.read_json_lines(self.path):
             record = RunRecord.from_json(row.get("record"))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import models
@@ -25,22 +27,40 @@ def run_key(config: RunConfig) -> str:
     Args:
         config: resolved, i.e. as `harness.settings` builds it, with every default written in.
     """
-    canonical = json.dumps(identity(config), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+    return _digest(identity(config))
+
+
+def keys_so_far(config: RunConfig) -> set[str]:
+    """The run's keys, today's and those under every earlier revision of its task, model and optimizer."""
+    names, latest = zip(*_revisions(config).items(), strict=True)
+    rows = itertools.product(*(range(1, revision + 1) for revision in latest))
+    return {_digest(_identity(config, dict(zip(names, row, strict=True)))) for row in rows}
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of the config that the key covers, as nested plain values."""
-    model = models.spec(config.model)
-    kept = _kept(config)
-    if model.batch_norm and config.micro_batch is not None:
-        # A batch's statistics depend on how it is split, so for these models the split is part of the run.
-        kept["micro_batch"] = config.micro_batch
-    revisions = {
+    return _identity(config, _revisions(config))
+
+
+def _digest(identity: dict[str, Any]) -> str:
+    canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def _revisions(config: RunConfig) -> dict[str, int]:
+    return {
         "task": tasks.spec(config.task).revision,
-        "model": model.revision,
+        "model": models.spec(config.model).revision,
         "optimizer": optimizers.spec(config.optimizer.name).revision,
     }
+
+
+def _identity(config: RunConfig, revisions: Mapping[str, int]) -> dict[str, Any]:
+    kept = _kept(config)
+    if models.spec(config.model).batch_norm:
+        # A batch's statistics depend on how it is split, so for these models the split is part of the run.
+        kept |= {} if config.micro_batch is None else {"micro_batch": config.micro_batch}
+        kept |= {} if config.processes == 1 else {"processes": config.processes}
     raised = {name: revision for name, revision in revisions.items() if revision > 1}
     return kept | ({"revisions": raised} if raised else {})
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+from harness import slurm
+
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = (
     120.0  # a heartbeat older than this, on the file server's own clock, is a dead process elsewhere
@@ -39,9 +41,9 @@ class Owner:
             host=socket.gethostname(),
             pid=os.getpid(),
             started=psutil.Process().create_time(),
-            user=_user(),
+            user=current_user(),
             cluster=os.environ.get("SLURM_CLUSTER_NAME", ""),
-            job=os.environ.get("SLURM_JOB_ID", ""),
+            job=slurm.own_job(),
             restart=os.environ.get("SLURM_RESTART_COUNT", ""),
             nonce=uuid.uuid4().hex[:8],
         )
@@ -62,7 +64,8 @@ class Owner:
         return f"{self.user}@{self.host}, pid {self.pid}" + (f", job {self.job}" if self.job else "")
 
 
-def _user() -> str:
+def current_user() -> str:
+    """Who this process runs as."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # containers run under user ids that no table names
@@ -78,7 +81,22 @@ def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
     """
     if owner is not None and owner.host == socket.gethostname():
         return _process_lives(owner)
-    return seconds_since_touched(heartbeat) < STALE_SECONDS
+    known = _job_lives(owner) if owner is not None and owner.job else None
+    return seconds_since_touched(heartbeat) < STALE_SECONDS if known is None else known
+
+
+def _job_lives(owner: Owner) -> bool | None:
+    """Whether SLURM still runs the owner's job, at the same start; None if SLURM can't tell."""
+    restart = owner.restart or "0"
+    if owner.job == slurm.own_job() and owner.cluster == slurm.cluster():
+        return restart == os.environ.get("SLURM_RESTART_COUNT", "0")  # we are that job, started again
+    jobs = slurm.recent_queue()
+    if jobs is None or owner.cluster != slurm.cluster():
+        return None
+    job = jobs.get(owner.job)
+    if job is None:  # some sites show people their own jobs only
+        return False if owner.user == current_user() else None
+    return not job.pending and restart == str(job.restarts)
 
 
 def _process_lives(owner: Owner) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import functools
 import logging
 import math
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -17,47 +19,26 @@ import optimizers
 from harness import atomic, checkpoint, curvature, device, environment, schedule, tasks
 from harness.config import RunConfig
 from harness.data.task import Batch, Task
-from harness.divergence import Divergence
-from harness.errors import StoppedError, UsageError
-from harness.metrics import MetricsFile, covers, finite, read
+from harness.distributed import ALONE, Group
+from harness.errors import PrunedError, StoppedError, UsageError
+from harness.metrics import Metrics, MetricsFile, finite, read
 from harness.monitor import Monitor
-from harness.record import RunRecord
+from harness.progress import Progress, sound_checkpoint
+from harness.record import RunRecord, Status
 from harness.store import Attempt
 from optimizers.base import UpdateRule
 
 log = logging.getLogger("htbench")
 
 
-@dataclasses.dataclass
-class Progress:
-    """Where a run stands: plain values that go into the checkpoint.
-
-    Attributes:
-        step: updates made.
-        seconds: time spent in them.
-        windows: mean seconds per step of each look at the loss.
-        divergence: what the divergence rule has seen.
-        untrained_loss: validation loss before the first update, if asked for.
-    """
-
-    step: int = 0
-    seconds: float = 0.0
-    windows: list[float] = dataclasses.field(default_factory=list)
-    divergence: Divergence = dataclasses.field(default_factory=Divergence)
-    untrained_loss: float | None = None
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Progress:
-        """The progress in a checkpoint."""
-        return cls(**(value | {"divergence": Divergence(**value["divergence"])}))
-
-
 class Training:
-    """The parts of one run that this process owns."""
+    """The parts of one run in this process, which is one of `group`; the first one writes what comes out."""
 
-    def __init__(self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor) -> None:
-        self.config, self.attempt, self.monitor = config, attempt, monitor
-        self.device = torch.device(device.choose(config))
+    def __init__(
+        self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
+    ) -> None:
+        self.config, self.attempt, self.monitor, self.group = config, attempt, monitor, group
+        self.device = torch.device(device.choose(config, group.local_rank))
 
         # --- data ---
         if config.data_fingerprint != tasks.fingerprint(config.task):
@@ -99,50 +80,55 @@ class Training:
             aux_lr=rule.aux_lr,
             **rule.hyper,
         )
-        for group in self.optimizer.param_groups:
-            group["initial_lr"] = group["lr"]
+        for rates in self.optimizer.param_groups:
+            rates["initial_lr"] = rates["lr"]
 
         # --- resume ---
         self.checkpoint_path = attempt.folder / "checkpoint.pt"
         self.metrics_path = attempt.folder / "metrics.jsonl"
-        self.progress = self._resume() if self.checkpoint_path.exists() else Progress()
+        self.progress = self._resume()
         self.saved_at = time.monotonic()
 
     def _resume(self) -> Progress:
-        """Put the checkpoint back. If it or the curve is damaged, start anew: same numbers, later."""
-        try:
-            saved = checkpoint.load(self.checkpoint_path)
-        except checkpoint.CorruptCheckpointError as error:
-            log.warning("%s; starting from the first step", error)
-            return Progress()
-        progress = Progress.from_json(saved["loop"])
-        if not covers(read(self.metrics_path), progress.step):
-            log.warning("metrics.jsonl lacks steps before %d; starting from the first step", progress.step)
-            return Progress()
-        checkpoint.restore(saved, self.model, self.optimizer)
-        log.info("going on from step %d", progress.step)
+        """Put the checkpoint back, if there is one that can be used; every process reads it."""
+        saved = sound_checkpoint(self.checkpoint_path, self.metrics_path)
+        progress = Progress.from_json(saved["loop"]) if saved else Progress()
+        if not self.group.same(progress.step):
+            raise OSError(errno.ESTALE, "the processes of the run see different checkpoints")
+        if saved:
+            checkpoint.restore(saved, self.model, self.optimizer)
+            log.info("going on from step %d", progress.step)
+        if self.group.leads:
+            written = max((row["step"] for row in read(self.metrics_path)), default=0)
+            self.attempt.note_repeats(max(0, written - progress.step))
         return progress
 
     # --- steps ---
 
     def result(self) -> RunRecord:
         """Train what is left and write the record."""
-        with MetricsFile(self.metrics_path, self.progress.step) as metrics:
+        leads = self.group.leads
+        with MetricsFile(self.metrics_path, self.progress.step) if leads else Metrics() as metrics:
             if self.config.evaluation.untrained and self.progress.step == 0:
                 self.progress.untrained_loss = self._evaluate(0, metrics)["val_loss"]
-            diverged = self._train(metrics)
+            try:
+                diverged = self._train(metrics)
+            except PrunedError as why:
+                self._save(metrics)  # whoever else wants the run goes on from here
+                return self._finish({}, "pruned", str(why))
             figures = {} if diverged else self._final_figures(metrics)
             metrics.flush(durable=True)
         if not math.isfinite(figures.get("val_loss", 0.0)):
             # The last update did it: no training loss has seen it.
             diverged = f"the validation loss was not finite after step {self.progress.step}"
-        return self._finish(figures, diverged)
+        return self._finish(figures, "diverged" if diverged else "completed", diverged)
 
-    def _train(self, metrics: MetricsFile) -> str:
+    def _train(self, metrics: Metrics) -> str:
         config, progress = self.config, self.progress
         # Losses stay on the device until the next look, so that a GPU is not kept waiting.
         losses: list[torch.Tensor] = []
         rates: list[float] = []
+        self._report(self._report_again)
         began = time.perf_counter()
 
         while progress.step < self.total:
@@ -162,10 +148,12 @@ class Training:
             if diverged:
                 return diverged
             if evaluate:
-                self.monitor.report(progress.step, self._evaluate(progress.step, metrics))
+                figures = self._evaluate(progress.step, metrics)
+                self._report(functools.partial(self.monitor.report, progress.step, figures))
             if save or stop:
                 self._save(metrics)
             if stop:
+                self.group.told(None)  # once the leader is here, it has saved
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
             began = time.perf_counter()
         return ""
@@ -190,18 +178,23 @@ class Training:
                 micro_batch=self.micro_batch,
                 device=self.device,
                 autocast=self.autocast,
+                group=self.group,
             )
 
     def _step(self, batch: Batch) -> torch.Tensor:
-        """One update from one global batch; returns its mean loss per counted target, before the update."""
+        """One update from one global batch; returns its mean loss per counted target, before the update.
+
+        Of several processes each returns its part of that mean, and their sum is the mean.
+        """
         total = torch.zeros((), device=self.device)
-        for micro in batch.split(self.micro_batch):
+        for micro in batch.share(self.group).split(self.micro_batch):
             with self.autocast:
                 loss = self.task.loss(self.forward, micro.to(self.device))
             # Divided by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
             mean = loss / batch.count
             torch.autograd.backward(mean)
             total += mean.detach()
+        self.group.sum_gradients(self.model)
         if self.config.grad_clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
         self.optimizer.step()
@@ -214,18 +207,19 @@ class Training:
         if step == self.total:
             return False, False, False
         every = config.checkpoint.every_steps
-        old = time.monotonic() - self.saved_at > config.checkpoint.every_seconds
+        old, *wishes = self.group.any(
+            [time.monotonic() - self.saved_at > config.checkpoint.every_seconds, *self.monitor.wishes]
+        )
+        self.monitor.adopt(wishes)
         save = old or bool(every and step % every == 0)
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
         return self.monitor.stop_requested, evaluate, save
 
-    def _look(
-        self, losses: list[torch.Tensor], rates: list[float], metrics: MetricsFile, seconds: float
-    ) -> str:
+    def _look(self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, seconds: float) -> str:
         """Write the rows of the steps since the last look; say so if the run has diverged at one of them."""
         progress = self.progress
         first = progress.step - len(losses) + 1
-        values = torch.stack(losses).tolist()
+        values = self.group.sums(torch.stack(losses).tolist())
         progress.seconds += seconds
         progress.windows.append(seconds / len(losses))
         self.monitor.progress(progress.step)
@@ -238,41 +232,71 @@ class Training:
         metrics.flush()
         return ""
 
-    def _save(self, metrics: MetricsFile) -> None:
-        self.attempt.check()
-        # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
-        metrics.flush(durable=True)
-        checkpoint.save(self.checkpoint_path, dataclasses.asdict(self.progress), self.model, self.optimizer)
+    def _save(self, metrics: Metrics) -> None:
+        if self.group.leads:
+            self.attempt.check()
+            # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
+            metrics.flush(durable=True)
+            progress = dataclasses.asdict(self.progress)
+            checkpoint.save(self.checkpoint_path, progress, self.model, self.optimizer)
         self.saved_at = time.monotonic()
 
     # --- result ---
 
-    def _evaluate(self, step: int, metrics: MetricsFile, split: str = "val") -> dict[str, float]:
+    def _evaluate(self, step: int, metrics: Metrics, split: str = "val") -> dict[str, float]:
+        self.group.take_buffers(self.model)
         with self.autocast:
-            figures = self.task.evaluate(self.forward, split, self.micro_batch, self.device)
+            figures = self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)
         named = {f"{split}_{name}": value for name, value in figures.items()}
         metrics.add(step, named)
         return named
 
-    def _final_figures(self, metrics: MetricsFile) -> dict[str, float]:
-        metrics.flush()
-        tail = [row["loss"] for row in read(self.metrics_path) if "loss" in row][-max(1, self.total // 10) :]
-        figures = {"train_loss": statistics.fmean(tail)}  # over the last tenth of the run
+    def _final_figures(self, metrics: Metrics) -> dict[str, float]:
+        figures = {}
+        if self.group.leads:
+            metrics.flush()
+            losses = [row["loss"] for row in read(self.metrics_path) if "loss" in row]
+            figures["train_loss"] = statistics.fmean(losses[-max(1, self.total // 10) :])  # of the last tenth
         if self.progress.untrained_loss is not None:
             figures["untrained_val_loss"] = self.progress.untrained_loss
         for split in ("val", "test"):
             figures |= self._evaluate(self.progress.step, metrics, split)
         return figures
 
-    def _finish(self, figures: dict[str, float], diverged: str) -> RunRecord:
+    def _report(self, report: Callable[[], None]) -> None:
+        """Let the leader report; whether its study has seen enough is for all to know."""
+        enough = None
+        if self.group.leads:
+            try:
+                report()
+            except PrunedError as why:
+                enough = str(why)
+        enough = self.group.told(enough)
+        if enough is not None:
+            raise PrunedError(enough)
+
+    def _report_again(self) -> None:
+        """The process that made this checkpoint may have died before it heard what its report led to."""
+        for row in read(self.metrics_path):
+            if 0 < row["step"] == self.progress.step and "val_loss" in row:
+                self.monitor.report(row["step"], row)
+
+    def _finish(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
+        """The record; of several processes the leader makes it."""
+        record = self._record(figures, status, note) if self.group.leads else None
+        written = self.group.told(record)
+        assert written is not None
+        return written
+
+    def _record(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
         config, progress = self.config, self.progress
-        if config.checkpoint.keep_weights and not diverged:
+        if config.checkpoint.keep_weights and status == "completed":
             self.attempt.check()
             _save_weights(self.attempt.folder / "weights.pt", self.model)
         record = RunRecord(
             key=self.attempt.key,
             config=dataclasses.asdict(config),
-            status="diverged" if diverged else "completed",
+            status=status,
             metrics=finite(figures),
             steps=progress.step,
             useful_seconds=progress.seconds,
@@ -284,8 +308,10 @@ class Training:
                 "tokens": progress.step * config.batch_size * (config.seq_len or 0),
             },
             attempts=self.attempt.number,
-            environment=environment.describe(self.device.type, config.data_fingerprint),
-            note=diverged,
+            repeated_steps=self.attempt.store.repeated_steps(self.attempt.key),
+            environment=environment.describe(self.device.type, config.data_fingerprint, self.group.size),
+            note=note,
+            pruned_by=[self.monitor.study] if status == "pruned" else [],
         )
         log.info("%s after %d steps: %s", record.status, record.steps, record.metrics)
         return self.attempt.finish(record)

@@ -29,12 +29,19 @@ def cgroup_limits(name: str) -> list[list[str]]:
     return [words for words in said if words[0] != "max"]
 
 
-def ask(*command: str) -> tuple[bool, str]:
-    """Whether a command succeeded, and what it printed or why it failed. It gets PATIENCE seconds."""
+def ask(*command: str, patience: float | None = None, given: str = "") -> tuple[bool, str]:
+    """Whether a command succeeded, and what it printed or why it failed.
+
+    Args:
+        command: the program and its words.
+        patience: seconds it gets; None: PATIENCE.
+        given: what it reads on its standard input.
+    """
+    patience = patience or PATIENCE
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -44,12 +51,12 @@ def ask(*command: str) -> tuple[bool, str]:
     except OSError as error:
         return False, str(error.strerror)
     try:
-        printed, _ = process.communicate(timeout=PATIENCE)
+        printed, _ = process.communicate(given or None, timeout=patience)
     except subprocess.TimeoutExpired:
         # The whole group: a child that holds the pipe would make us wait for it.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends what hangs in a driver
             process.communicate(timeout=0.5)
-        return False, f"no answer within {PATIENCE:g} s"
+        return False, f"no answer within {patience:g} s"
     return process.returncode == 0, printed.strip() or f"exit status {process.returncode}"

@@ -6,15 +6,17 @@ Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), an
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from harness import atomic
+
+_TAIL = 4096  # bytes that hold some rows
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -24,6 +26,20 @@ def read(path: Path) -> list[dict[str, Any]]:
         if isinstance(row.get("step"), int):
             rows[row["step"], frozenset(row)] = row
     return sorted(rows.values(), key=lambda row: int(row["step"]))
+
+
+def last_step(path: Path) -> int:
+    """How far a curve goes by its last sound row, without reading all of it; 0 if there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return 0
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            return int(json.loads(line)["step"])
+    return 0
 
 
 def covers(rows: list[dict[str, Any]], step: int) -> bool:
@@ -36,7 +52,20 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-class MetricsFile:
+class Metrics(contextlib.AbstractContextManager["Metrics"]):
+    """Where rows go. This one forgets them: of several processes of a run only the first writes."""
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Append a row."""
+
+    def flush(self, *, durable: bool = False) -> None:
+        """Hand the rows on."""
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class MetricsFile(Metrics):
     """The open `metrics.jsonl` of the run that this process owns.
 
     Args:
@@ -59,10 +88,5 @@ class MetricsFile:
         if durable:
             os.fsync(self._file.fileno())
 
-    def __enter__(self) -> MetricsFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
@@ -14,17 +14,22 @@ class Monitor:
 
     Args:
         progress: called with the number of updates made whenever the loop looks up.
-        report: called with step and validation figures after each evaluation; it may raise PrunedError.
+        report: called with step and validation figures after each evaluation; it may raise PrunedError. After
+            a resume it is told the last evaluation once more.
+        study: the study on whose behalf the run is made; what it prunes is over for it, for nobody else.
     """
 
     def __init__(
         self,
         progress: Callable[[int], None] = lambda step: None,
-        report: Callable[[int, Mapping[str, float]], None] = lambda step, figures: None,
+        report: Callable[[int, Mapping[str, float | None]], None] = lambda step, figures: None,
+        study: str = "",
     ) -> None:
         self.progress = progress
         self.report = report
+        self.study = study
         self.stop_requested = False
+        self.signals: set[int] = set()
 
     def stop_on_signals(self) -> None:
         """From now on SIGTERM, SIGINT and SIGUSR2 (SLURM's warning) ask for a stop at the next step boundary.
@@ -35,5 +40,16 @@ class Monitor:
             signal.signal(number, self._request_stop)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # a pool holds them back until now
 
+    @property
+    def wishes(self) -> list[bool]:
+        """Whether to stop, and which of STOP_SIGNALS asked for it."""
+        return [self.stop_requested, *(number in self.signals for number in STOP_SIGNALS)]
+
+    def adopt(self, wishes: Sequence[bool]) -> None:
+        """Wish what any process of the run wishes; the signal may have reached only one of them."""
+        self.stop_requested, *heard = wishes
+        self.signals.update(number for number, wished in zip(STOP_SIGNALS, heard, strict=True) if wished)
+
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
         self.stop_requested = True
+        self.signals.add(number)

@@ -25,7 +25,9 @@ class RunRecord:
         cost: parameters, tokens or images seen.
         attempts: processes that it took.
         environment: versions, hardware, code version, data fingerprint.
-        note: for a diverged run, what was seen and when.
+        note: for a diverged or pruned run, what was seen and when.
+        repeated_steps: updates made again because a process died after its last checkpoint, as far as known.
+        pruned_by: the studies that pruned it. For anyone else it is unfinished, to be gone on with.
     """
 
     key: str
@@ -40,6 +42,12 @@ class RunRecord:
     attempts: int
     environment: dict[str, Any]
     note: str = ""
+    pruned_by: list[str] = dataclasses.field(default_factory=list)
+    repeated_steps: int = 0
+
+    def ends(self, study: str = "") -> bool:
+        """Whether this is the end of the run for `study` (empty: for somebody who is no study)."""
+        return self.status != "pruned" or study in self.pruned_by
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object."""

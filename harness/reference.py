@@ -25,20 +25,57 @@ SWEEP_KEYS = {
         "space": "axes of every block, see below",
         "blocks": "list of parts of the grid, usually one per optimizer; default: one block",
         "exclude": "list of mappings; a point that agrees with all settings of one of them is left out",
-        "search": "`{mode: grid}`, the only mode so far",
+        "search": "how points are found, see below; default: `{mode: grid}`",
         "replicate": "`{seeds: 3}`: run each winner again on so many fresh seeds; tables report those",
-        "resources": "what a job may use on a cluster; not read yet",
+        "resources": "what a job may use on a SLURM cluster, see below",
     },
     "Keys of a block": {
         "name": "the block's word in plans and studies; default: `optimizer.name`",
         "set": "settings of every point of this block, over those of `base`",
         "space": "axes of this block, over the common ones",
+        "resources": "of this block's jobs, over those of the sweep",
+    },
+    "Keys of resources": {
+        "timeout_min": "time limit of a job; where it ends, the run is saved and queued again (default: 60)",
+        "gpus_per_node": "GPUs of a job on each node, one for each of its processes there (default: 0)",
+        "nodes": "over which the processes of a run are spread evenly (default: 1)",
+        "cpus_per_task": "cores of each process (default: 1)",
+        "mem": "memory of a job on each node, such as `16G`; default: the site's",
+        "array_parallelism": "jobs of one array that run at a time (default: 256)",
+        "submit_limit": "most jobs of yours that may be in the queue; later calls submit the rest",
+        "signal_delay_s": "seconds before the limit at which a run is told to save; default: a tenth, "
+        "at most 120",
+        "account": "of `sbatch`",
+        "partition": "of `sbatch`",
+        "qos": "of `sbatch`",
+        "constraint": "of `sbatch`",
+        "exclude": "nodes not to use",
+        "mail_type": "when to write mail, such as `FAIL`",
+        "mail_user": "to whom",
+        "setup": "list of shell lines that come before the job, such as `module load cuda`",
     },
     "Keys of a range": {
         "low": "first value",
         "high": "last value",
-        "num": "number of values",
+        "num": "number of values; only a grid needs it",
         "log": "`true`: equal ratios instead of equal differences (default: `false`)",
+    },
+    "Keys of `search`": {
+        "mode": "`grid`: every point; `tpe`: tree-structured Parzen estimator, trials under way counted as "
+        "bad (constant liar); `random`; `sobol`: a scrambled Sobol sequence",
+        "trials": "trials of each block, the same for all",
+        "seed": "of the draws (default: 0)",
+        "pruner": "`{asha: {}}` or `{median: {}}` with its options; default: every trial runs to its end",
+        "storage": "URL of a database; default: a journal file per study in the store",
+    },
+    "Options of the pruner `asha`": {
+        "min_resource": "steps before the first decision (default: `evaluation.every`); the next comes after "
+        "`reduction_factor` times as many, and so on",
+        "reduction_factor": "of this many that have come so far, one goes on (default: 3)",
+    },
+    "Options of the pruner `median`": {
+        "startup_trials": "that run to their end in any case (default: 5)",
+        "warmup_steps": "steps of each trial before the first decision (default: 0)",
     },
 }
 
@@ -57,8 +94,9 @@ trained once; settings with "no" cannot change its numbers. Defaults are written
 computed."""
 
 _AFTER_SETTINGS = """\
-Learning rates and weight decay also have the range of the chosen optimizer, see below. `micro_batch` is in
-the key for models with BatchNorm (`resnet*`), whose statistics depend on how a batch is split.
+Learning rates and weight decay also have the range of the chosen optimizer, see below. `micro_batch` and
+`processes` are in the key for models with BatchNorm (`resnet*`), whose statistics depend on how a batch is
+split. `micro_batch` must divide the part of a process, `batch_size / processes`.
 `data_fingerprint` is filled in from the data found on this machine.
 
 `optimizer.NAME` with another NAME is a hyperparameter of the chosen optimizer; all of them are in the key."""
@@ -69,11 +107,19 @@ parameters of one dimension (gains, biases). Learning rate and weight decay are 
 tables. `htbench zoo --routing MODEL OPTIMIZER [key=value ...]` shows the rule of every parameter of a model,
 `htbench bench optimizers` what a step costs."""
 
+_AFTER_SEARCH = """\
+In a search, axes of `optimizer.*`, `schedule.*` and `grad_clip` are searched: a range between its ends, a
+list as choices. Each combination of the other axes is a search of its own. Every trial trains on the one seed
+of `seeds`. A pruner looks at evaluations, so it needs `evaluation.every` in `base`. More `trials` go on with
+the studies that there are; any other change begins new ones. A `storage` of `postgresql://USER@HOST/NAME`
+needs `pip install 'htbench[postgres]'`, and takes the password from `~/.pgpass`: what stands in the file also
+stands in the store. SQLite is refused, since it hands one trial to several workers."""
+
 _AFTER_SWEEP = """\
 An axis is a list of values (`optimizer.lr: [0.01, 0.02]`) or a range
 (`optimizer.lr: {low: 0.001, high: 0.1, log: true, num: 5}`, rounded to four digits). The axes of a block are
-multiplied out. Values of `optimizer.*`, `schedule.*` and `grad_clip` compete; every other axis (task, model,
-steps ...) splits the sweep into objectives with a winner each. Seeds are no axis.
+multiplied out in a grid. Values of `optimizer.*`, `schedule.*` and `grad_clip` compete; every other axis
+(task, model, steps ...) splits the sweep into objectives with a winner each. Seeds are no axis.
 
 Words of the form `key=value` after the file on the command line override its `base`."""
 
@@ -88,7 +134,7 @@ def render() -> str:
     for heading, keys in SWEEP_KEYS.items():
         rows = ((f"`{key}`", meaning) for key, meaning in keys.items())
         parts += [f"### {heading}", _table(("key", "meaning"), rows)]
-    parts += ["### Axes", _AFTER_SWEEP]
+    parts += ["### Axes", _AFTER_SWEEP, "### Search", _AFTER_SEARCH]
     return "\n\n".join(parts) + "\n"
 
 

@@ -201,7 +201,13 @@ def _check_parts(config: RunConfig) -> None:
         raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {found} is set.")
     if config.seq_len is not None and task.seq_len is None:
         raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
-    if config.micro_batch and config.batch_size % config.micro_batch:
+    if config.batch_size % config.processes:
         raise UsageError(
-            f"micro_batch={config.micro_batch} must divide batch_size={config.batch_size} without remainder."
+            f"processes={config.processes} must divide batch_size={config.batch_size} without remainder."
         )
+    part = config.batch_size // config.processes
+    if config.micro_batch and part % config.micro_batch:
+        whole = f"batch_size={config.batch_size}" + (
+            f" / processes={config.processes} (which is {part})" if config.processes > 1 else ""
+        )
+        raise UsageError(f"micro_batch={config.micro_batch} must divide {whole} without remainder.")

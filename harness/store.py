@@ -10,7 +10,9 @@ dead, and an owner that finds a higher attempt than its own has lost the run and
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -33,6 +35,7 @@ class Kind(Enum):
     LIVE = "running"
     FAILED = "failed"
     WAITING = "waiting"
+    QUEUED = "queued"  # waiting, with a job on SLURM; only who has looked into its queue says so
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Attempt:
     checkpoint_found: int | None = (
         None  # the mark of the checkpoint at the claim: whether this attempt made another
     )
+    repeats: int = 0  # updates that the attempt before it had made after its last checkpoint, as far as known
     _stop_beating: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -75,6 +79,13 @@ class Attempt:
         """Raise LostOwnershipError unless this attempt is the highest; called before writes that count."""
         if self.store.last_attempt(self.key) != self.number:
             raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
+
+    def note_repeats(self, updates: int) -> None:
+        """Note how many updates are made again because a process died after its last checkpoint."""
+        self.repeats = updates
+        if updates:
+            self.check()
+            atomic.write_json(self.path, self.to_json())
 
     def finish(self, record: RunRecord) -> RunRecord:
         """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
@@ -102,6 +113,7 @@ class Attempt:
             "owner": self.owner.to_json(),
             "began": self.began,
             "checkpoint_found": self.checkpoint_found,
+            "repeats": self.repeats,
             "outcome": outcome,
         }
 
@@ -128,14 +140,19 @@ class Store:
 
     def __init__(self, root: Path | str, alive: Callable[[Owner | None, Path], bool] = is_alive) -> None:
         self.root = Path(root)
+        _write_for_the_group(self.root)
         self.alive = alive
         self.index = Index(self.root / "index.jsonl")
+        self._folders: dict[str, Path] = {}
 
     # --- reading ---
 
     def run_folder(self, key: str) -> Path:
         """Where the run `key` lives."""
-        return self.root / "runs" / key[:2] / key
+        folder = self._folders.get(key)  # whoever looks at ten thousand runs asks often
+        if folder is None:
+            folder = self._folders[key] = Path(f"{self.root}/runs/{key[:2]}/{key}")
+        return folder
 
     def last_attempt(self, key: str) -> int:
         """The number of the highest attempt, 0 if nobody ever tried."""
@@ -164,11 +181,11 @@ class Store:
             atomic.write_json(path, record.to_json())
         return record
 
-    def state(self, key: str) -> RunState:
-        """What became of a run so far."""
+    def state(self, key: str, study: str = "") -> RunState:
+        """What became of a run so far, as `study` sees it: what another has pruned waits."""
         record = self.record(key)
         number = self.last_attempt(key)
-        if record is not None:
+        if record is not None and record.ends(study):
             return RunState(Kind.FINISHED, number, record)
         if number == 0:
             return RunState(Kind.WAITING)
@@ -186,12 +203,19 @@ class Store:
                 return RunState(Kind.FAILED, number, reason="killed", message=message)
         return RunState(Kind.WAITING, number, message=outcome.get("message", ""))
 
+    def repeated_steps(self, key: str) -> int:
+        """How many updates of a run were made again after deaths, as far as its curve had been written."""
+        attempts = range(1, self.last_attempt(key) + 1)
+        return sum(self._attempt(key, number).get("repeats", 0) for number in attempts)
+
     def _attempt(self, key: str, number: int) -> dict[str, Any]:
         value = atomic.read_json(self.run_folder(key) / "attempts" / f"{number}.json") if number else None
         return value if isinstance(value, dict) else {}
 
     def _died_in_vain(self, key: str, number: int) -> bool:
         """Whether attempts `number`, known to be dead, and the one before it both left no new checkpoint."""
+        if number < 2:
+            return False
         last, before = self._attempt(key, number), self._attempt(key, number - 1)
         marks = [attempt.get("checkpoint_found") for attempt in (before, last)] + [self._checkpoint_mark(key)]
         killed = all(attempt and attempt.get("outcome") is None for attempt in (before, last))
@@ -206,17 +230,18 @@ class Store:
 
     # --- working ---
 
-    def claim(self, key: str, config_yaml: str) -> Attempt | RunState:
+    def claim(self, key: str, config_yaml: str, study: str = "") -> Attempt | RunState:
         """Become the owner of a run that waits; otherwise say what is the matter with it.
 
         Args:
             key: the run.
             config_yaml: its config, written into the folder for people and for whoever resumes.
+            study: on whose behalf.
         """
         folder = self.run_folder(key)
         make_folder(folder / "attempts")
         while True:
-            state = self.state(key)
+            state = self.state(key, study)
             if state.kind is not Kind.WAITING:
                 return state
             attempt = Attempt(
@@ -240,10 +265,17 @@ class Store:
         return True
 
     def write_record(self, record: RunRecord) -> RunRecord:
-        """Put a record in its place unless there is a sound one, and note it in the index."""
+        """Put a record in its place unless there is a sound one, and note it in the index.
+
+        The record of a run that was pruned gives way to that of whoever went on with it.
+        """
         path = self.run_folder(record.key) / "record.json"
         while not atomic.create_json(path, record.to_json(), crash="record"):
             existing = self.record(record.key)
+            if existing is not None and existing.status == "pruned":
+                record = dataclasses.replace(record, pruned_by=existing.pruned_by + record.pruned_by)
+                atomic.write_json(path, record.to_json(), crash="record")
+                break
             if existing is not None:
                 return existing
             path.unlink(missing_ok=True)  # garbage that nothing can mend gives way to the true record
@@ -253,7 +285,7 @@ class Store:
     # --- the index ---
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
-        """The records of those of `keys` that are finished; from the index, checked against the folders.
+        """The records of those of `keys` that have one; from the index, checked against the folders.
 
         What the index lacks is read from the folders and noted.
         """
@@ -281,7 +313,8 @@ class Store:
     def _note(self, record: RunRecord) -> None:
         """Tidy a finished run's folder, then list its record; if killed here, the next reader does it."""
         folder = self.run_folder(record.key)
-        (folder / "checkpoint.pt").unlink(missing_ok=True)
+        if record.status != "pruned":  # somebody else may go on with it
+            (folder / "checkpoint.pt").unlink(missing_ok=True)
         atomic.remove_temporaries(folder)
         self.index.note(record, (folder / "record.json").stat().st_size)
 
@@ -297,6 +330,13 @@ class Store:
         rows = [(path.stat().st_size, record) for path, record in read if record is not None]
         self.index.replace(rows)
         return len(rows)
+
+
+def _write_for_the_group(root: Path) -> None:
+    """In a folder with the setgid bit, which a group shares, let the group write what we create."""
+    existing = next(place for place in (root, *root.absolute().parents) if place.exists())
+    if existing.stat().st_mode & stat.S_ISGID:
+        os.umask(os.umask(0o077) & ~stat.S_IWGRP)
 
 
 def make_folder(folder: Path) -> None:

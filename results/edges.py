@@ -29,7 +29,7 @@ class Edge:
 
 
 def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Edge]:
-    """The edges at which a candidate lies in the blocks that it comes from.
+    """The edges at which a candidate lies in the blocks of grids that it comes from; a search has none.
 
     Args:
         frame: the tidy frame.
@@ -39,7 +39,7 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
     search = frame[frame["stage"] == SEARCH]
     blocks = list(zip(search["sweep"], search["block"], strict=True))
     own = {pair for pair, name in zip(blocks, search["candidate"], strict=True) if name == chosen.name}
-    rows = search[[pair in own for pair in blocks]]
+    rows = search[[pair in own and not slot for pair, slot in zip(blocks, search["slot"], strict=True)]]
     optimizer, block = chosen.value("optimizer"), ", ".join(sorted({block for _, block in own}))
     found = (_edge(name, chosen.value(name), _grid(rows[name]), optimizer, block) for name in columns)
     return [edge for edge in found if edge is not None]

@@ -18,7 +18,7 @@ from harness.store import Kind, Store
 from optimizers.registry import ZOO, resolve_value
 
 _UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
-_FIRST = "sweep block stage key state reason task model setting candidate score optimizer".split()
+_FIRST = "sweep block stage slot search key state reason task model setting candidate score optimizer".split()
 _LAST = "steps seconds_per_step useful_seconds machine".split()
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 
@@ -26,10 +26,11 @@ _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per point, in the order of the sweeps' names and of their plans.
 
-    Columns: sweep, block, stage, key, state (completed, diverged, pruned, failed, running, waiting), reason,
-    task, model, setting (what else is fixed, in words), candidate (the same word for points that differ in
-    their seeds only), score (`harness.score`; None cannot win), optimizer, lr and every other tuned setting,
-    seed, data_seed, the metrics, steps, seconds_per_step, useful_seconds, machine.
+    Columns: sweep, block, stage, slot and search (its study's terms in words; both empty for a grid), key,
+    state (completed, diverged, pruned, failed, running, waiting), reason, task, model, setting (what else is
+    fixed, in words), candidate (the same word for points that differ in their seeds only), score
+    (`harness.score`; None cannot win), optimizer, lr and every other tuned setting (None in a slot that
+    nobody has asked for), seed, data_seed, the metrics, steps, seconds_per_step, useful_seconds, machine.
 
     Args:
         store: where plans and runs are.
@@ -41,8 +42,26 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     points = [point for name in _names(store, sweeps) for point in plans.read_points(store.root, name)]
     if not points:
         raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
-    records = store.records({point.key for point in points})
-    return _in_order(pd.DataFrame([_row(point, records.get(point.key), store) for point in points]))
+    records = store.records({point.key for point in points if point.key})
+    terms = {point.study: plans.search_of(store.root, point) for point in _one_per_study(points)}
+    rows = [
+        {"search": _search(terms.get(point.study)), **_row(point, records.get(point.key), store)}
+        for point in points
+    ]
+    return _in_order(pd.DataFrame(rows))
+
+
+def _one_per_study(points: Iterable[Point]) -> Iterable[Point]:
+    return {point.study: point for point in points if point.slot}.values()
+
+
+def _search(terms: dict[str, Any] | None) -> str:
+    """ "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"."""
+    if not terms:
+        return ""
+    options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
+    pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
+    return f"{terms['mode']} in {terms['trials']} trials{pruned}"
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
@@ -65,9 +84,13 @@ def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
 def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]:
     planned = _planned(point)
     setting = _setting(planned)
+    if record is not None and not record.ends(point.study):
+        record = None  # pruned, but not by the study that this point belongs to
     found: dict[str, Any] = {"state": "", "reason": ""}
-    if record is None:
-        state = store.state(point.key)
+    if not point.key:
+        found["state"] = "waiting"
+    elif record is None:
+        state = store.state(point.key, point.study)
         record = state.record  # it may have finished just now
         found = {"state": _STATES.get(state.kind, ""), "reason": state.reason}
     values = planned
@@ -78,15 +101,17 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         "sweep": point.sweep,
         "block": point.block,
         "stage": point.stage,
-        "key": point.key,
+        "slot": point.slot,
+        "key": point.key or point.slot,
         **found,
         "task": planned["task"],
         "model": planned["model"],
         "setting": setting,
-        "candidate": _digest(planned, setting),
+        "candidate": _digest(planned, setting) if point.key else point.slot,
         "score": score(record) if record else None,
         "optimizer": planned["optimizer.name"],
-        **{column(name): values[name] for name in sorted(values) if is_tuned(name)},
+        # Nobody knows yet what an empty slot will be tuned to.
+        **{column(name): values[name] if point.key else None for name in sorted(values) if is_tuned(name)},
         **{name: values[name] for name in SEED_FIELDS},
         **(_outcome(record) if record else {}),
     }

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from harness.plans import SEARCH
 from results import wording
 from results.cells import SYMBOLS, Cell, Column, Section
 from results.load import tuned_columns
@@ -51,6 +52,7 @@ def section(part: pd.DataFrame) -> Section:
     said = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
     notes = (
         f"{_selected(axes)}; reported on test from fresh seeds (n of them).",
+        *_budgets(part),
         wording.SPREAD,
         _BOLD,
         *_timing(choices),
@@ -65,6 +67,18 @@ def _selected(axes: list[str]) -> str:
     if not axes:
         return "One setting per optimizer, nothing chosen"
     return f"{wording.listing(axes)} chosen on validation among the search runs (tried: number of settings)"
+
+
+def _budgets(part: pd.DataFrame) -> list[str]:
+    """How the settings were searched; a grid speaks for itself."""
+    optimizers: dict[str, list[str]] = {}
+    rows = part.loc[(part["stage"] == SEARCH) & (part["search"] != ""), ["search", "optimizer"]]
+    for terms, name in rows.drop_duplicates().itertuples(index=False, name=None):
+        optimizers.setdefault(terms, []).append(name)
+    if len(optimizers) == 1:
+        return [f"Each optimizer was searched by {terms}." for terms in optimizers]
+    budgets = "; ".join(f"{wording.listing(names)} by {terms}" for terms, names in optimizers.items())
+    return [f"Not searched alike: {budgets}."] if budgets else []
 
 
 def _summary(split: str, metric: Metric) -> Column:

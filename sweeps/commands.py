@@ -1,30 +1,30 @@
-"""`htbench sweep`: plan, run, status, retry, replicate, index."""
+"""`htbench sweep`: its words and its actions, each of which hands on to the module that does it."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections import Counter
+import time
 from collections.abc import Sequence
-from typing import Any
 
-from harness import plans, score, tasks
+from harness import plans
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
 from harness.plans import Point
-from harness.record import RunRecord
-from harness.store import Kind, RunState, Store, make_folder
+from harness.store import Store, make_folder
 from sweeps import spec as specs
-from sweeps.plan import Planned, by_objective, replicas, search_points, write_plan
-from sweeps.progress import describe
+from sweeps.plan import everything, filled, search_points, settled, state, write_plan
 from sweeps.spec import SweepSpec
 
 ACTIONS = {
-    "plan": "show every point and its state; nothing is written",
+    "plan": "show every point, what is left to run and what it will take; nothing is submitted",
     "run": "train whatever is missing on this machine, then the winners on fresh seeds",
-    "status": "what is done, running, waiting and failed, and the best so far",
+    "submit": "hand whatever is missing to SLURM, a job for each run, and return at once",
+    "status": "what is done, running, queued, waiting and failed, and the best so far",
+    "reap": "tidy up after dead processes and jobs that nobody needs any more",
+    "cancel": "take the sweep's jobs out of SLURM's queue; runs at work save first",
     "retry": "try failed runs again",
-    "replicate": "run the winners of a finished grid on fresh seeds",
+    "replicate": "run the winners of a finished grid or search on fresh seeds",
     "index": "write index, plan and Optuna studies anew from the run folders",
 }
 
@@ -44,6 +44,17 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers", type=int, default=None, help="runs at a time (default: by cores or GPUs)"
     )
     parser.add_argument("--json", action="store_true", help="plan and status: as JSON")
+    parser.add_argument("--sbatch", action="store_true", help="plan: also what `submit` would hand to sbatch")
+    parser.add_argument("--test-only", action="store_true", help="plan: ask SLURM whether it would take that")
+    parser.add_argument(
+        "--no-measure", dest="measure", action="store_false", help="plan: do not measure what no run tells"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="submit: the same as `plan --sbatch`")
+    parser.add_argument("--watch", action="store_true", help="status: again and again, until all is done")
+    parser.add_argument(
+        "--every", type=float, default=10.0, metavar="SECONDS", help="status: between two looks (default: 10)"
+    )
+    parser.add_argument("--retry", action="store_true", help="submit: failed runs again, too")
 
 
 def sweep(args: argparse.Namespace) -> int:
@@ -54,7 +65,9 @@ def sweep(args: argparse.Namespace) -> int:
     names = [word for word in args.words if "=" not in word]
     if not names:
         raise UsageError("Name at least one sweep file, such as sweeps/demo-digits.yaml.")
-    loaded = [specs.load(specs.find(name, args.root), words) for name in names]
+    if args.every <= 0:
+        raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
+    loaded = [specs.load(path, words) for name in names for path in specs.find_all(name, args.root)]
     status: int = globals()[f"_{args.action}"](args, Store(args.root), loaded)
     return status
 
@@ -73,10 +86,10 @@ def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
         print("htbench: stopped; the same command goes on from here.", file=sys.stderr)
         return EXIT_INTERRUPTED
     for live in runner.sweeps:
-        finished = [one for one in live.planned if live.settled.get(one.point.key) is not None]
+        finished = [one for one in live.planned if live.settled.get(one.point.id) is not None]
         print(f"{live.spec.name}: {len(finished)} of {len(live.planned)} points have a result")
-    for key, why in runner.unfinished.items():
-        print(f"  run {key} {why}", file=sys.stderr)
+    for name, why in runner.unfinished.items():
+        print(f"  run {name} {why}", file=sys.stderr)
     if runner.unfinished:
         print(
             "  The same command goes on with unfinished runs, `htbench sweep retry` with failed ones, too.",
@@ -85,8 +98,29 @@ def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     return EXIT_RUN_FAILED if runner.unfinished else 0
 
 
+def _submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    from sweeps import jobs, studies
+
+    if args.dry_run:
+        args.sbatch = True
+        return _plan(args, store, loaded)
+    for spec in loaded:
+        planned = everything(store, spec)
+        jobs.submit_and_tell(store, spec, planned, args.retry)
+        studies.refresh(store, spec, planned)
+    return 0
+
+
+def _cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    from sweeps import jobs
+
+    for spec in loaded:
+        jobs.cancel_and_tell(store, spec)
+    return 0
+
+
 def _retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    keys = [one.point.key for spec in loaded for one in _everything(store, spec)]
+    keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
     forgiven = sum(store.forgive(key) for key in keys)
     print(f"{forgiven} failed runs are tried again", file=sys.stderr)
     return _run(args, store, loaded)
@@ -98,7 +132,8 @@ def _replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpe
             raise UsageError(
                 f"The sweep '{spec.name}' asks for no replicas; add `replicate: {{seeds: 3}}` to it."
             )
-        open_points = [one for one in search_points(spec) if not _settled(store.state(one.point.key))]
+        planned = filled(store.root, search_points(spec))
+        open_points = [one for one in planned if not settled(state(store, one.point))]
         if open_points:
             raise UsageError(
                 f"The sweep '{spec.name}' has {len(open_points)} points without a result yet, so its winners "
@@ -108,45 +143,78 @@ def _replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpe
 
 
 def _index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps import study
+    from sweeps import studies
 
     make_folder(store.root)
     print(f"index.jsonl: {store.rebuild_index()} records")
     for spec in loaded:
-        planned = _everything(store, spec)
-        write_plan(store.root, spec, planned)
+        planned = everything(store, spec)
+        replicated = [one for one in planned if one.point.stage == plans.REPLICATE]
+        write_plan(store.root, spec, search_points(spec) + replicated)
         print(f"{spec.name}: {len(planned)} points")
-        for path in study.refresh(store, spec, planned, rebuild=True):
-            print(f"  optuna-dashboard {path}")
+        for place in studies.refresh(store, spec, planned, rebuild=True):
+            print(f"  optuna-dashboard {place}")
     return 0
 
 
 def _plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    rows = []
+    from sweeps import jobs, preview, submit
+    from sweeps.card import Costs
+
+    if args.test_only:
+        submit.max_array_size()  # raises SlurmError: a dry run alone goes on without SLURM
+    costs, views = Costs(store, args.measure), []
     for spec in loaded:
-        planned = _everything(store, spec)
-        states = _states(store, [one.point for one in planned])
-        rows += [_plan_row(one, states[one.point.key]) for one in planned]
+        view = preview.preview(store, spec, costs)
+        if args.sbatch or args.test_only:
+            view.arrays += submit.dry_run(store, spec, view.planned)
+        views.append(view)
         if not args.json:
-            _print_plan(spec, planned, states)
+            print("\n" * (len(views) > 1), end="")
+            preview.show(view, args.sbatch)
+        if args.test_only:
+            view.answers += jobs.ask_about(spec.name, view.arrays)
+            if not args.json:
+                preview.show_answers(view)
     if args.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps([view.to_json() for view in views], indent=1))
+    elif len(views) > 1:
+        print(f"\n{preview.together(views)}")
+    jobs.say_if_silent(store, loaded)
     return 0
 
 
 def _status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    report = []
-    for spec in loaded:
-        points = _points(args, store, spec)
-        report += _status_rows(spec, points, _states(store, points))
-    if args.json:
-        print(json.dumps(report, indent=1))
-    else:
-        _print_status(report)
+    try:
+        while not _look(args, store, loaded) and args.watch:
+            time.sleep(args.every)
+    except KeyboardInterrupt:
+        if not args.watch:
+            raise
+        return EXIT_INTERRUPTED  # how one leaves it, nothing to explain
     return 0
 
 
-# --- what the actions share ---
+def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> bool:
+    """Show the status once; whether nothing is left to wait for."""
+    from sweeps import jobs, status
+
+    screen = status.look(store, [(spec, _points(args, store, spec)) for spec in loaded])
+    if args.json:
+        print(json.dumps([block.to_json() for block in screen.blocks], indent=1), flush=True)
+    else:
+        status.show(screen, again=args.watch)
+    jobs.say_if_silent(store, loaded)
+    return screen.settled
+
+
+def _reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    from sweeps import reap
+
+    for spec in loaded:
+        for line in reap.reap(store, spec, everything(store, spec)).lines():
+            print(f"{spec.name}: {line}")
+    return 0
 
 
 def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
@@ -155,130 +223,4 @@ def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Poi
     overridden = any("=" in word for word in args.words)
     if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():
         return plans.read_points(store.root, spec.name)
-    return [one.point for one in _everything(store, spec)]
-
-
-def _settled(state: RunState) -> bool:
-    return state.kind in (Kind.FINISHED, Kind.FAILED)
-
-
-def _states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
-    records = store.records([point.key for point in points])
-    return {
-        p.key: RunState(Kind.FINISHED, record=records[p.key]) if p.key in records else store.state(p.key)
-        for p in points
-    }
-
-
-def _everything(store: Store, spec: SweepSpec) -> list[Planned]:
-    """The grid, and the replicas of every objective whose grid is settled."""
-    planned = search_points(spec)
-    states = _states(store, [one.point for one in planned])
-    records = {key: state.record for key, state in states.items() if state.record is not None}
-    extra: list[Planned] = []
-    for group in by_objective(spec, planned):
-        if all(_settled(states[one.point.key]) for one in group):
-            extra += replicas(spec, group, records)
-    return planned + extra
-
-
-def _plan_row(one: Planned, state: RunState) -> dict[str, Any]:
-    point = one.point
-    return {
-        "sweep": point.sweep,
-        "block": point.block,
-        "stage": point.stage,
-        "key": point.key,
-        "state": _word(state),
-        "overrides": point.overrides,
-    }
-
-
-def _word(state: RunState) -> str:
-    return state.record.status if state.record is not None else state.kind.value
-
-
-def _print_plan(spec: SweepSpec, planned: Sequence[Planned], states: dict[str, RunState]) -> None:
-    for one in planned:
-        print(
-            f"{one.point.key}  {_word(states[one.point.key]):9}  {one.point.stage:9}  {describe(one.point)}"
-        )
-    counts = Counter(_word(states[one.point.key]) for one in planned)
-    left = [one for one in planned if not _settled(states[one.point.key])]
-    print(
-        f"{spec.name}: {len(planned)} points, "
-        + ", ".join(f"{n} {word}" for word, n in sorted(counts.items()))
-    )
-    print(
-        f"{len(left)} to run{_estimate(left, states)}; "
-        f"replicas of winners follow: {spec.fresh_seeds} per objective"
-    )
-
-
-def _estimate(left: Sequence[Planned], states: dict[str, RunState]) -> str:
-    """Hours of one worker, by the finished runs of the same task, model and optimizer."""
-
-    def kind(config: dict[str, Any]) -> tuple[str, str, str]:
-        return config["task"], config["model"], config["optimizer"]["name"]
-
-    seen: dict[tuple[str, str, str], list[float]] = {}
-    for state in states.values():
-        if state.record is not None and state.record.seconds_per_step is not None:
-            seen.setdefault(kind(state.record.config), []).append(state.record.seconds_per_step)
-    total = 0.0
-    for one in left:
-        config = one.config
-        times = seen.get((config.task, config.model, config.optimizer.name))
-        if times is None or config.steps is None:
-            return ""
-        total += config.steps * sum(times) / len(times)
-    return f", about {total / 3600:.2g} hours of one worker by the finished runs" if left else ""
-
-
-def _status_rows(
-    spec: SweepSpec, points: Sequence[Point], states: dict[str, RunState]
-) -> list[dict[str, Any]]:
-    rows = []
-    for block in dict.fromkeys(point.block for point in points):
-        own = [point for point in points if point.block == block]
-        counts = Counter(_word(states[point.key]) for point in own)
-        failures = [
-            {"key": p.key, "point": describe(p), "reason": s.reason, "message": s.message}
-            for p in own
-            if (s := states[p.key]).kind is Kind.FAILED
-        ]
-        rows.append(
-            {"sweep": spec.name, "block": block, "points": len(own), **counts, "failures": failures}
-            | {"best": _best(own, states)}
-        )
-    return rows
-
-
-def _best(points: Sequence[Point], states: dict[str, RunState]) -> str:
-    grid = {point.key: point for point in points if point.stage == plans.SEARCH}
-    records = {key: states[key].record for key in grid}
-    best, _ = score.winner({key: score.score(record) if record else None for key, record in records.items()})
-    record = records[best] if best is not None else None
-    return f"{describe(grid[record.key])}: {_figure(record)}" if record is not None else ""
-
-
-def _figure(record: RunRecord) -> str:
-    metric = tasks.spec(record.config["task"]).metric
-    return f"val {metric} {record.metrics[f'val_{metric}']:.4g}"
-
-
-_COLUMNS = ("completed", "diverged", "pruned", "running", "waiting", "failed")
-
-
-def _print_status(report: Sequence[dict[str, Any]]) -> None:
-    print(
-        f"{'sweep':16} {'block':12} {'points':>6} "
-        + " ".join(f"{name:>9}" for name in _COLUMNS)
-        + "  best so far"
-    )
-    for row in report:
-        cells = " ".join(f"{row.get(name, 0) or '':>9}" for name in _COLUMNS)
-        print(f"{row['sweep']:16} {row['block']:12} {row['points']:>6} {cells}  {row['best'] or '-'}")
-    for row in report:
-        for failure in row["failures"]:
-            print(f"failed ({failure['reason']}): {failure['key']} {failure['point']}: {failure['message']}")
+    return [one.point for one in everything(store, spec)]

@@ -1,50 +1,83 @@
-"""What a job does: one run, in a process of its own, its outcome left in the store and an exit status."""
+"""What a job does: one point of a sweep, its outcome left in the store and an exit status.
+
+In the local pool and on SLURM alike. A point of a grid brings its settings; a slot of a search asks for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from harness.config import Value
+from harness import distributed
+from harness.config import RunConfig
+from harness.distributed import Group
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError
 from harness.monitor import Monitor
+from harness.plans import Point
+from harness.record import RunRecord
 from harness.settings import make
 from harness.store import Store
+
+Train = Callable[[RunConfig, Store, Monitor], RunRecord]
 
 EXIT_DONE, EXIT_ENDED, EXIT_STOPPED = 0, 1, 2
 
 
-class Counter(Protocol):
-    """A number that two processes share."""
+def execute(
+    root: Path,
+    point: Point,
+    monitor: Monitor,
+    say: Callable[[Exception], object] = lambda error: None,
+    train: Train | None = None,
+) -> int:
+    """Work on one point. Called again for the same point, after whatever death, it goes on with the same run.
 
-    value: int
-
-
-def execute(root: Path, settings: Mapping[str, Value], counter: Counter) -> int:
-    """Train one run.
+    Each process of a run calls this. What they agreed on, the leader alone tells and has in its exit status:
+    launchers take another's for a mishap and end all.
 
     Args:
         root: the store.
-        settings: the point's settings.
-        counter: told the number of updates made, for the progress bar.
+        point: with settings, or an empty slot.
+        monitor: stop requests and progress; from now on signals go to it.
+        say: told why a run has no record.
+        train: what makes the record; by default the training.
 
     Returns:
-        0: there is a record; 1: it ended otherwise, the store knows how; 2: it was asked to stop.
+        0: there is a record; 1: it ended otherwise, the store knows how; 2: it was asked to stop and leads.
     """
-
-    def progress(step: int) -> None:
-        counter.value = step
-
-    monitor = Monitor(progress)
     monitor.stop_on_signals()
-
-    from harness.train import run  # imports torch
-
+    store = Store(root)
     try:
-        run(make(settings), Store(root), monitor)
-    except StoppedError:
+        with distributed.joined() as group:
+            work = train or partial(_train, group)
+            if point.slot:
+                _work_on_slot(store, point, monitor, work, group)
+            else:
+                work(make(point.overrides), store, monitor)
+    except StoppedError as error:
+        if not distributed.leads():
+            return EXIT_DONE
+        say(error)
         return EXIT_STOPPED
-    except (LostOwnershipError, RunFailedError, UsageError):
+    except (LostOwnershipError, RunFailedError, UsageError) as error:
+        say(error)
         return EXIT_ENDED
     return EXIT_DONE
+
+
+def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, group: Group) -> None:
+    if not group.leads:
+        train(make(group.told({})), store, monitor)
+        return
+    from sweeps import trials  # imports Optuna
+
+    trial = trials.take(store, point.sweep, point.slot)
+    monitor.study, monitor.report = trial.study, trial.report
+    trial.tell(train(make(group.told(trial.settings)), store, monitor))
+
+
+def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
+    from harness.train import run  # imports torch
+
+    return run(config, store, monitor, group)

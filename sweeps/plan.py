@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import atomic, plans, score
@@ -14,24 +14,27 @@ from harness.key import run_key
 from harness.plans import REPLICATE, SEARCH, Point
 from harness.record import RunRecord
 from harness.settings import make
-from harness.store import make_folder
+from harness.store import Kind, RunState, Store, make_folder
+from sweeps import slots
 from sweeps.spec import Block, SweepSpec
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A point together with its resolved config."""
+    """A point together with its resolved config; that of an empty slot has defaults for what is searched."""
 
     point: Point
     config: RunConfig
 
 
 def search_points(spec: SweepSpec) -> list[Planned]:
-    """All points of the grid in the order of the file, each key once per block.
+    """All points of the grid in the order of the file, each key once per block; in a search its empty slots.
 
     Raises:
         UsageError: a point that no run can have, or no points at all.
     """
+    if not spec.search.is_grid:
+        return [Planned(point, config) for point, config in slots.points(spec)]
     planned = [one for block in spec.blocks for one in _unique(_block_points(spec, block))]
     if not planned:
         raise UsageError(f"The sweep '{spec.name}' has no points: 'exclude' leaves none.")
@@ -40,7 +43,8 @@ def search_points(spec: SweepSpec) -> list[Planned]:
 
 def _block_points(spec: SweepSpec, block: Block) -> Iterator[Planned]:
     fixed = spec.base | block.set
-    for values in itertools.product(*block.space.values()):
+    axes = [values if isinstance(values, list) else values.points() for values in block.space.values()]
+    for values in itertools.product(*axes):
         chosen = fixed | dict(zip(block.space, values, strict=True))
         if any(all(chosen.get(name) == value for name, value in row.items()) for row in spec.exclude):
             continue
@@ -51,6 +55,7 @@ def _block_points(spec: SweepSpec, block: Block) -> Iterator[Planned]:
 def _planned(spec: SweepSpec, block: str, stage: str, settings: dict[str, Value]) -> Planned:
     try:
         config = make(settings)
+        _block_called(spec, block).resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
     return Planned(Point(spec.name, block, stage, run_key(config), settings), config)
@@ -60,9 +65,65 @@ def _unique(planned: Iterator[Planned]) -> list[Planned]:
     return list({one.point.key: one for one in planned}.values())
 
 
+def block_of(spec: SweepSpec, point: Point) -> Block:
+    """The block of the file that a point comes from."""
+    return _block_called(spec, point.block)
+
+
+def _block_called(spec: SweepSpec, name: str) -> Block:
+    return next(block for block in spec.blocks if block.name == name)
+
+
+def filled(root: Path, planned: Sequence[Planned]) -> list[Planned]:
+    """The points with key and settings of those slots that are filled by now."""
+    return [replace(one, point=plans.filled(root, one.point)) for one in planned]
+
+
+def state(store: Store, point: Point) -> RunState:
+    """What became of a point, as its study sees it; an empty slot waits."""
+    return store.state(point.key, point.study) if point.key else RunState(Kind.WAITING)
+
+
+def ended(store: Store, points: Sequence[Point]) -> dict[str, RunRecord]:
+    """The records of those points, by their ids, that have come to an end for their study; from the index."""
+    records = store.records({point.key for point in points if point.key})
+    return {p.id: records[p.key] for p in points if p.key in records and records[p.key].ends(p.study)}
+
+
+def states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
+    """The states of many points by their ids, from the index as far as possible."""
+    records = ended(store, points)
+    return {
+        p.id: RunState(Kind.FINISHED, record=records[p.id]) if p.id in records else state(store, p)
+        for p in points
+    }
+
+
+def settled(state: RunState) -> bool:
+    """Whether nothing is left to do for a run, unless somebody asks for a failed one again."""
+    return state.kind in (Kind.FINISHED, Kind.FAILED)
+
+
+def word(state: RunState) -> str:
+    """What became of a run in one word."""
+    return state.record.status if state.record is not None else state.kind.value
+
+
+def everything(store: Store, spec: SweepSpec) -> list[Planned]:
+    """The grid or the slots, and the replicas of every objective all of whose points are settled."""
+    planned = filled(store.root, search_points(spec))
+    found = states(store, [one.point for one in planned])
+    records = {one.point.key: record for one in planned if (record := found[one.point.id].record) is not None}
+    extra: list[Planned] = []
+    for group in by_objective(spec, planned):
+        if all(settled(found[one.point.id]) for one in group):
+            extra += replicas(spec, group, records)
+    return planned + extra
+
+
 def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
     """What a point competes under: its block and its values on axes not searched; all rivals share it."""
-    block = next(block for block in spec.blocks if block.name == point.block)
+    block = block_of(spec, point)
     fixed = [axis for axis in block.space if not plans.is_tuned(axis)]
     return (point.block, *(f"{axis}={point.overrides[axis]}" for axis in fixed))
 
@@ -81,7 +142,7 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
     Args:
         spec: the sweep.
         group: the objective's search points, all of them settled (finished or failed).
-        records: of the finished ones. An objective without any figure has no winner and gets no replicas.
+        records: of the finished ones, by key. An objective without any figure has no winner and no replicas.
     """
     best = _winner([one.point for one in group], records)
     if best is None:
@@ -109,7 +170,10 @@ def _winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> Point 
 
 
 def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
-    """Put the sweep's file and points into the store: this is what tables and status read."""
+    """Put the sweep's file and points into the store: this is what tables and status read.
+
+    Slots are written empty; what they hold is in their own files.
+    """
     folder = plans.sweep_folder(root, spec.name)
     make_folder(folder)
     with atomic.locked(folder / ".lock"):
@@ -117,4 +181,6 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
         copy = folder / "spec.yaml"
         if not copy.exists() or copy.read_bytes() != spec.text.encode():
             atomic.write_text(copy, spec.text)
+        if not spec.search.is_grid:
+            slots.write_studies(root, spec)
         plans.write_points(root, spec.name, [one.point for one in planned])

@@ -1,4 +1,4 @@
-"""The local pool: a fresh process per run, forked from a server that has torch loaded.
+"""The local pool: fresh processes per run, forked from a server that has torch loaded.
 
 Never plain `fork`: a parent that has used threads or a GPU can't be copied safely. The server only imports.
 """
@@ -11,19 +11,20 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from harness import environment
-from harness.config import Value
+from harness import distributed, environment
+from harness.errors import UsageError
 from harness.machine import ask, usable_cores
-from harness.monitor import STOP_SIGNALS
-from sweeps.execute import Counter, execute
+from harness.monitor import STOP_SIGNALS, Monitor
+from harness.plans import Point
+from harness.ranks import Ranks
+from sweeps.execute import execute
 
 
 def default_workers() -> int:
@@ -40,12 +41,18 @@ def visible_gpus() -> list[str]:
     return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
 
 
+class Counter(Protocol):
+    """A number that two processes share."""
+
+    value: int
+
+
 @dataclass
 class Worker:
-    """A process at work on one run."""
+    """The processes at work on one point, named by its id, and the GPUs that they share."""
 
-    key: str
-    process: ForkServerProcess
+    id: str
+    ranks: Ranks
     counter: Counter
     gpu: str | None
 
@@ -53,19 +60,23 @@ class Worker:
 class Pool:
     """At most `workers` processes at a time, dealt out over the GPUs if there are any.
 
+    A run that wants more of them gets them as soon as it is the only one.
+
     Args:
         root: the store.
         workers: number of processes; None: by cores, or one per GPU.
+        preload: modules that every process needs, imported once.
     """
 
-    def __init__(self, root: Path, workers: int | None = None) -> None:
-        self.root = root
+    def __init__(self, root: Path, workers: int | None = None, preload: Sequence[str] = ()) -> None:
         gpus = visible_gpus()
+        self.root = root
         self.size = workers or len(gpus) or default_workers()
+        self.gpus = len(gpus)
         self.free_gpus = [gpus[i % len(gpus)] for i in range(self.size)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["sweeps.preload"])
+        self._context.set_forkserver_preload(["sweeps.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
         resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
         with _signals_held_back():
@@ -73,27 +84,34 @@ class Pool:
 
     @property
     def has_room(self) -> bool:
-        """Whether another run may start."""
-        return len(self.running) < self.size
+        """Whether another run of one process may start."""
+        return self.has_room_for(1)
 
-    def start(self, key: str, settings: Mapping[str, Value]) -> None:
-        """Start a run."""
-        gpu = self.free_gpus.pop(0) if self.free_gpus else None
+    def has_room_for(self, processes: int) -> bool:
+        """Whether another run may start."""
+        busy = sum(len(worker.ranks.processes) for worker in self.running.values())
+        gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # two of a run can't share one
+        return not busy or (busy + processes <= self.size and gpus)
+
+    def start(self, point: Point, processes: int = 1) -> None:
+        """Start to work on a point."""
+        gpus = list(dict.fromkeys(self.free_gpus))[:processes]
+        for name in gpus:
+            self.free_gpus.remove(name)
+        gpu = ",".join(gpus) or None
         counter: Any = self._context.RawValue("q", 0)
-        process = self._context.Process(target=_work, args=(self.root, dict(settings), counter, gpu))
-        process.start()
-        self.running[key] = Worker(key, process, counter, gpu)
+        ranks = Ranks(self._context, processes, _work, (self.root, point, counter, gpu))
+        self.running[point.id] = Worker(point.id, ranks, counter, gpu)
 
     def finished(self, timeout: float) -> list[tuple[str, int]]:
-        """Wait up to `timeout` seconds for runs to end; those runs and exit statuses (negative: a signal)."""
-        wait([worker.process.sentinel for worker in self.running.values()], timeout)
-        ended = [worker for worker in self.running.values() if not worker.process.is_alive()]
-        for worker in ended:
-            worker.process.join()
-            del self.running[worker.key]
-            if worker.gpu is not None:
-                self.free_gpus.append(worker.gpu)
-        return [(worker.key, worker.process.exitcode or 0) for worker in ended]
+        """Wait up to `timeout` seconds for points to end; those and exit statuses (negative: a signal)."""
+        wait([sentinel for worker in self.running.values() for sentinel in worker.ranks.sentinels], timeout)
+        statuses = {worker.id: worker.ranks.poll() for worker in self.running.values()}
+        ended = [(name, status) for name, status in statuses.items() if status is not None]
+        for name, _ in ended:
+            worker = self.running.pop(name)
+            self.free_gpus += worker.gpu.split(",") if worker.gpu else []
+        return ended
 
     def steps_done(self) -> int:
         """Updates made so far by the processes at work."""
@@ -102,8 +120,7 @@ class Pool:
     def stop(self) -> None:
         """Ask every process to save and stop, and wait for them."""
         for worker in self.running.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker.process.pid or 0, signal.SIGTERM)
+            worker.ranks.signal(signal.SIGTERM)
         while self.running:
             self.finished(timeout=1.0)
 
@@ -121,7 +138,17 @@ def _signals_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(root: Path, settings: Mapping[str, Value], counter: Counter, gpu: str | None) -> None:
+def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-    sys.exit(execute(root, settings, counter))
+
+    def progress(step: int) -> None:
+        if distributed.leads():
+            counter.value = step
+
+    sys.exit(execute(root, point, Monitor(progress), _say))
+
+
+def _say(error: Exception) -> None:
+    if isinstance(error, UsageError):  # all else stands in the store
+        print(f"htbench: {error}", file=sys.stderr)

@@ -62,7 +62,8 @@ def describe(point: Point) -> str:
     words = " ".join(
         f"{k.removeprefix('optimizer.')}={v}" for k, v in telling.items() if k != "optimizer.name"
     )
-    return f"{point.sweep} {point.block} {words}".rstrip()
+    slot = f"#{point.slot.rpartition('/')[2]} " if point.slot else ""
+    return f"{point.sweep} {point.block} {slot}{words}".rstrip()
 
 
 def outcome(state: RunState) -> str:

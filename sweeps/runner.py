@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from harness import plans
 from harness.record import RunRecord
 from harness.store import Kind, RunState, Store
-from sweeps import study
-from sweeps.plan import Planned, by_objective, replicas, search_points, write_plan
+from sweeps import studies
+from sweeps.plan import Planned, by_objective, ended, filled, replicas, search_points, state, write_plan
 from sweeps.pool import Pool
 from sweeps.progress import Progress
 from sweeps.spec import SweepSpec
@@ -29,37 +30,44 @@ class Sweep:
         self.spec, self.store = spec, store
         self.search = search_points(spec)
         self.groups = by_objective(spec, self.search)
-        self.replicas: list[Planned] = []
+        self.replicas: dict[int, list[Planned]] = {}  # by objective
         self.settled: dict[str, RunRecord | None] = {}
-        self._open = {i: {one.point.key for one in group} for i, group in enumerate(self.groups)}
+        self._open = {i: {one.point.id for one in group} for i, group in enumerate(self.groups)}
 
     @property
     def planned(self) -> list[Planned]:
-        """All points known so far."""
-        return self.search + self.replicas
+        """All points known so far; slots of a search as planned, empty."""
+        return self.search + [one for i in sorted(self.replicas) for one in self.replicas[i]]
 
     def steps_left(self) -> int:
         """Updates still to make, with those of the replicas that are not known yet."""
-        left = [one for one in self.planned if one.point.key not in self.settled]
+        left = [one for one in self.planned if one.point.id not in self.settled]
         unknown = len(self._open) * self.spec.fresh_seeds
         return sum(one.config.steps or 0 for one in left) + unknown * (self.search[0].config.steps or 0)
 
-    def settle(self, key: str, record: RunRecord | None) -> list[Planned]:
-        """Note how a point ended (None: without a result); returns the replicas that this makes due."""
-        self.settled[key] = record
+    def settle(self, name: str, record: RunRecord | None) -> list[Planned]:
+        """Note how the point `name` ended (None: without a result); returns the replicas that are due now."""
+        self.settled[name] = record
         due = []
-        for i in [i for i, keys in self._open.items() if key in keys]:
-            self._open[i].discard(key)
+        for i in [i for i, names in self._open.items() if name in names]:
+            self._open[i].discard(name)
             if not self._open[i]:
                 del self._open[i]
-                records = {k: record for k, record in self.settled.items() if record is not None}
-                due += replicas(self.spec, self.groups[i], records)
-        self.replicas += due
+                group = filled(self.store.root, self.groups[i])
+                settled = {one.point.key: self.settled[one.point.id] for one in group}
+                records = {key: record for key, record in settled.items() if record is not None}
+                self.replicas[i] = replicas(self.spec, group, records)
+                due += self.replicas[i]
         return due
 
     def write(self) -> None:
         """Put the plan as it stands into the store."""
         write_plan(self.store.root, self.spec, self.planned)
+
+    def refresh_studies(self, *, under_way: bool = False) -> None:
+        """Bring the Optuna studies up to date. Those of a search are its workers' while they are at it."""
+        if self.spec.search.is_grid or not under_way:
+            studies.refresh(self.store, self.spec, self.planned)
 
 
 class Runner:
@@ -92,37 +100,40 @@ class Runner:
             self._enqueue(sweep.search)
         for sweep in self.sweeps:
             sweep.write()
+            if not sweep.spec.search.is_grid:
+                sweep.refresh_studies()  # the first draw shall know all that has ended
         self.progress.expect(sum(sweep.steps_left() for sweep in self.sweeps))
         if self._todo:
             with self._interruptible():
-                self._work(Pool(self.store.root, self.workers))
+                searches = any(not sweep.spec.search.is_grid for sweep in self.sweeps)
+                self._work(Pool(self.store.root, self.workers, ["sweeps.trials"] if searches else []))
         for sweep in self.sweeps:
             sweep.write()
-        self._refresh_studies()
+            sweep.refresh_studies()
         self.progress.close()
 
     def _enqueue(self, planned: Sequence[Planned]) -> None:
         """Queue what is not settled yet. Settling may make replicas due, and those are queued in turn."""
-        new = [one for one in planned if one.point.key not in self._known]
+        new = [one for one in planned if one.point.id not in self._known]
         if not new:  # the usual case after a run; what follows reads the whole index
             return
-        self._known.update(one.point.key for one in new)
-        records = self.store.records([one.point.key for one in new])
+        self._known.update(one.point.id for one in new)
+        records = ended(self.store, [one.point for one in filled(self.store.root, new)])
         for one in new:
-            if one.point.key in records:
-                self._settle(one, records[one.point.key])
+            if one.point.id in records:
+                self._settle(one, records[one.point.id])
             else:
                 self._todo.append(one)
 
     def _settle(self, one: Planned, record: RunRecord | None, why: str = "") -> None:
         if why:
-            self.unfinished[one.point.key] = why
+            self.unfinished[one.point.id] = why
         for sweep in self.sweeps:
-            self._enqueue(sweep.settle(one.point.key, record))
+            self._enqueue(sweep.settle(one.point.id, record))
 
     def _work(self, pool: Pool) -> None:
         while self._todo or self._at_work or self._elsewhere:
-            while self._todo and pool.has_room and not self.interrupted:
+            while self._todo and pool.has_room_for(self._todo[0].config.processes) and not self.interrupted:
                 self._start(self._todo.popleft(), pool)
             for key, status in pool.finished(timeout=POLL_SECONDS):
                 self._ended(self._at_work.pop(key), status)
@@ -139,43 +150,39 @@ class Runner:
 
     def _start(self, one: Planned, pool: Pool) -> None:
         if self._look(one).kind is Kind.WAITING:
-            self._at_work[one.point.key] = one
-            pool.start(one.point.key, one.point.overrides)
+            self._at_work[one.point.id] = one
+            pool.start(one.point, one.config.processes)
 
     def _look(self, one: Planned) -> RunState:
         """Settle a point that has ended, remember one that is elsewhere; one that waits is the caller's."""
-        state = self.store.state(one.point.key)
-        self._elsewhere.pop(one.point.key, None)
-        if state.kind is Kind.LIVE:
-            self._elsewhere[one.point.key] = one
-        elif state.kind is not Kind.WAITING:
-            self.progress.ended(one.point, state, one.config.steps or 0)
-            self._settle(
-                one, state.record, f"failed ({state.reason}): {state.message}" if state.reason else ""
-            )
-        return state
+        point = plans.filled(self.store.root, one.point)
+        now = state(self.store, point)
+        self._elsewhere.pop(point.id, None)
+        if now.kind is Kind.LIVE:
+            self._elsewhere[point.id] = one
+        elif now.kind is not Kind.WAITING:
+            self.progress.ended(point, now, one.config.steps or 0)
+            self._settle(one, now.record, f"failed ({now.reason}): {now.message}" if now.reason else "")
+        return now
 
     def _ended(self, one: Planned, status: int) -> None:
         """A worker ended: with a record or a failure in the store, or killed (run again), or stopped."""
-        state = self._look(one)
-        if state.kind is not Kind.WAITING or self.interrupted:
+        now = self._look(one)
+        if now.kind is not Kind.WAITING or self.interrupted:
             return
-        self._deaths[one.point.key] += 1
-        if status < 0 and self._deaths[one.point.key] <= MOST_DEATHS:
+        self._deaths[one.point.id] += 1
+        if status < 0 and self._deaths[one.point.id] <= MOST_DEATHS:
             self._todo.appendleft(one)
         else:
-            message = state.message or f"its process ended with status {status}"
+            message = now.message or f"its process ended with status {status}"
             self._settle(one, None, f"unfinished: {message}")
 
     def _refresh_studies_when_due(self) -> None:
         if time.monotonic() >= self._studies_due:
             began = time.monotonic()
-            self._refresh_studies()
+            for sweep in self.sweeps:
+                sweep.refresh_studies(under_way=True)
             self._studies_due = time.monotonic() + max(STUDY_SECONDS, 20 * (time.monotonic() - began))
-
-    def _refresh_studies(self) -> None:
-        for sweep in self.sweeps:
-            study.refresh(self.store, sweep.spec, sweep.planned)
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:

@@ -11,23 +11,31 @@ from typing import Any
 import optimizers
 from harness.config import Value
 from harness.errors import UsageError, nearest
-from harness.plans import SEED_FIELDS, sweep_folder
+from harness.plans import SEED_FIELDS, is_tuned, sweep_folder
 from harness.settings import FIELDS, flatten, read_words, read_yaml
+from sweeps import resources
+from sweeps.resources import Resources
+from sweeps.search import Range, Search, read_search
 
 _RANGE_KEYS = {"low", "high", "log", "num"}
 _TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
-_BLOCK_KEYS = {"name", "set", "space"}
+_BLOCK_KEYS = {"name", "set", "space", "resources"}
 
-Axes = dict[str, list[Value]]
+Axes = dict[str, list[Value] | Range]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the grid: `set` fixes settings, `space` is multiplied out; usually one per optimizer."""
+    """A part of the sweep, usually one per optimizer: `set` fixes, `space` is multiplied out or searched.
+
+    Only a search has ranges; those of a grid are points already. Its jobs may use `resources`: those of the
+    sweep, overridden by its own.
+    """
 
     name: str
     set: dict[str, Value]
     space: Axes
+    resources: Resources = Resources()
 
 
 @dataclass(frozen=True)
@@ -40,8 +48,8 @@ class SweepSpec:
         seeds: every point is run on each.
         blocks: their points together are the sweep.
         exclude: a point that matches all settings of one of these is left out.
+        search: how points are found; in a grid they are all there from the start.
         fresh_seeds: number of seeds on which each objective's winner is run again; 0 for none.
-        resources: what a job may use.
         text: the file as written.
     """
 
@@ -50,8 +58,8 @@ class SweepSpec:
     seeds: list[int]
     blocks: list[Block]
     exclude: list[dict[str, Value]] = field(default_factory=list)
+    search: Search = field(default_factory=Search)
     fresh_seeds: int = 0
-    resources: dict[str, Value] = field(default_factory=dict)
     text: str = ""
 
 
@@ -69,6 +77,12 @@ def find(word: str, root: Path) -> Path:
             return candidate
     known = ", ".join(sorted(p.stem for p in Path(__file__).parent.glob("*.yaml")))
     raise UsageError(f"There is no sweep file or folder '{word}'; shipped sweeps are: {known}.")
+
+
+def find_all(word: str, root: Path) -> list[Path]:
+    """Like `find`, but a folder means every sweep file in it."""
+    files = sorted(Path(word).glob("*.yaml"))
+    return files if files and not Path(word, "spec.yaml").is_file() else [find(word, root)]
 
 
 def load(path: Path, words: list[str] | None = None) -> SweepSpec:
@@ -94,35 +108,49 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
     name = str(tree.get("name", path.stem))
     if not re.fullmatch(r"[\w.-]+", name):
         raise UsageError(f"The name '{name}' must consist of letters, digits, '.', '_' and '-'.")
-    _check_search(_mapping(tree, "search"))
     base = _settings(_mapping(tree, "base"), "base") | overrides
-    common = _axes(_mapping(tree, "space"), "space")
+    search = read_search(_mapping(tree, "search"), _evaluation_every(base))
+    common = _axes(_mapping(tree, "space"), "space", search)
     rows = tree.get("blocks") or [{"name": name}]
     if not isinstance(rows, list):
         raise UsageError(f"'blocks' must be a list of blocks, not {rows!r}.")
-    blocks = [_block(row, number, common) for number, row in enumerate(rows, 1)]
+    shared = _mapping(tree, "resources")
+    resources.read(shared, "resources")
+    blocks = [_block(row, number, common, search, shared) for number, row in enumerate(rows, 1)]
     names = [block.name for block in blocks]
     if len(set(names)) < len(names):
         raise UsageError(f"Two blocks have the same name '{next(n for n in names if names.count(n) > 1)}'.")
+    seeds = _seeds(tree.get("seeds", [base.get("seed", 0)]))
+    if not search.is_grid and len(seeds) > 1:
+        raise UsageError(
+            f"A search runs each trial on one seed, not on {seeds}; winners get more by 'replicate'."
+        )
     return SweepSpec(
         name=name,
         base=base,
-        seeds=_seeds(tree.get("seeds", [base.get("seed", 0)])),
+        seeds=seeds,
         blocks=blocks,
         exclude=[_settings(row, "exclude") for row in tree.get("exclude") or []],
+        search=search,
         fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
-        resources=_mapping(tree, "resources"),
         text=path.read_text(encoding="utf-8"),
     )
 
 
-def _block(row: Any, number: int, common: Axes) -> Block:
+def _evaluation_every(base: Mapping[str, Value]) -> int:
+    value = base.get("evaluation.every", 0)
+    return value if type(value) is int else 0
+
+
+def _block(row: Any, number: int, common: Axes, search: Search, shared: dict[str, Any]) -> Block:
     if not isinstance(row, Mapping):
         raise UsageError(f"Block {number} must be a mapping with name, set and space, not {row!r}.")
     _check_keys(row, _BLOCK_KEYS, f"block {number}")
     fixed = _settings(row.get("set") or {}, f"block {number}")
     name = str(row.get("name") or fixed.get("optimizer.name") or number)
-    return Block(name, fixed, common | _axes(row.get("space") or {}, f"block '{name}'"))
+    where = f"block '{name}'"
+    own = resources.read(shared | _mapping(row, "resources"), where)
+    return Block(name, fixed, common | _axes(row.get("space") or {}, where, search), own)
 
 
 def _check_keys(tree: Mapping[str, Any], known: set[str], where: str) -> None:
@@ -154,19 +182,23 @@ def _check_name(name: str, where: str) -> None:
         raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, hyper | set(FIELDS))}")
 
 
-def _axes(tree: Any, where: str, prefix: str = "") -> Axes:
+def _axes(tree: Any, where: str, search: Search, prefix: str = "") -> Axes:
     if not isinstance(tree, Mapping):
         raise UsageError(f"{where} must be a mapping from settings to values, not {tree!r}.")
     axes: Axes = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and not value.keys() & _RANGE_KEYS:
-            axes |= _axes(value, where, f"{name}.")
+            axes |= _axes(value, where, search, f"{name}.")
             continue
         _check_name(name, where)
         if name in SEED_FIELDS:
             raise UsageError(f"'{name}' in {where} is no axis to choose from; list seeds under 'seeds'.")
-        axes[name] = _range(name, value) if isinstance(value, Mapping) else _choices(name, value, where)
+        if isinstance(value, Mapping):
+            found = _range(name, value, search)
+            axes[name] = found.points() if search.is_grid else found
+        else:
+            axes[name] = _choices(name, value, where)
     return axes
 
 
@@ -180,13 +212,16 @@ def _choices(name: str, value: Value, where: str) -> list[Value]:
     return value
 
 
-def _range(name: str, tree: Mapping[str, Any]) -> list[Value]:
-    """`num` points from low to high, rounded to four digits so that people can type them."""
+def _range(name: str, tree: Mapping[str, Any], search: Search) -> Range:
     _check_keys(tree, _RANGE_KEYS, f"the range of {name}")
+    if not search.is_grid and not is_tuned(name):
+        raise UsageError(f"{name} is no setting to search; a list of values gives each a search of its own.")
+    tree = tree if search.is_grid else {"num": 1, **tree}
     try:
         low, high, count = float(tree["low"]), float(tree["high"]), int(tree["num"])
     except KeyError as error:
-        raise UsageError(f"The range of {name} lacks {error}; a grid needs low, high and num.") from None
+        needed = "a grid needs low, high and num" if search.is_grid else "a search needs low and high"
+        raise UsageError(f"The range of {name} lacks {error}; {needed}.") from None
     except (TypeError, ValueError):
         raise UsageError(f"The range of {name} must hold numbers, not {dict(tree)}.") from None
     log = bool(tree.get("log", False))
@@ -194,9 +229,7 @@ def _range(name: str, tree: Mapping[str, Any]) -> list[Value]:
         raise UsageError(
             f"The range of {name} must have num >= 1 and low < high (above 0 if log), not {dict(tree)}."
         )
-    parts = [i / (count - 1) if count > 1 else 0.0 for i in range(count)]
-    points = [low * (high / low) ** part if log else low + (high - low) * part for part in parts]
-    return [float(f"{point:.4g}") for point in points]
+    return Range(low, high, log, count)
 
 
 def _seeds(value: Any) -> list[int]:
@@ -211,9 +244,3 @@ def _fresh_seeds(tree: Mapping[str, Any]) -> int:
     if type(count) is not int or count < 0:
         raise UsageError(f"replicate.seeds must be a number of seeds, such as 3, not {count!r}.")
     return count
-
-
-def _check_search(tree: Mapping[str, Any]) -> None:
-    if tree.get("mode", "grid") != "grid":
-        raise UsageError(f"search.mode '{tree['mode']}' is not available; use 'grid'.")
-    _check_keys(tree, {"mode"}, "search")

@@ -1,26 +1,25 @@
-"""Each objective of a sweep as an Optuna study, for its dashboard and plots. The only file with Optuna.
+"""Each objective of a grid as an Optuna study, for its dashboard and plots.
 
-In grid mode the studies are a picture of the run folders: one writer at a time, under a lock, appends what
+The studies are a picture of the run folders: one writer at a time, under a lock, appends what
 changed to a journal file per objective. A damaged journal, or one asked for anew, is remade from the folders.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import optimizers
 from harness import atomic, metrics, plans, tasks
 from harness.config import Value
 from harness.settings import FIELDS
-from harness.store import Kind, RunState, Store, make_folder
-from sweeps.plan import Planned, objective
+from harness.store import RunState, Store, make_folder
+from sweeps.journal import Journal
+from sweeps.plan import Planned, objective, states
 from sweeps.spec import SweepSpec
 
 if TYPE_CHECKING:
@@ -60,12 +59,10 @@ def refresh(
     Returns:
         the journal files, one per objective, for `optuna-dashboard`.
     """
-    records = store.records([one.point.key for one in planned])
+    known = states(store, [one.point for one in planned])
     groups: dict[str, list[Row]] = {}
     for one in planned:
-        record = records.get(one.point.key)
-        state = RunState(Kind.FINISHED, record=record) if record else store.state(one.point.key)
-        groups.setdefault(study_name(one, spec), []).append(Row(one, state))
+        groups.setdefault(study_name(one, spec), []).append(Row(one, known[one.point.id]))
     folder = store.root / "studies"
     make_folder(folder)
     paths = []
@@ -91,9 +88,8 @@ def _refresh(store: Store, path: Path, name: str, rows: list[Row], rebuild: bool
     size = path.stat().st_size if path.exists() else -1
     if not rebuild and noted == {"digest": digest, "size": size}:
         return  # nothing has changed: importing Optuna alone would cost a second
-    for leftover in (path, digest_path):
-        for temporary in path.parent.glob(f".{leftover.name}.*{atomic.TEMPORARY_SUFFIX}"):
-            temporary.unlink(missing_ok=True)
+    for leftover in path.parent.glob(f".{digest_path.name}.*{atomic.TEMPORARY_SUFFIX}"):
+        leftover.unlink(missing_ok=True)
     whole = rebuild or not isinstance(noted, dict) or noted.get("size") != size
     try:
         journal = Journal([] if whole else path.read_bytes().splitlines())
@@ -103,46 +99,6 @@ def _refresh(store: Store, path: Path, name: str, rows: list[Row], rebuild: bool
         _update(journal, store, name, rows)
     journal.write(path, whole)
     atomic.write_json(digest_path, {"digest": digest, "size": path.stat().st_size})
-
-
-class Journal:
-    """A journal in memory that reaches its file in one durable write (Optuna's backend pays one per change).
-
-    Args:
-        lines: the journal so far, one JSON object each.
-    """
-
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self.logs: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        self.old = len(self.logs)
-
-    def write(self, path: Path, whole: bool) -> None:
-        """Append what is new, or replace the file."""
-        new = self.logs if whole else self.logs[self.old :]
-        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in new)
-        if whole:
-            atomic.write_text(path, text, crash="study")
-            return
-        atomic.crash_point("study")
-        with open(path, "ab") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-
-    def storage(self) -> JournalStorage:
-        """The journal as an Optuna storage."""
-        from optuna.storages.journal import BaseJournalBackend, JournalStorage
-
-        logs = self.logs
-
-        class Backend(BaseJournalBackend):
-            def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
-                return logs[log_number_from:]
-
-            def append_logs(self, new: list[dict[str, Any]]) -> None:
-                logs.extend(new)
-
-        return JournalStorage(Backend())
 
 
 def _update(journal: Journal, store: Store, name: str, rows: list[Row]) -> None:

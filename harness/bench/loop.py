@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +31,7 @@ from harness.data.text import TextTask
 from harness.errors import RunFailedError
 from harness.key import run_key
 from harness.monitor import Monitor
+from harness.plans import SEARCH, Point
 from harness.settings import make, to_yaml
 from harness.store import Attempt, Store
 
@@ -191,12 +192,13 @@ def start_up(root: Path, starts: int) -> list[float]:
     return [_first_step(pool, settings | {"seed": seed}) for seed in range(starts + 1)][1:]
 
 
-def _first_step(pool: Any, settings: Mapping[str, Value]) -> float:
+def _first_step(pool: Any, settings: dict[str, Value]) -> float:
+    point = Point("bench", "loop", SEARCH, "bench", settings)
     began = time.perf_counter()
-    pool.start("bench", settings)
+    pool.start(point)
     try:
         while not pool.steps_done():
-            if not pool.running["bench"].process.is_alive():
+            if not pool.running[point.id].ranks.sentinels:
                 raise RunFailedError("A run ended before its first step; `htbench run steps=1` says why.")
             time.sleep(0.001)
         return time.perf_counter() - began

@@ -1,14 +1,20 @@
-"""`htbench run`: one run in this process."""
+"""`htbench run`: one run in this process, or in as many as it wants."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import multiprocessing
+import signal
 import sys
+from multiprocessing.connection import wait
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.monitor import Monitor
+from harness import distributed
+from harness.config import RunConfig
+from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunFailedError, StoppedError, UsageError
+from harness.monitor import STOP_SIGNALS, Monitor
+from harness.ranks import Ranks
 from harness.settings import flatten, make, read_words, read_yaml
 from harness.store import Store, make_folder
 
@@ -28,20 +34,55 @@ def run(args: argparse.Namespace) -> int:
     settings = flatten(read_yaml(Path(files[0]))) if files else {}
     config = make(settings | read_words([word for word in args.words if "=" in word]))
     make_folder(args.root)
+    if config.processes > 1 and not distributed.started():
+        return _start_all(args, config.processes)
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    try:
+        return _train(args, config)
+    except (StoppedError, RunFailedError) as error:
+        if distributed.leads():  # what ends one ends all: it is told once
+            raise
+        return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
 
+
+def _train(args: argparse.Namespace, config: RunConfig) -> int:
     from tqdm import tqdm
 
     from harness import train  # imports torch
 
-    with tqdm(total=config.steps, unit="step", disable=None, dynamic_ncols=True) as bar:
+    hidden = None if distributed.leads() else True
+    with tqdm(total=config.steps, unit="step", disable=hidden, dynamic_ncols=True) as bar:
         monitor = Monitor(lambda step: bar.update(step - bar.n))
         monitor.stop_on_signals()
-        record = train.run(config, Store(args.root), monitor)
-    print(
-        f"run {record.key}: {record.status} after {record.steps} steps"
-        f"{': ' if record.note else ''}{record.note}"
-    )
-    for name, value in record.metrics.items():
-        print(f"  {name:22} {value if value is None else format(value, '.6g')}")
+        with distributed.joined() as group:
+            record = train.run(config, Store(args.root), monitor, group)
+    if group.leads:
+        print(
+            f"run {record.key}: {record.status} after {record.steps} steps"
+            f"{': ' if record.note else ''}{record.note}"
+        )
+        for name, value in record.metrics.items():
+            print(f"  {name:22} {value if value is None else format(value, '.6g')}")
     return 0
+
+
+def _start_all(args: argparse.Namespace, processes: int) -> int:
+    """What `torchrun --nproc-per-node` does: this same command, once for each process of the run."""
+    words = ["run", "--root", str(args.root), *args.words]
+    ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda number, frame: ranks.signal(number))
+    while (status := ranks.poll()) is None:
+        wait(ranks.sentinels, 0.2)
+    if status < 0:
+        raise RunFailedError(
+            f"A process of the run was killed (signal {-status}); the same command goes on from the last "
+            f"checkpoint."
+        )
+    return status
+
+
+def _again(words: list[str]) -> None:
+    from harness.cli import main
+
+    sys.exit(main(words))

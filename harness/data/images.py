@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from harness.data.order import batch_indices
 from harness.data.task import SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
+from harness.distributed import ALONE, Group
 
 
 class ImageTask:
@@ -62,18 +63,19 @@ class ImageTask:
         return cross_entropy(self.logits(model, batch), batch.targets)
 
     def evaluate(
-        self, model: nn.Module, split: str, micro_batch: int, device: torch.device
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
     ) -> dict[str, float]:
         """`loss`, `loss_biased` (nats per image) and `accuracy` (a fraction) of the whole `split`."""
-        sums, counts, correct = [], [], 0
+        sums, counts, correct = [], [], 0.0
         with evaluating(model):
             for batch in Batch.of(self.images[split], self.labels[split]).split(self.batch_size):
                 total = 0.0
-                for part in batch.split(micro_batch):
+                for part in batch.share(group).split(micro_batch):
                     part = part.to(device)
                     logits = self.logits(model, part)
                     total += cross_entropy(logits, part.targets).item()
                     correct += int((logits.argmax(dim=1) == part.targets).sum())
                 sums.append(total)
                 counts.append(batch.count)
+        *sums, correct = group.sums([*sums, correct])
         return {**mean_losses(sums, counts), "accuracy": correct / sum(counts)}

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from harness.distributed import ALONE, Group
+
 IGNORED = -100  # a target that is not counted (padding)
 SPLITS = ("train", "val", "test")
 
@@ -29,8 +31,14 @@ class Batch:
         """A batch that counts its targets."""
         return cls(inputs, targets, int((targets != IGNORED).sum()))
 
+    def share(self, group: Group) -> Batch:
+        """This process's part, which may be empty."""
+        return self if group.size == 1 else Batch.of(group.share(self.inputs), group.share(self.targets))
+
     def split(self, micro_batch: int) -> list[Batch]:
-        """Consecutive batches of at most `micro_batch` samples."""
+        """Consecutive batches of at most `micro_batch` samples; none of an empty one."""
+        if not len(self.inputs):
+            return []
         if micro_batch >= len(self.inputs):
             return [self]
         inputs, targets = torch.split(self.inputs, micro_batch), torch.split(self.targets, micro_batch)
@@ -62,9 +70,12 @@ class Task(Protocol):
         """Sum (not mean) of the counted targets' cross-entropies in nats, so that parts of a batch add up."""
 
     def evaluate(
-        self, model: nn.Module, split: str, micro_batch: int, device: torch.device
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
     ) -> dict[str, float]:
-        """Figures of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`."""
+        """Figures of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`.
+
+        Each process of `group` works on its share of every held-out batch; all return the same figures.
+        """
 
 
 def in_float32(logits: Tensor) -> Tensor:

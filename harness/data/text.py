@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from harness.data.bpe import TOKEN_BYTES
 from harness.data.order import batch_indices
 from harness.data.task import SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
+from harness.distributed import ALONE, Group
 
 Tokens = npt.NDArray[np.uint16]
 
@@ -70,7 +71,7 @@ class TextTask:
         return cross_entropy(self.logits(model, batch), batch.targets)
 
     def evaluate(
-        self, model: nn.Module, split: str, micro_batch: int, device: torch.device
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
     ) -> dict[str, float]:
         """`loss`, `loss_biased` (nats per token), `perplexity`, `bits_per_byte` of the evaluated windows.
 
@@ -79,10 +80,12 @@ class TextTask:
         sums, counts, text_bytes = [], [], 0
         with evaluating(model):
             for batch in self._held_out(split):
-                parts = [self.loss(model, part.to(device)) for part in batch.split(micro_batch)]
-                sums.append(sum(part.item() for part in parts))
+                parts = batch.share(group).split(micro_batch)
+                losses = [self.loss(model, part.to(device)) for part in parts]
+                sums.append(sum(loss.item() for loss in losses))
                 counts.append(batch.count)
                 text_bytes += int(self.token_bytes[batch.targets].sum())
+        sums = group.sums(sums)
         means = mean_losses(sums, counts)
         perplexity = math.exp(means["loss"]) if means["loss"] < 700 else math.inf  # exp(710) overflows
         return {**means, "perplexity": perplexity, "bits_per_byte": sum(sums) / math.log(2) / text_bytes}

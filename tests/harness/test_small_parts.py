@@ -92,7 +92,7 @@ def test_points_survive_a_round_trip_and_know_their_twins(tmp_path):
 def test_a_record_from_another_version_is_read_as_far_as_it_goes():
     whole = run("digits", val_loss=1.0).to_json()
     assert RunRecord.from_json(whole | {"later": 1}).metrics == {"val_loss": 1.0}
-    for broken in (None, [], {}, {"key": "k"}, {name: whole[name] for name in list(whole)[:-3]}):
+    for broken in (None, [], {}, {"key": "k"}, {name: whole[name] for name in whole if name != "attempts"}):
         assert RunRecord.from_json(broken) is None
 
 

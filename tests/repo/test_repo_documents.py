@@ -1,6 +1,7 @@
 """What the documents say is so: links, commands, the generated config reference, names, licences."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from harness.cli import COMMANDS
 from harness.commands import doctor
 from harness.key import identity
 from harness.settings import declarations, flatten, make
-from sweeps import spec
+from sweeps import search, spec
+from sweeps.resources import Resources
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted(
@@ -98,7 +100,8 @@ def test_the_config_reference_is_up_to_date():
 
 
 def test_the_config_reference_knows_every_key_of_a_sweep_file():
-    known = [spec._TOP_KEYS, spec._BLOCK_KEYS, spec._RANGE_KEYS]
+    known = [spec._TOP_KEYS, spec._BLOCK_KEYS, set(asdict(Resources())), spec._RANGE_KEYS, search._KEYS]
+    known += [set(options) for options in search.PRUNERS.values()]
     assert [set(keys) for keys in reference.SWEEP_KEYS.values()] == known
 
 

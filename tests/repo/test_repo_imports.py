@@ -13,7 +13,17 @@ TORCH_FREE = [
     *("optimizers", "optimizers.registry", "models", "models.registry"),
     *("harness.settings", "harness.key", "harness.store", "harness.plans", "harness.score", "harness.tasks"),
     *("harness.cli", "harness.commands.doctor", "harness.commands.listings", "harness.commands.run"),
+    "harness.commands.runs",
     *("sweeps.spec", "sweeps.plan", "sweeps.commands", "sweeps.execute", "sweeps.pool", "sweeps.runner"),
+    *("harness.cost", "sweeps.card", "sweeps.preview", "sweeps.status", "sweeps.reap"),
+    *(
+        "harness.slurm",
+        "sweeps.resources",
+        "sweeps.snapshot",
+        "sweeps.submissions",
+        "sweeps.submit",
+        "sweeps.launch",
+    ),
     *(f"results.{path.stem}" for path in sorted((ROOT / "results").glob("*.py")) if path.stem != "__init__"),
 ]
 HEAVY = {"torch", "pandas", "optuna", "matplotlib", "seaborn", "omegaconf"}
@@ -54,7 +64,9 @@ def test_help_imports_nothing_heavy():
     assert seen & HEAVY == set()
 
 
-@pytest.mark.parametrize("words", ["zoo", "doctor --help", "sweep --help", "table --help", "run --help"])
+@pytest.mark.parametrize(
+    "words", ["zoo", "doctor --help", "sweep --help", "table --help", "run --help", "runs --help"]
+)
 def test_commands_that_need_no_torch_do_without(words):
     assert "torch" not in imported_by(*words.split())
 

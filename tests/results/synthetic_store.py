@@ -99,6 +99,7 @@ class Bench:
                 attempts=1,
                 environment={"cpu": cpu},
                 note=note,
+                pruned_by=[point.study] if status == "pruned" else [],
             )
         )
 

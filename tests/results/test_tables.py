@@ -1,5 +1,7 @@
 """The tables: golden texts, same records same bytes, every state with its symbol, nobody bold unfairly."""
 
+import dataclasses
+import json
 import os
 import re
 import shutil
@@ -263,3 +265,16 @@ def test_a_sweep_planned_twice_under_two_names_is_shown_once(bench, make):
     plans.sweep_folder(bench.store.root, "again").mkdir()
     plans.write_points(bench.store.root, "again", [point])
     assert written(bench.store, "lr_grid") == before and len(load(bench.store)) == 2 and key == point.key
+
+
+def test_unequal_searches_are_told(bench, make):
+    for optimizer, trials in (("adamw", 8), ("muon", 4)):
+        bench.add("digits", optimizer, 0.01, sweep="s", metrics=make.image(0.9, 0.5))
+        point = dataclasses.replace(bench.points["s"][-1], slot=f"{optimizer}/0")
+        bench.points["s"][-1] = point
+        path = plans.slot_path(bench.store.root, "s", point.slot).with_name("study.json")
+        path.parent.mkdir(parents=True)
+        terms = {"mode": "tpe", "trials": trials, "seed": 0, "pruner": "", "pruner_options": {}}
+        path.write_text(json.dumps(terms))
+    text = written(bench.write(), "main_result")
+    assert "- Not searched alike: adamw by tpe in 8 trials; muon by tpe in 4 trials.\n" in text

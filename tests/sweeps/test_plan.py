@@ -70,7 +70,7 @@ def test_replicas_are_due_when_their_objective_is_settled_and_not_before(spec, t
 
 def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch):
     monkeypatch.setattr("sweeps.runner.Pool", None)
-    monkeypatch.setattr("sweeps.runner.study.refresh", lambda *_: [])
+    monkeypatch.setattr("sweeps.runner.studies.refresh", lambda *_: [])
     store = Store(tmp_path)
     monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
     runner = Runner(store, [spec], None, Progress())

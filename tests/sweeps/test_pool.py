@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.plans import SEARCH, Point
 from harness.settings import make, to_settings
 from sweeps import pool as pools
 from sweeps.pool import Pool
@@ -25,7 +26,8 @@ def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_pat
     assert pool.size == 2 and pool.free_gpus == ["7", "9"]
     assert Pool(tmp_path, workers=3).free_gpus == ["7", "9", "7"]
     for seed in (1, 2):
-        pool.start(str(seed), to_settings(make(tiny | {"seed": seed, "device": "cpu"})))
+        settings = to_settings(make(tiny | {"seed": seed, "device": "cpu"}))
+        pool.start(Point("tiny", "only", SEARCH, str(seed), settings))
     assert not pool.has_room and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
     ended = []
     while pool.running:

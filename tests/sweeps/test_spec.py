@@ -108,7 +108,7 @@ def test_only_hyperparameters_compete(write_spec):
         (BASE + "blocks: [{name: a}, {name: a}]", "same name 'a'"),
         (BASE + "blocks: [{name: a, set: {optimizer.name: sgd}}]", "block 'a'.*'?sgd'?.*sgdm"),
         (BASE + "space: {optimizer.lr: [0.1]}\nexclude: [{optimizer.lr: 0.1}]", "no points"),
-        (BASE + "search: {mode: tpe}", "search.mode 'tpe'"),
+        (BASE + "search: {mode: tpa}", "search.mode 'tpa'.*'tpe'"),
         (BASE + "name: a/b", "name 'a/b'"),
         (BASE + "space: {optimizer.lr: [abc]}", "optimizer.lr.*'abc'"),
         (BASE + "space: {optimizer.lr: [-1e-3]}", r"optimizer.lr.*-0\.001"),

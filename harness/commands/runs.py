@@ -1,0 +1,205 @@
+"""`htbench runs`: list the runs of a store, clear away what nobody needs, take in those of another store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import catalogue, plans, tasks
+from harness.catalogue import FINISHED, UNFINISHED, Row
+from harness.commands.listings import aligned
+from harness.errors import UsageError, nearest
+from harness.garbage import garbage, remove
+from harness.merge import Merged, merge
+from harness.record import RunRecord
+from harness.settings import read_words
+from harness.store import Store, make_folder
+
+
+def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
+    """ls, gc, import."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    ls = actions.add_parser("ls", help="list the finished runs, the newest first")
+    ls.add_argument(
+        "words", nargs="*", metavar="key=value", help="only runs with this setting: optimizer.name=muon"
+    )
+    ls.add_argument("--sweep", metavar="NAME", help="only runs that this sweep wants")
+    ls.add_argument("--status", help=f"some of {','.join(FINISHED + UNFINISHED)}")
+    ls.add_argument("--all", action="store_true", help="unfinished runs, too")
+    ls.add_argument("--limit", type=int, metavar="N", help="at most so many")
+    ls.add_argument("--json", action="store_true", help="as JSON, with all settings and figures")
+    gc = actions.add_parser("gc", help="remove leftovers of dead processes; results and runs at work stay")
+    gc.add_argument("--dry-run", action="store_true", help="only say what would go")
+    gc.add_argument(
+        "--pruned", action="store_true", help="checkpoints of pruned runs, too; others then start them anew"
+    )
+    gc.add_argument("--orphans", action="store_true", help="unfinished runs that no sweep wants, too")
+    take = actions.add_parser("import", help="take in the runs and sweeps of another store")
+    take.add_argument("other", type=Path, metavar="OTHER_ROOT", help="the other store; it is only read")
+    take.add_argument("--dry-run", action="store_true", help="only say what would be taken")
+    for action in (ls, gc, take):  # before or after the action's name
+        action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
+
+
+def runs(args: argparse.Namespace) -> int:
+    """Carry out one action."""
+    status: int = {"ls": _ls, "gc": _gc, "import": _import}[args.action](args, Store(args.root))
+    return status
+
+
+# --- ls ---
+
+
+def _ls(args: argparse.Namespace, store: Store) -> int:
+    wanted = catalogue.wishes(read_words(args.words))
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit must be at least 1, not {args.limit}.")
+    found = catalogue.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))[: args.limit]
+    if args.json:
+        print(json.dumps([_plain(row) for row in found], indent=1))
+    elif found:
+        print(aligned([_HEADER, *map(_cells, found)]))
+    else:
+        print(f"No such run in '{store.root}'.", file=sys.stderr)
+    return 0
+
+
+def _statuses(args: argparse.Namespace) -> Sequence[str]:
+    known = FINISHED + UNFINISHED
+    if args.status is None:
+        return known if args.all else FINISHED
+    words: list[str] = args.status.split(",")
+    for word in words:
+        if word not in known:
+            raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
+    return words
+
+
+def _keys_of(store: Store, sweep: str | None) -> set[str] | None:
+    if sweep is None:
+        return None
+    known = plans.sweep_names(store.root)
+    if sweep not in known:
+        hint = nearest(sweep, known) if known else "the store has none"
+        raise UsageError(f"Unknown sweep '{sweep}'; {hint}")
+    return {point.key for point in plans.read_points(store.root, sweep) if point.key}
+
+
+_HEADER = "key task model optimizer lr status steps val s/step code age host".split()
+
+
+def _cells(row: Row) -> list[str]:
+    record, config = row.record, row.settings
+    lr = config.get("optimizer.lr")
+    reason = row.state.reason if row.state is not None else ""
+    return [
+        row.key,
+        *(str(config.get(name, "?")) for name in ("task", "model", "optimizer.name")),
+        "?" if lr is None else f"{lr:g}",
+        row.status + (f" ({reason})" if reason else ""),
+        "" if record is None else str(record.steps),
+        "" if record is None else _figure(record),
+        "" if record is None or record.seconds_per_step is None else f"{record.seconds_per_step:.3g}",
+        *("" if record is None else str(record.environment.get("code", ""))[:24],),
+        _age(time.time() - row.time),
+        _host(row),
+    ]
+
+
+def _figure(record: RunRecord) -> str:
+    """The metric by which runs are chosen."""
+    task = tasks.TASKS.get(str(record.config.get("task")))
+    value = record.metrics.get(f"val_{task.metric}") if task is not None else None
+    return "" if task is None or value is None else f"{task.metric} {value:.4g}"
+
+
+def _host(row: Row) -> str:
+    if row.record is not None:
+        return str(row.record.environment.get("host", ""))
+    return row.state.owner.host if row.state is not None and row.state.owner is not None else ""
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    record = row.record
+    return {
+        "key": row.key,
+        "status": row.status,
+        "reason": row.state.reason if row.state is not None else row.record.note if row.record else "",
+        "time": row.time,
+        "host": _host(row),
+        "code": record.environment.get("code", "") if record is not None else "",
+        "steps": record.steps if record is not None else None,
+        "seconds_per_step": record.seconds_per_step if record is not None else None,
+        "metrics": record.metrics if record is not None else {},
+        "settings": row.settings,
+    }
+
+
+# --- gc ---
+
+
+def _gc(args: argparse.Namespace, store: Store) -> int:
+    counts, sizes = Counter[str](), Counter[str]()
+    for item in garbage(store, pruned=args.pruned, orphans=args.orphans):
+        print(f"{item.kind:10}  {_mebibytes(item.size):>12}  {item.path.relative_to(store.root)}")
+        counts[item.kind] += 1
+        sizes[item.kind] += item.size
+        if not args.dry_run:
+            remove(item)
+    verb = "would go" if args.dry_run else "removed"
+    told = ", ".join(f"{n} {kind} ({_mebibytes(sizes[kind])})" for kind, n in counts.items())
+    print(f"{verb}: {told or 'nothing'}")
+    return 0
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+# --- import ---
+
+
+def _import(args: argparse.Namespace, store: Store) -> int:
+    """Exit status 0 even with conflicts: nothing failed, and importing again would not change them."""
+    if not args.dry_run:
+        make_folder(store.root)
+    done = merge(store, args.other, dry_run=args.dry_run)
+    taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()))
+    verb = "would import" if args.dry_run else "imported"
+    print(f"{verb} {done.taken.total()} runs{f' ({taken})' if taken else ''}; {done.here} are here already")
+    if done.sweeps:
+        print(f"{verb} the sweeps {', '.join(done.sweeps)}; `htbench sweep index NAME` writes their studies")
+    _warn(done)
+    return 0
+
+
+def _warn(done: Merged) -> None:
+    lines = [f"conflict: run {key} {_difference(*pair)}; ours stays" for key, pair in done.conflicts.items()]
+    lines += [f"left out: run {key}: {why}" for key, why in done.left.items()]
+    lines += [f"refused: {name}: {why}" for name, why in done.refused.items()]
+    lines += [
+        f"sweep {name} has other points here, and ours stay; `htbench sweep index FILE`, with a file that "
+        "has all of them, takes in the runs"
+        for name in done.differing
+    ]
+    print("".join(f"htbench: {line}\n" for line in lines), end="", file=sys.stderr)
+
+
+def _difference(ours: RunRecord, theirs: RunRecord) -> str:
+    here = {"status": ours.status, "steps": ours.steps, **ours.metrics}
+    there = {"status": theirs.status, "steps": theirs.steps, **theirs.metrics}
+    names = [name for name in here | there if here.get(name) != there.get(name)]
+    return "has " + ", ".join(f"{name}={here.get(name)} here and {there.get(name)} there" for name in names)

@@ -1,0 +1,98 @@
+"""The processes of one run on this machine: started together, and none outlives another's mishap for long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.context import ForkServerContext, SpawnContext
+from typing import Any
+
+GRACE_SECONDS = 5.0  # after one has failed, for the others to notice and to tell what they know
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+class Ranks:
+    """`size` processes that each call `work(*arguments)`, with the variables that torchrun would set.
+
+    Args:
+        context: of multiprocessing.
+        size: number of processes; a single one gets no variables.
+        work: a function of a module.
+        arguments: for it.
+    """
+
+    def __init__(
+        self,
+        context: ForkServerContext | SpawnContext,
+        size: int,
+        work: Callable[..., object],
+        arguments: tuple[Any, ...],
+    ) -> None:
+        port = _free_port() if size > 1 else 0
+        self.processes = [
+            context.Process(target=_enter, args=(_variables(rank, size, port), work, arguments))
+            for rank in range(size)
+        ]
+        for process in self.processes:
+            process.start()
+        self._status = 0
+        self._deadline: float | None = None
+
+    @property
+    def sentinels(self) -> list[int]:
+        """To wait for the end of any that is at work."""
+        return [process.sentinel for process in self.processes if process.is_alive()]
+
+    def poll(self) -> int | None:
+        """The exit status of the run, None while a process is at work. Whoever waits for it must call this.
+
+        Negative if a signal killed a process, else that of the first one that failed.
+        """
+        codes = [process.exitcode for process in self.processes]
+        failed = [code for code in codes if code]
+        if self._deadline is None or time.monotonic() < self._deadline:
+            self._status = next((code for code in failed if code < 0), failed[0] if failed else 0)
+            if failed and self._deadline is None:
+                self._deadline = time.monotonic() + GRACE_SECONDS
+        else:
+            self._kill()
+        if None in codes:
+            return None
+        for process in self.processes:
+            process.join()
+        return self._status
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all that are at work."""
+        for process in self.processes:
+            if process.exitcode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid or 0, number)
+
+    def _kill(self) -> None:
+        for process in self.processes:
+            process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _variables(rank: int, size: int, port: int) -> dict[str, str]:
+    if size == 1:
+        return {}
+    values = (rank, size, rank, size, "127.0.0.1", port)
+    return dict(zip(VARIABLES, map(str, values), strict=True))
+
+
+def _enter(variables: Mapping[str, str], work: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    for name in VARIABLES:
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+    work(*arguments)

@@ -1,0 +1,207 @@
+"""Job arrays on SLURM. The only file with submitit, which pickles, submits, and starts what was pickled.
+
+It also has handlers of signals; ours replace them as soon as a job's work begins. A job trains one run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import submitit
+from submitit.core.utils import DelayedSubmission, FailedJobError, JobPaths
+from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
+
+from harness import atomic, environment, plans, slurm
+from harness.environment import HOME
+from harness.errors import UsageError
+from harness.key import run_key
+from harness.monitor import Monitor
+from harness.plans import Point
+from harness.settings import make
+from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
+from sweeps.resources import Resources
+from sweeps.submissions import Submission
+
+PATIENCE = 20  # seconds for `sbatch`, which by itself tries for minutes to reach a dead controller
+
+
+class RefusedError(UsageError):
+    """SLURM does not take an array; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a job does, in each process of its run: plain values, as submitit pickles it.
+
+    Attributes:
+        root: the store.
+        point: with settings, or a slot of a search.
+        code: the snapshot to run from.
+    """
+
+    root: str
+    point: Point
+    code: str
+
+    def __call__(self) -> None:
+        """Train the point's run, or as much of it as signals allow; the exit status is that of `execute`."""
+        if Path(self.code).resolve() != HOME:
+            sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {self.code}.")
+        key = self.point.key
+        if not self.point.slot and run_key(make(self.point.overrides)) != key:
+            sys.exit(f"htbench: run {key} was planned with other data or defaults than this node has.")
+        if self.point.processes > 1:
+            submitit.helpers.TorchDistributedEnvironment().export(
+                set_cuda_visible_devices=False, overwrite=True
+            )
+        monitor = Monitor()
+        status = execute(Path(self.root), self.point, monitor, _say)
+        if status == EXIT_STOPPED and (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
+            _requeue()
+        sys.exit(status)
+
+
+def _say(what: object) -> None:
+    print(f"htbench: {what}", file=sys.stderr, flush=True)
+
+
+def _requeue() -> None:
+    """Let this job start again: SLURM's warning came before its time limit, or before it is preempted."""
+    job = slurm.own_job()
+    try:
+        slurm.call("scontrol", "requeue", job)
+    except slurm.SlurmError as error:
+        _say(f"job {job} could not be queued again, the next `sweep submit` does it: {error}")
+        sys.exit(EXIT_ENDED)
+
+
+def tasks(root: Path, code: Path, points: Sequence[Point]) -> list[Task]:
+    """The jobs for some points."""
+    return [Task(str(root.resolve()), point, str(code.resolve())) for point in points]
+
+
+def submit(root: Path, code: Path, submission: Submission, resources: Resources, jobs: Sequence[Task]) -> str:
+    """Submit one array.
+
+    Returns:
+        its id.
+
+    Raises:
+        RefusedError: SLURM does not take it.
+    """
+    folder = log_folder(root, submission)
+    folder.mkdir(parents=True)
+    executor = submitit.SlurmExecutor(folder=folder)
+    executor.update_parameters(**_parameters(code, submission, resources, jobs[0].point.processes))
+    try:
+        # submitit prints what sbatch says; we put it into our sentence.
+        with _alarm(PATIENCE), _as_from_a_login_node(), contextlib.redirect_stderr(io.StringIO()):
+            started = executor.submit_array(list(jobs))
+    except FailedJobError as error:
+        late = isinstance(error.__cause__, TimeoutError)
+        said = str(error.__cause__ if late else error).replace("sbatch: error: ", "")
+        raise RefusedError("; ".join(line.rstrip(".") for line in said.split("\n") if line)) from None
+    return str(started[0].job_id).partition("_")[0]
+
+
+def text(root: Path, code: Path, submission: Submission, resources: Resources, processes: int = 1) -> str:
+    """What `sbatch` gets to read, for runs of so many processes each."""
+    folder = log_folder(root, submission)
+    command = f"{shlex.quote(sys.executable)} -u -m submitit.core._submit {shlex.quote(str(folder))}"
+    count = len(submission.points)
+    array: dict[str, Any] = (
+        {"map_count": count} if count > 1 else {}
+    )  # submitit makes no array of a single task
+    parameters = _parameters(code, submission, resources, processes)
+    return str(_make_sbatch_string(command=command, folder=folder, **parameters, **array))
+
+
+def mend(root: Path, submission: Submission, jobs: Sequence[Task | None]) -> None:
+    """Put pickles where the tasks of an array look for them, if its submitter died before it could.
+
+    Args:
+        root: the store.
+        submission: an array in the queue.
+        jobs: its tasks; None for a run that is no longer wanted, whose job then fails.
+    """
+    folder = log_folder(root, submission)
+    for point, task in zip(submission.points, jobs, strict=True):
+        place = JobPaths(folder, submission.task(point)).submitted_pickle
+        if task is None or place.exists():
+            continue
+        temporary = atomic.temporary_name(place)
+        DelayedSubmission(task).dump(temporary)
+        temporary.replace(place)
+
+
+def log_folder(root: Path, submission: Submission) -> Path:
+    """Where an array's pickles are and its jobs' output goes: `<job>_<task>_0_log.out`."""
+    return plans.sweep_folder(root.resolve(), submission.sweep) / "logs" / submission.word
+
+
+def _parameters(code: Path, submission: Submission, resources: Resources, processes: int) -> dict[str, Any]:
+    of_sbatch = ("account", "partition", "qos", "constraint", "exclude", "mail_type", "mail_user")
+    folder = code.resolve()
+    return {
+        **{name: getattr(resources, name) for name in of_sbatch},
+        "job_name": submission.name,
+        "time": resources.timeout_min,
+        "nodes": resources.nodes,
+        "ntasks_per_node": processes // resources.nodes,
+        "cpus_per_task": resources.cpus_per_task,
+        "gpus_per_node": resources.gpus_per_node or None,
+        "array_parallelism": resources.array_parallelism,
+        "signal_delay_s": resources.warning_seconds,
+        "stderr_to_stdout": True,
+        "wckey": None,  # submitit's own word is refused where such keys are enforced
+        # Without --requeue, sites with JobRequeue=0 would end a preempted job for good.
+        "additional_parameters": {"requeue": True} | ({"mem": resources.mem} if resources.mem else {}),
+        # srun does not inherit --cpus-per-task from sbatch since SLURM 22.05. If one process of a run is
+        # killed, the others shall not wait for it.
+        "srun_args": ["--cpus-per-task", str(resources.cpus_per_task), "--kill-on-bad-exit=1"],
+        # `cd`, too: python puts the working folder before PYTHONPATH.
+        "setup": [
+            *resources.setup,
+            f"cd {shlex.quote(str(folder))}",
+            f"export PYTHONPATH={shlex.quote(str(folder))}${{PYTHONPATH:+:$PYTHONPATH}}",
+            f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
+        ],
+    }
+
+
+@contextlib.contextmanager
+def _as_from_a_login_node() -> Iterator[None]:
+    """A job that submits must not hand its own SLURM_* on; where the controller is found stays."""
+    if "SLURM_JOB_ID" not in os.environ:
+        yield
+        return
+    kept = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
+    with submitit.helpers.clean_env():
+        os.environ.update(kept)
+        yield
+
+
+@contextlib.contextmanager
+def _alarm(seconds: int) -> Iterator[None]:
+    """TimeoutError in the main thread after some seconds; submitit then kills `sbatch`."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"sbatch gave no answer within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,228 @@
+"""The connection to one study in its storage: ask, report, tell, and write it anew from slots and folders."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from harness import metrics, tasks
+from harness.config import Value
+from harness.errors import UsageError
+from harness.record import RunRecord
+from harness.settings import make
+from harness.store import Store, make_folder
+from sweeps import journal, samplers
+from sweeps.parameters import distribution, label, suggest, value_of
+from sweeps.slots import Study
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+class Link:
+    """The connection to one study; opened anew when the study was written anew meanwhile.
+
+    Args:
+        root: the store.
+        study: which study.
+
+    Raises:
+        UsageError: the database does not answer.
+    """
+
+    def __init__(self, root: Path, study: Study) -> None:
+        self.root, self.study = root, study
+        self.task = tasks.spec(make(study.fixed).task)
+        self.metric = f"val_{self.task.metric}"
+        self.journal = root / "studies" / f"{study.name}.journal"
+        self.open()
+
+    def open(self) -> None:
+        """Connect, and create the study if there is none."""
+        if not self.study.storage:
+            make_folder(self.journal.parent)
+            self.storage: BaseStorage = journal.shared(self.journal)
+            self.optuna = self._create(self.storage)
+            self._seen = self._inode()
+            return
+        try:
+            self.storage, self.optuna = self._connect()
+        except Exception as error:  # whatever drivers and databases come up with
+            first = str(error).partition("\n")[0]
+            raise UsageError(
+                f"The storage of study '{self.study.name}' can't be used ({type(error).__name__}: {first}); "
+                "PostgreSQL needs `pip install 'htbench[postgres]'` and a server that answers."
+            ) from None
+
+    def _connect(self) -> tuple[BaseStorage, optuna.Study]:
+        # The driver that we install is psycopg 3; SQLAlchemy takes the bare word for its predecessor.
+        url = self.study.storage.replace("postgresql://", "postgresql+psycopg://", 1)
+        options = {"pool_size": 1}
+
+        def open_known() -> tuple[BaseStorage, optuna.Study]:
+            # Looking for the tables and their version would take longer than all the rest.
+            storage = RDBStorage(url, options, skip_compatibility_check=True, skip_table_creation=True)
+            return storage, self._create(storage)
+
+        try:
+            return open_known()
+        except Exception:
+            with contextlib.suppress(Exception):  # somebody else makes the tables at the same instant
+                RDBStorage(url, options)
+            return open_known()
+
+    def _create(self, storage: BaseStorage) -> optuna.Study:
+        name, pruner = self.optuna_name, samplers.pruner(self.study)
+        with contextlib.suppress(KeyError):  # first, as a journal notes every wish for a study that exists
+            return optuna.load_study(study_name=name, storage=storage, pruner=pruner)
+        return optuna.create_study(
+            study_name=name,
+            storage=storage,
+            direction="maximize" if self.task.higher_is_better else "minimize",
+            pruner=pruner,
+            load_if_exists=True,
+        )
+
+    def _inode(self) -> int:
+        """Tells one journal from another written in its place; 0 for a database."""
+        return self.journal.stat().st_ino if self.journal.exists() else 0
+
+    def rest(self) -> None:
+        """Close the connection until it is needed again: a server has a hundred or so, and runs take days."""
+        if isinstance(self.storage, RDBStorage):
+            self.storage.engine.dispose()
+
+    @property
+    def optuna_name(self) -> str:
+        """The study's name in its storage; a database may serve several stores."""
+        return f"{self.study.name}.{self.study.nonce}" if self.study.storage else self.study.name
+
+    def trials(self) -> list[FrozenTrial]:
+        """All trials by number."""
+        return self.optuna.get_trials(deepcopy=False)
+
+    def trial_id(self, number: int) -> int:
+        """How the storage calls a trial."""
+        if not self.study.storage and self._inode() != self._seen:
+            self.open()
+        return self.storage.get_trial_id_from_study_id_trial_number(
+            self.storage.get_study_id_from_name(self.optuna_name), number
+        )
+
+    def name(self, number: int, key: str) -> None:
+        """Note which run a trial is, for people."""
+        trial_id = self.trial_id(number)
+        if self.storage.get_trial(trial_id).state is TrialState.RUNNING:
+            self.storage.set_trial_user_attr(trial_id, "key", key)
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """Note an evaluation, once; whether the trial should end here."""
+        trial_id = self.trial_id(number)
+        if step not in self.storage.get_trial(trial_id).intermediate_values:
+            self.storage.set_trial_intermediate_value(trial_id, step, value)
+        return bool(self.optuna.pruner.prune(self.optuna, self.storage.get_trial(trial_id)))
+
+    def tell(self, number: int, record: RunRecord) -> None:
+        """Note how a trial ended, unless that is known."""
+        trial_id = self.trial_id(number)
+        if self.storage.get_trial(trial_id).state is not TrialState.RUNNING:
+            return
+        state, value = outcome(record, self.metric)
+        with contextlib.suppress(UpdateFinishedTrialError):  # somebody else tells at the same instant
+            self.storage.set_trial_user_attr(trial_id, "status", record.status)
+            self.optuna.tell(number, value, state=state, skip_if_finished=True)
+
+    # --- asking ---
+
+    def ask(self, taken: set[int]) -> tuple[int, dict[str, Value]]:
+        """A trial that is in no slot: one that was asked for in vain, or a new one.
+
+        Returns:
+            its number, and what it says about the axes.
+        """
+        trials = self.trials()
+        lost = [t for t in trials if t.number not in taken and t.state is not TrialState.FAIL]
+        number = lost[0].number if lost else len(trials)
+        if lost and lost[0].params.keys() >= self.study.axes.keys():
+            params = lost[0].params
+        else:
+            self.optuna.sampler = samplers.sampler(self.study, number)
+            trial = optuna.Trial(self.optuna, lost[0]._trial_id) if lost else self.optuna.ask()
+            params = {name: suggest(trial, name, axis) for name, axis in self.study.axes.items()}
+        return number, {name: value_of(axis, params[name]) for name, axis in self.study.axes.items()}
+
+    # --- mending ---
+
+    def agrees(self, filled: Mapping[int, Mapping[str, Any]]) -> bool:
+        """Whether the study knows the trial of every slot as the slot has it."""
+        known = [(trial.user_attrs.get("key"), trial.params) for trial in self.trials()]
+        return all(
+            content["trial"] < len(known)
+            and known[content["trial"]] == (content["key"], self._params(content))
+            for content in filled.values()
+        )
+
+    def rebuild(self, store: Store, filled: Mapping[int, Mapping[str, Any]]) -> None:
+        """Write the study anew from slots and run folders. Numbers stay; those without a slot have failed."""
+        by_number = {content["trial"]: content for content in filled.values()}
+        rows = [
+            self._frozen(store, by_number.get(number)) for number in range(max(by_number, default=-1) + 1)
+        ]
+        if self.study.storage:
+            with contextlib.suppress(KeyError):
+                optuna.delete_study(study_name=self.optuna_name, storage=self.storage)
+            self.optuna = self._create(self.storage)
+            self.optuna.add_trials(rows)
+            return
+        written = journal.Journal([])
+        self._create(written.storage()).add_trials(rows)
+        written.write(self.journal, whole=True)
+        self.open()
+
+    def _frozen(self, store: Store, content: Mapping[str, Any] | None) -> FrozenTrial:
+        if content is None:
+            return create_trial(state=TrialState.FAIL)
+        key = content["key"]
+        record = store.record(key)
+        record = record if record is not None and record.ends(self.study.name) else None
+        state, value = outcome(record, self.metric) if record else (TrialState.RUNNING, None)
+        last = record.steps if record is not None and record.status == "completed" else math.inf
+        curve = metrics.read(store.run_folder(key) / "metrics.jsonl")
+        reports = {
+            row["step"]: number_or_nan(row[self.metric])
+            for row in curve
+            if self.metric in row and 0 < row["step"] < last
+        }
+        if state is TrialState.PRUNED and reports:  # as Optuna does when told
+            value = reports[max(reports)]
+        return create_trial(
+            state=state,
+            value=None if value is None or math.isnan(value) else value,
+            params=self._params(content),
+            distributions={name: distribution(axis) for name, axis in self.study.axes.items()},
+            intermediate_values=reports,
+            user_attrs={"key": key} | ({"status": record.status} if record else {}),
+        )
+
+    def _params(self, content: Mapping[str, Any]) -> dict[str, Value]:
+        return {name: label(axis, content["overrides"].get(name)) for name, axis in self.study.axes.items()}
+
+
+def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
+    """A record in Optuna's words. A diverged run is no failure: it is called pruned."""
+    value = record.metrics.get(metric)
+    if record.status == "completed" and value is not None:
+        return TrialState.COMPLETE, value
+    return TrialState.PRUNED, None
+
+
+def number_or_nan(value: float | None) -> float:
+    """A figure as Optuna takes it; null stands for one that is not finite."""
+    return math.nan if value is None else value

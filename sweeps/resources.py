@@ -1,0 +1,116 @@
+"""What the jobs of a sweep may use of a cluster: `resources` of a file and its blocks. Torch-free."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import UsageError, nearest
+
+
+@dataclass(frozen=True)
+class Resources:
+    """A resource class: points that share it go into one job array.
+
+    Attributes:
+        timeout_min: a job's time limit. Where it ends, the run is saved and its job queued again.
+        nodes: over which a run's processes are spread evenly.
+        gpus_per_node: GPUs of a job on each node, one for each of its processes there; 0 for the CPU.
+        cpus_per_task: cores of each process.
+        mem: memory of a job on each node, such as `16G`; None: the site's default.
+        array_parallelism: jobs of one array that run at a time.
+        submit_limit: no more jobs than this may be queued; later calls submit the rest. None: no limit.
+        signal_delay_s: seconds before the time limit at which a run is told to save; None: a tenth of the
+            limit, at most two minutes.
+        account: of `sbatch`, as are the following.
+        partition: `sbatch --partition`.
+        qos: `sbatch --qos`.
+        constraint: `sbatch --constraint`.
+        exclude: nodes not to use.
+        mail_type: when to write mail, such as `FAIL`.
+        mail_user: to whom.
+        setup: lines of shell that come before the job, such as `module load cuda`.
+    """
+
+    timeout_min: int = 60
+    nodes: int = 1
+    gpus_per_node: int = 0
+    cpus_per_task: int = 1
+    mem: str | None = None
+    array_parallelism: int = 256
+    submit_limit: int | None = None
+    signal_delay_s: int | None = None
+    account: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    exclude: str | None = None
+    mail_type: str | None = None
+    mail_user: str | None = None
+    setup: tuple[str, ...] = ()
+
+    @property
+    def warning_seconds(self) -> int:
+        """Seconds before the time limit at which a job is told to save."""
+        return self.signal_delay_s or min(120, 6 * self.timeout_min)
+
+    def describe(self, processes: int = 1) -> str:
+        """What differs from a default job, in a line; for runs of so many processes."""
+        shown = {name: getattr(self, name) for name in _DEFAULTS}
+        telling = ("timeout_min", *(name for name in shown if shown[name] != _DEFAULTS[name]))
+        words = [f"{name}={shown[name]}" for name in dict.fromkeys(telling)]
+        return " ".join(words + ([f"processes={processes}"] if processes > 1 else []))
+
+    def check(self, processes: int) -> None:
+        """Raise UsageError if nodes or GPUs do not suit a run of so many processes."""
+        tasks, left = divmod(processes, self.nodes)
+        if left:
+            raise UsageError(
+                f"processes={processes} can't be spread evenly over nodes={self.nodes}; "
+                f"processes must be a multiple of nodes."
+            )
+        if self.gpus_per_node not in (0, tasks):
+            raise UsageError(
+                f"gpus_per_node={self.gpus_per_node} does not suit processes={processes} on "
+                f"nodes={self.nodes}: each process has one GPU, so it must be gpus_per_node={tasks} or "
+                f"processes={self.gpus_per_node * self.nodes}."
+            )
+
+
+_DEFAULTS = dataclasses.asdict(Resources())
+_LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
+    ("timeout_min", "nodes", "cpus_per_task", "array_parallelism", "submit_limit", "signal_delay_s"), 1
+)
+
+
+def read(tree: Mapping[str, Any], where: str) -> Resources:
+    """The resources in a sweep file.
+
+    Raises:
+        UsageError: an unknown name, or a value that can't be; one sentence.
+    """
+    for name in tree:
+        if name not in _DEFAULTS:
+            raise UsageError(f"Unknown resource '{name}' in {where}; {nearest(str(name), _DEFAULTS)}")
+    given = {name: _value(name, value, where) for name, value in tree.items() if value is not None}
+    return Resources(**given)
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    if name in _LOWEST:
+        if type(value) is not int or value < _LOWEST[name]:
+            raise UsageError(f"{name} in {where} must be a whole number from {_LOWEST[name]}, not {value!r}.")
+        return value
+    if name == "setup":
+        lines = [value] if isinstance(value, str) else value
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            raise UsageError(f"setup in {where} must be a list of shell lines, not {value!r}.")
+        return tuple(lines)
+    if name == "mem" and not re.fullmatch(r"\d+[KMGT]?B?", str(value)):
+        raise UsageError(f"mem in {where} must be a size such as 16G, not {value!r}.")
+    if not isinstance(value, str | int) or "\n" in str(value):
+        raise UsageError(f"{name} in {where} must be a word, not {value!r}.")
+    return str(value)

@@ -1,0 +1,165 @@
+"""What a sweep file says about a search: how trials are drawn, pruned and kept. Without torch and Optuna."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import UsageError, nearest
+
+GRID = "grid"
+MODES = {
+    GRID: "every point of the grid",
+    "tpe": "tree-structured Parzen estimator with constant liar",
+    "random": "independent draws",
+    "sobol": "a scrambled Sobol sequence",
+}
+# Pruner -> its options and their defaults; None: the steps between two evaluations. All are whole numbers.
+PRUNERS: dict[str, dict[str, int | None]] = {
+    "asha": {"min_resource": None, "reduction_factor": 3},
+    "median": {"startup_trials": 5, "warmup_steps": 0},
+}
+_LEAST = {"min_resource": 1, "reduction_factor": 2, "startup_trials": 1, "warmup_steps": 0}
+_KEYS = {"mode", "trials", "seed", "pruner", "storage"}
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval to search, or `num` points of a grid.
+
+    Attributes:
+        low: first value.
+        high: last value.
+        log: equal ratios count alike, not equal differences.
+        num: number of grid points; a search has no use for it.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    num: int | None = None
+
+    def points(self) -> list[float]:
+        """`num` points from low to high, rounded to four digits so that people can type them."""
+        assert self.num is not None
+        parts = [i / (self.num - 1) if self.num > 1 else 0.0 for i in range(self.num)]
+        return [float(f"{self.at(part):.4g}") for part in parts]
+
+    def at(self, part: float) -> float:
+        """The value at `part` of the way from low to high."""
+        if self.log:
+            return self.low * float((self.high / self.low) ** part)
+        return self.low + (self.high - self.low) * part
+
+
+@dataclass(frozen=True)
+class Search:
+    """The section `search` of a sweep file.
+
+    Attributes:
+        mode: a row of MODES.
+        trials: trials of every objective; the same for all blocks, so that no optimizer is tuned harder.
+        seed: of the draws; which trial is drawn depends on it, its number and the results so far.
+        pruner: a row of PRUNERS; empty: every trial runs to its end.
+        pruner_options: its options.
+        storage: URL of a database; empty: a journal file per study in the store.
+    """
+
+    mode: str = GRID
+    trials: int = 0
+    seed: int = 0
+    pruner: str = ""
+    pruner_options: dict[str, int] = field(default_factory=dict)
+    storage: str = ""
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether nothing is searched."""
+        return self.mode == GRID
+
+
+def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
+    """The section as written, checked.
+
+    Args:
+        tree: the section.
+        evaluation_every: steps between two evaluations, at which a pruner looks; 0: none.
+
+    Raises:
+        UsageError: one sentence with the offending part.
+    """
+    mode = tree.get("mode", GRID)
+    if mode not in MODES:
+        raise UsageError(f"search.mode '{mode}' is not available; {nearest(str(mode), MODES)}")
+    for key in tree:
+        if key not in _KEYS:
+            raise UsageError(f"Unknown key '{key}' in search; {nearest(str(key), _KEYS)}")
+    if mode == GRID:
+        if extra := [key for key in tree if key != "mode"]:
+            raise UsageError(f"search.{extra[0]} means nothing to mode 'grid', which runs every point.")
+        return Search()
+    if "trials" not in tree:
+        raise UsageError(f"search.mode '{mode}' needs search.trials, the number of trials of each block.")
+    pruner, options = _pruner(tree.get("pruner"), evaluation_every)
+    return Search(
+        mode=mode,
+        trials=_whole("search.trials", tree["trials"], 1),
+        seed=_whole("search.seed", tree.get("seed", 0), 0),
+        pruner=pruner,
+        pruner_options=options,
+        storage=_storage(tree.get("storage")),
+    )
+
+
+def _pruner(tree: Any, evaluation_every: int) -> tuple[str, dict[str, int]]:
+    if not tree:
+        return "", {}
+    if isinstance(tree, str):
+        tree = {tree: {}}
+    if not isinstance(tree, Mapping) or len(tree) != 1:
+        raise UsageError(
+            f"search.pruner must be one pruner with its options, such as {{asha: {{}}}}, not {tree!r}."
+        )
+    ((name, given),) = tree.items()
+    if name not in PRUNERS:
+        raise UsageError(f"Unknown pruner '{name}' in search; {nearest(str(name), PRUNERS)}")
+    given = given or {}
+    if not isinstance(given, Mapping):
+        raise UsageError(f"search.pruner.{name} must be a mapping of options, not {given!r}.")
+    for key in given:
+        if key not in PRUNERS[name]:
+            raise UsageError(
+                f"Unknown key '{key}' in search.pruner.{name}; {nearest(str(key), PRUNERS[name])}"
+            )
+    if not evaluation_every:
+        raise UsageError(
+            f"The pruner '{name}' looks at evaluations: set evaluation.every in base, such as 100."
+        )
+    chosen = {key: evaluation_every if value is None else value for key, value in PRUNERS[name].items()}
+    return name, {
+        key: _whole(f"search.pruner.{name}.{key}", given.get(key, value), _LEAST[key])
+        for key, value in chosen.items()
+    }
+
+
+def _storage(url: Any) -> str:
+    if not url:
+        return ""
+    if not isinstance(url, str) or not re.match(r"\w+(\+\w+)?://", url):
+        raise UsageError(
+            f"search.storage must be a database URL such as postgresql://host/name, not {url!r}."
+        )
+    if url.startswith("sqlite"):
+        raise UsageError(
+            f"search.storage '{url}' can't be used: SQLite gives one trial to several workers; leave the key "
+            "out for a journal file, or use PostgreSQL."
+        )
+    return url
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise UsageError(f"{name} must be a whole number from {least}, not {value!r}.")
+    return value

@@ -1,0 +1,74 @@
+"""A copy of this code in the store, from which jobs run: editing the code afterwards doesn't change them.
+
+    <root>/code/<version>/      tracked and untracked, not ignored files
+
+The version is that of `harness.environment` and a hash of what the files hold: git counts no untracked ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness import environment
+from harness.atomic import TEMPORARY_SUFFIX, temporary_name
+from harness.environment import HOME
+from harness.errors import UsageError
+from harness.store import make_folder
+
+PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
+
+
+def version(root: Path) -> str:
+    """The name of a snapshot of the code as it is now."""
+    if HOME.parent == (root / "code").resolve():
+        return HOME.name  # a job submits: its code is a snapshot already
+    return re.sub(r"[^\w.+-]+", "-", environment.code_version()) + f".{_digest(_files(root))}"
+
+
+def take(root: Path) -> Path:
+    """The folder of the snapshot of the code as it is now, made unless it is there."""
+    folder = root / "code" / version(root)
+    if folder.exists():
+        return folder
+    make_folder(folder.parent)
+    for leftover in folder.parent.glob(f".{folder.name}.*{TEMPORARY_SUFFIX}"):
+        shutil.rmtree(leftover, ignore_errors=True)  # of a process that died here; submissions hold a lock
+    temporary = temporary_name(folder)
+    for path in _files(root):
+        target = temporary / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(HOME / path, target)
+    os.replace(temporary, folder)
+    return folder
+
+
+def _files(root: Path) -> list[Path]:
+    """What belongs to the code, relative to its home; without git, the packages as installed."""
+    if (HOME / ".git").exists():
+        words = [*environment.git(HOME), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        try:
+            listed = subprocess.run(words, check=True, capture_output=True, timeout=60).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            said = os.fsdecode(getattr(error, "stderr", None) or str(error).encode())
+            raise UsageError(f"git can't list the files of '{HOME}': {' '.join(said.split())}") from None
+        paths = [Path(os.fsdecode(name)) for name in listed.split(b"\0") if name]
+    else:
+        found = (path for package in PACKAGES for path in (HOME / package).rglob("*"))
+        paths = [path.relative_to(HOME) for path in found if "__pycache__" not in path.parts]
+    store = root.resolve()
+    return sorted(
+        path for path in set(paths) if (HOME / path).is_file() and not (HOME / path).is_relative_to(store)
+    )
+
+
+def _digest(paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        content = (HOME / path).read_bytes()
+        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:8]

@@ -1,0 +1,239 @@
+"""`sweep status`: one screen from files and at most one `squeue`. Torch-free, quick for ten thousand runs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import metrics, score, tasks
+from harness.plans import SEARCH, Point
+from harness.record import RunRecord
+from harness.store import Kind, RunState, Store
+from sweeps import jobs
+from sweeps.estimate import Estimate
+from sweeps.plan import states, word
+from sweeps.progress import describe
+from sweeps.spec import SweepSpec
+from sweeps.wording import duration, table
+
+MOST_LINES = 12  # of runs at work, and of failures; JSON has all
+OUTCOMES = ("completed", "diverged", "pruned")
+COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
+ALWAYS = ("completed", "running", "waiting", "failed")  # the others only if there is one
+
+
+@dataclass
+class Block:
+    """What became of a block of a sweep.
+
+    Attributes:
+        sweep: the sweep's name.
+        name: the block's.
+        points: how many points it has.
+        counts: of them by state.
+        seconds: of one worker, for what is left; None if nothing tells.
+        best: the best point so far, in words.
+        at_work: the runs under way.
+        failures: those that failed.
+    """
+
+    sweep: str
+    name: str
+    points: int
+    counts: Counter[str]
+    seconds: float | None
+    best: str
+    at_work: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        """Points without an outcome that may still get one."""
+        return sum(self.counts[name] for name in ("running", "queued", "waiting"))
+
+    def to_json(self) -> dict[str, Any]:
+        """The block in plain values."""
+        row = {"sweep": self.sweep, "block": self.name, "points": self.points, **self.counts}
+        return row | {
+            "left_seconds": self.seconds,
+            "best": self.best,
+            "at_work": self.at_work,
+            "failures": self.failures,
+        }
+
+
+@dataclass
+class Screen:
+    """What `sweep status` shows.
+
+    Attributes:
+        blocks: of all sweeps.
+        remarks: on jobs and stopped runs, a line each.
+    """
+
+    blocks: list[Block] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return not any(block.left for block in self.blocks)
+
+
+def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> Screen:
+    """Look at some sweeps.
+
+    Args:
+        store: the store.
+        sweeps: each with its points as planned.
+    """
+    known = states(store, [point for _, points in sweeps for point in points])
+    estimate = Estimate(store)
+    screen = Screen()
+    for spec, points in sweeps:
+        queue = jobs.in_queue(store, [point.id for point in points])
+        found = jobs.with_queue({point.id: known[point.id] for point in points}, queue)
+        for name in dict.fromkeys(point.block for point in points):
+            own = [point for point in points if point.block == name]
+            screen.blocks.append(_block(store, spec, name, own, found, estimate))
+        screen.remarks += jobs.why_they_wait(spec, queue)
+        screen.remarks += jobs.ended_early(store, spec, found)
+        screen.remarks += _why_they_stopped(spec, found)
+    return screen
+
+
+def _block(
+    store: Store,
+    spec: SweepSpec,
+    name: str,
+    points: Sequence[Point],
+    found: Mapping[str, RunState],
+    estimate: Estimate,
+) -> Block:
+    counts = Counter(word(found[point.id]) for point in points)
+    at_work, failures = [], []
+    for point in points:
+        state = found[point.id]
+        if state.kind is Kind.LIVE:
+            at_work.append(_at_work(store, point, state, estimate))
+        elif state.kind is Kind.FAILED:
+            failures.append(
+                {"key": point.key, "point": describe(point), "reason": state.reason, "message": state.message}
+            )
+    seconds = estimate.left([(point, found[point.id]) for point in points])
+    return Block(spec.name, name, len(points), counts, seconds, _best(points, found), at_work, failures)
+
+
+def _at_work(store: Store, point: Point, state: RunState, estimate: Estimate) -> dict[str, Any]:
+    owner = state.owner
+    return {
+        "key": point.key,
+        "point": describe(point),
+        "step": metrics.last_step(store.run_folder(point.key) / "metrics.jsonl"),
+        "steps": estimate.steps(point),
+        "host": owner.host if owner else "",
+        "job": owner.job if owner else "",
+        "attempt": state.attempts,
+    }
+
+
+def _why_they_stopped(spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
+    """What waiting runs said when they stopped last."""
+    said = Counter(state.message for state in found.values() if state.kind is Kind.WAITING and state.message)
+    return [f"{spec.name}: {n} waiting runs stopped before: {why}" for why, n in said.most_common(3)]
+
+
+def _best(points: Sequence[Point], found: Mapping[str, RunState]) -> str:
+    grid = {point.key: point for point in points if point.stage == SEARCH}
+    records = {key: found[point.id].record for key, point in grid.items()}
+    best, _ = score.winner({key: score.score(record) if record else None for key, record in records.items()})
+    record = records[best] if best is not None else None
+    if record is None:
+        return ""
+    return f"{_settings(grid[record.key])}: {_figure(record)}"
+
+
+def _settings(point: Point) -> str:
+    return describe(point).removeprefix(f"{point.sweep} {point.block} ")
+
+
+def _figure(record: RunRecord) -> str:
+    metric = tasks.spec(record.config["task"]).metric
+    return f"val {metric} {record.metrics[f'val_{metric}']:.4g}"
+
+
+# --- on the screen ---
+
+
+def show(screen: Screen, again: bool = False) -> None:
+    """Print it. On a terminal lines are cut to its width, and it is cleared before `again`."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if again:
+        print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
+        print(time.strftime("%Y-%m-%d %H:%M:%S"))
+    lines = [*table(_rows(screen), left=(0, 1, len(_shown(screen)) + 4)), *_sweeps(screen)]
+    lines += _some([_line(run) for block in screen.blocks for run in block.at_work], "at work")
+    failures = [failure for block in screen.blocks for failure in block.failures]
+    lines += _some(
+        [
+            f"failed ({f['reason']}): {f['key']} {f['point']}: {' '.join(f['message'].split())}"
+            for f in failures
+        ],
+        "failed",
+    )
+    lines += screen.remarks
+    print("\n".join(line[:width] for line in lines), flush=True)
+
+
+def _shown(screen: Screen) -> list[str]:
+    return [name for name in COLUMNS if name in ALWAYS or any(block.counts[name] for block in screen.blocks)]
+
+
+def _rows(screen: Screen) -> list[list[object]]:
+    shown = _shown(screen)
+    rows: list[list[object]] = [["sweep", "block", "points", *shown, "work left", "best so far"]]
+    for block in screen.blocks:
+        counts = [block.counts[name] or "" for name in shown]
+        left = duration(block.seconds) if block.left else ""
+        rows.append([block.sweep, block.name, block.points, *counts, left, block.best or "-"])
+    return rows
+
+
+def _sweeps(screen: Screen) -> list[str]:
+    """A line for each sweep: how far it is, and when it ends if as many work on as now."""
+    lines = []
+    for name in dict.fromkeys(block.sweep for block in screen.blocks):
+        blocks = [block for block in screen.blocks if block.sweep == name]
+        left, at_work = sum(b.left for b in blocks), sum(len(b.at_work) for b in blocks)
+        ended = sum(block.counts[outcome] for block in blocks for outcome in OUTCOMES)
+        line = f"{name}: {ended} of {sum(b.points for b in blocks)} points have a result"
+        if left:
+            line += f", {left} to go, {at_work} at work"
+            line += _eta([block.seconds for block in blocks if block.left], at_work)
+        lines.append(line)
+    return lines
+
+
+def _eta(seconds: Sequence[float | None], at_work: int) -> str:
+    total = sum(value for value in seconds if value is not None)
+    if not total:
+        return ""
+    least = "at least " if None in seconds else ""
+    eta = f", ETA {least}{duration(total / at_work)}" if at_work else ""
+    return f"; {least}{duration(total)} of one worker{eta}"
+
+
+def _line(run: Mapping[str, Any]) -> str:
+    where = f"{run['host']}{', job ' + run['job'] if run['job'] else ''}"
+    again = f", attempt {run['attempt']}" if run["attempt"] > 1 else ""
+    return f"at work: {run['point']}: step {run['step']} of {run['steps'] or '?'} on {where}{again}"
+
+
+def _some(lines: Sequence[str], what: str) -> list[str]:
+    rest = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"... and {rest} more {what}"] if rest > 0 else [])]

@@ -1,0 +1,113 @@
+"""How jobs die on a cluster, one way at a time: each goes on from its last checkpoint, or is given up."""
+
+import json
+import os
+import re
+import signal
+
+import pytest
+from on_cluster import FEW, NODES, accepted, ask, cluster, queue, site, submit, submitted, wait_for
+
+pytestmark = pytest.mark.slurm
+__all__ = ["cluster", "site"]  # fixtures
+
+EVERY = 5  # steps between two checkpoints
+ENDLESS = FEW.replace(
+    "steps: 20",
+    f"steps: 1000000, divergence.patience: 1000000, checkpoint.every_steps: {EVERY}, log_every: 1",
+).replace("[0.03, 0.1, 0.2]", "[0.1]")
+
+
+def start(site, spec):
+    """Submit the one run; its folder and job once there are checkpoints."""
+    assert accepted(site, spec) == 1
+    (job,) = queue()
+    wait_for(lambda: list(site.root.glob("runs/*/*/checkpoint.pt")))
+    (folder,) = site.root.glob("runs/*/*")
+    return folder, job
+
+
+def last_step(folder):
+    rows = (folder / "metrics.jsonl").read_text().splitlines()
+    return json.loads(rows[-2])["step"]  # the last line may be under way
+
+
+def goes_on(folder, attempt=2):
+    """Wait for another attempt; the step at which it went on."""
+    wait_for(lambda: (folder / "attempts" / f"{attempt}.json").exists())
+    pattern = r"going on from step (\d+)"
+    wait_for(lambda: len(re.findall(pattern, (folder / "log.txt").read_text())) == attempt - 1)
+    return int(re.findall(pattern, (folder / "log.txt").read_text())[-1])
+
+
+def owner(folder, attempt):
+    return json.loads((folder / "attempts" / f"{attempt}.json").read_text())
+
+
+def preempt(site):
+    """An urgent job that needs all nodes; ends by itself at once."""
+    ask("sbatch", "-p", "urgent", "-N", str(len(NODES)), "--exclusive", "-o", "/dev/null", "--wrap", "true")
+
+
+@pytest.mark.parametrize("warning", [True, False], ids=["with a warning", "without"])
+def test_a_preempted_run_goes_on_after_the_urgent_one(site, cluster, write_spec, warning):
+    cluster("warn-before-preemption" if warning else "preempt-at-once")
+    spec = write_spec(ENDLESS.replace("timeout_min: 20", "timeout_min: 20, partition: low"))
+    folder, job = start(site, spec)
+    before = last_step(folder)
+    preempt(site)
+    step = goes_on(folder)
+    assert step >= before - EVERY
+    assert owner(folder, 1)["outcome"]["reason"] == "stopped", "it was saved at the next step"
+    assert [owner(folder, n)["owner"]["job"] for n in (1, 2)] == [job, job]
+    assert accepted(site, spec) == 0
+
+
+def test_a_run_on_a_lost_node_goes_on_from_its_last_checkpoint(site, cluster, write_spec):
+    spec = write_spec(ENDLESS)
+    folder, job = start(site, spec)
+    before = last_step(folder)
+    (node,) = ask("squeue", "-h", "-j", job, "-o", "%N").split()
+    cluster("lose-node", node)
+    cluster("start-daemons")
+    step = goes_on(folder)
+    assert step >= before - EVERY and step % EVERY == 0
+    assert owner(folder, 1)["outcome"] is None, "it had no time to say anything"
+
+
+def test_a_run_killed_for_its_memory_goes_on_by_the_next_submit(site, write_spec):
+    spec = write_spec(ENDLESS)
+    folder, _ = start(site, spec)
+    before = last_step(folder)
+    os.kill(owner(folder, 1)["owner"]["pid"], signal.SIGKILL)  # as the kernel does
+    wait_for(lambda: not queue())
+    assert accepted(site, spec) == 1
+    step = goes_on(folder)
+    assert step >= before - EVERY and step % EVERY == 0
+
+
+def test_a_run_that_only_dies_is_given_up_in_spite_of_requeues(site, write_spec):
+    text = FEW.replace("[0.03, 0.1, 0.2]", "[0.1]")
+    spec = write_spec(
+        text.replace("timeout_min: 20", "timeout_min: 20, setup: [export HTBENCH_CRASH=claimed]")
+    )
+    assert accepted(site, spec) == 1
+    wait_for(lambda: not queue())
+    (job,) = (row["job"] for row in submitted(site.root, "few") if row.get("job"))
+    for _ in range(3):
+        ask("scontrol", "requeue", job)
+        wait_for(lambda: queue())
+        wait_for(lambda: not queue())
+    (folder,) = site.root.glob("runs/*/*")
+    assert sorted(path.name for path in (folder / "attempts").iterdir()) == ["1.json", "2.json"]
+    (log,) = site.root.glob("sweeps/few/logs/*/*_log.out")
+    assert (
+        "failed (killed): two processes in a row were killed before their first checkpoint" in log.read_text()
+    )
+    told = submit(site, spec)
+    assert "1 failed" in told.stdout and "(killed); `htbench sweep submit --retry`" in told.stdout
+    assert not queue()
+    spec.write_text(text)
+    assert accepted(site, spec, "--retry") == 1
+    wait_for(lambda: not queue())
+    assert (folder / "record.json").exists()

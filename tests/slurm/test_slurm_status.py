@@ -1,0 +1,124 @@
+"""Plan, status and reap on a real SLURM (`tests/slurm/run`): its verdicts, its queue, what is tidied up."""
+
+import json
+import re
+import signal
+import time
+
+import pytest
+from on_cluster import FEW, LONG, accepted, ask, cluster, queue, site, submit, submitted, wait_for
+from test_slurm_sweeps import held, sbatch_that_kills_its_caller
+
+from harness.errors import EXIT_USAGE
+
+pytestmark = pytest.mark.slurm
+__all__ = ["cluster", "held", "site"]  # fixtures
+
+
+def plan(site, spec, *words):
+    began = time.monotonic()
+    done = site("sweep", "plan", spec, "--no-measure", *words)
+    assert time.monotonic() - began < 30
+    return done
+
+
+def lines(done):
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+# --- plan ---
+
+
+def test_slurm_is_asked_whether_it_would_take_the_jobs(site, write_spec):
+    spec = write_spec(FEW.replace("0.2]", "0.2, " + ", ".join(f"0.1{n}" for n in range(1, 10)) + "]"))
+    answers = [line for line in lines(plan(site, spec, "--test-only")) if line.startswith("  array")]
+    assert len(answers) == 2, "eleven tasks and the rest"
+    assert all(re.match(r"  array \d: Job \d+ to start at .* in partition gpu", line) for line in answers)
+    (view,) = json.loads(plan(site, spec, "--test-only", "--json").stdout)
+    assert len(view["sbatch"]) == len(view["answers"]) == 2
+    assert not queue() and not site.root.exists()
+
+
+def test_what_slurm_would_refuse_is_told_in_its_words(site, write_spec):
+    wide = FEW.replace("steps: 20", "steps: 20, processes: 8")
+    spec = write_spec(wide.replace("timeout_min: 20", "gpus_per_node: 8"))
+    refused = plan(site, spec, "--test-only")
+    assert refused.returncode == EXIT_USAGE and "few: 3 points" in refused.stdout
+    assert "SLURM would refuse array 1 of 'few': " in refused.stderr
+    assert "Requested node configuration is not available" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_a_dead_controller_is_no_verdict(site, cluster, write_spec):
+    spec = write_spec(FEW)
+    cluster("stop-controller")
+    try:
+        dead = plan(site, spec, "--test-only")
+        assert dead.returncode == EXIT_USAGE and "SLURM does not answer" in dead.stderr
+        assert "few: 3 points" in "\n".join(lines(plan(site, spec)))
+    finally:
+        cluster("start-controller")
+
+
+# --- status ---
+
+
+def test_the_queue_and_the_runs_at_work_are_shown(site, write_spec):
+    spec = write_spec(LONG.replace("steps: 600", "steps: 5000"))
+    assert accepted(site, spec) == 4
+
+    def at_work():
+        (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+        return [run for run in row["at_work"] if run["step"]]
+
+    wait_for(at_work)
+    jobs = queue()
+    for run in at_work():
+        assert run["job"] in jobs and run["steps"] == 5000
+    shown = "\n".join(lines(site("sweep", "status", spec)))
+    assert re.search(r"at work: few sgdm lr=\S+ seed=0: step \d+ of 5000 on \S+, job \d+_\d", shown)
+    assert re.search(r"at work; .* of one worker, ETA", shown)
+
+
+def test_a_job_that_fails_before_its_run_tells_why(site, write_spec):
+    setup = "timeout_min: 20, setup: ['echo there is no module torch', 'exit 3']"
+    spec = write_spec(FEW.replace("timeout_min: 20", setup))
+    assert accepted(site, spec) == 3
+    wait_for(lambda: not queue())
+    assert "few: 3 jobs ended before their run began: there is no module torch" in lines(
+        site("sweep", "status", spec)
+    )
+
+
+# --- reap ---
+
+
+def test_jobs_that_nobody_needs_any_more_are_cancelled(site, write_spec, held):
+    spec = write_spec(FEW)
+    assert accepted(site, spec) == 3
+    write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"), "part.yaml")
+    assert site("sweep", "run", spec.with_name("part.yaml")).returncode == 0
+    spec.write_text(FEW)
+    assert "few: 1 jobs of settled runs cancelled" in lines(site("sweep", "reap", spec))
+    wait_for(lambda: len(queue()) == 2)
+    assert not any("cancelled" in line for line in lines(site("sweep", "reap", spec)))
+
+
+def test_submissions_of_killed_submitters_are_settled(site, write_spec, tmp_path, held):
+    spec = write_spec(FEW)
+    assert submit(site, spec, HTBENCH_CRASH="submit.before").returncode == -signal.SIGKILL
+    assert "few: 1 arrays of killed submitters never reached the queue, or have left it" in lines(
+        site("sweep", "reap", spec)
+    )
+    killed = submit(site, spec, **sbatch_that_kills_its_caller(tmp_path))
+    assert killed.returncode == -signal.SIGKILL
+    assert "few: 1 arrays of killed submitters found in the queue and noted" in lines(
+        site("sweep", "reap", spec)
+    )
+    assert submitted(site.root, "few")[-1]["job"] in next(iter(queue()))
+    assert accepted(site, spec) == 0
+    ask("scontrol", "update", "PartitionName=gpu", "State=UP")
+    wait_for(lambda: not queue())
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert row["completed"] == 3, "the array that was found did its work"

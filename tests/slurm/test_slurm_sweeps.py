@@ -1,0 +1,237 @@
+"""Sweeps on a real SLURM (`tests/slurm/run`): their ordinary life, disturbances, missing parts."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import time
+
+import pytest
+from conftest import Htbench
+from on_cluster import (
+    FEW,
+    LONG,
+    NODES,
+    accepted,
+    ask,
+    attempts,
+    cluster,
+    finish,
+    queue,
+    site,
+    submit,
+    submitted,
+    wait_for,
+)
+from sweeping import results
+
+from harness import plans
+from harness.errors import EXIT_USAGE
+from harness.store import Store
+
+pytestmark = pytest.mark.slurm
+__all__ = ["cluster", "site"]  # fixtures
+
+# Fifty-six runs with a GPU, so six arrays on a cluster whose arrays have eleven tasks, and four without.
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 20, batch_size: 16, checkpoint.every_steps: 5, log_every: 2}
+seeds: [0, 1]
+blocks:
+  - name: gpu
+    set: {optimizer.name: sgdm}
+    space: {optimizer.lr: {low: 0.01, high: 0.1, log: true, num: 28}}
+    resources: {gpus_per_node: 1}
+  - {name: cpu, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.15, 0.2]}}
+resources: {timeout_min: 20, mem: 500M}
+"""
+
+
+@pytest.fixture
+def held(site):
+    """Nothing starts: jobs stay in the queue."""
+    ask("scontrol", "update", "PartitionName=gpu", "State=DOWN")
+    yield
+    ask("scontrol", "update", "PartitionName=gpu", "State=UP")
+
+
+# --- the ordinary life of a sweep ---
+
+
+def test_a_sweep_in_arrays_once_and_extended(site, write_spec, tmp_path):
+    spec = write_spec(SPEC)
+    text = site("sweep", "submit", "--dry-run", spec).stdout
+    assert not site.root.exists(), "a dry run writes nothing"
+
+    assert accepted(site, spec) == 60
+    sizes = [len(row["points"]) for row in submitted(site.root, "tiny") if "points" in row]
+    assert sizes == [11] * 5 + [1, 4], "by resource class, at most MaxArraySize tasks"
+    assert accepted(site, spec) == 0, "all are in the queue or at work"
+    files = sorted(site.root.glob("sweeps/tiny/logs/*/*_submission.sh"))
+    words = "|".join(file.parent.name for file in files)
+    planned = re.split(r"# --- tiny, array \d ---\n", text)[1:]
+    sent = [re.sub(words, "0123456789", file.read_text()) for file in files]
+    assert sorted(one.strip() for one in planned) == sorted(one.strip() for one in sent)
+
+    finish(site, spec, "tiny")
+    assert set(attempts(site.root).values()) == {1} and len(attempts(site.root)) == 60
+    nodes = ask("sacct", "-n", "-X", "-P", "--format=NodeList").split()
+    assert set(NODES) <= set(nodes), "all nodes had their share"
+    records = Store(site.root).records(attempts(site.root)).values()
+    (snapshot,) = (site.root / "code").iterdir()
+    assert {record.environment["code"] for record in records} == {snapshot.name}
+    here = Htbench(tmp_path / "here")
+    assert here("sweep", "run", spec).returncode == 0
+    assert results(site.root) == results(here.root), "where a run is trained doesn't matter"
+
+    spec.write_text(SPEC.replace("0.2]", "0.2, 0.3]"))
+    assert accepted(site, spec) == 2, "two seeds of one new value"
+    finish(site, spec, "tiny")
+    assert set(attempts(site.root).values()) == {1} and len(attempts(site.root)) == 62
+
+
+def test_two_sweeps_that_want_the_same_runs_submit_them_once(site, write_spec, held):
+    specs = [write_spec(FEW), write_spec(FEW.replace("name: few", "name: other"), "other.yaml")]
+    both = [site.start("sweep", "submit", spec) for spec in specs]
+    outputs = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted("3 in the queue already" in out for out in outputs) == [False, True]
+    assert len(queue()) == 3
+
+
+def test_status_and_cancel(site, write_spec, held):
+    spec = write_spec(FEW)
+    assert accepted(site, spec) == 3
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert row["queued"] == 3
+    assert "3 jobs wait in the queue (PartitionDown)" in site("sweep", "status", spec).stdout
+    assert "3 jobs cancelled" in site("sweep", "cancel", spec).stdout
+    wait_for(lambda: not queue())
+    assert accepted(site, spec) == 3
+
+
+def test_limits_leave_the_rest_for_the_next_call(site, write_spec, held):
+    spec = write_spec(FEW.replace("timeout_min: 20", "timeout_min: 20, submit_limit: 2"))
+    first = submit(site, spec)
+    assert "2 submitted, 1 left" in first.stdout
+    assert "1 left" in submit(site, spec).stdout
+    ask("scancel", "-u", "root")
+    wait_for(lambda: not queue())
+    assert accepted(site, spec) == 2
+
+
+def test_what_slurm_refuses_is_told_in_its_words(site, write_spec):
+    spec = write_spec(FEW.replace("timeout_min: 20", "partition: nowhere"))
+    refused = submit(site, spec)
+    assert refused.returncode == EXIT_USAGE
+    assert "invalid partition specified: nowhere" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    spec.write_text(FEW)
+    assert accepted(site, spec) == 3
+
+
+# --- disturbances ---
+
+
+def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(site, write_spec, tmp_path):
+    spec = write_spec(LONG)
+    assert accepted(site, spec) == 4
+    keys = submitted(site.root, "few")[0]["points"]
+    job = submitted(site.root, "few")[1]["job"]
+    folders = [Store(site.root).run_folder(key) for key in keys]
+    wait_for(lambda: all((folder / "checkpoint.pt").exists() for folder in folders))
+    ask("scancel", "--signal=USR2", f"{job}_0")  # as SLURM does before the time limit
+    ask("scontrol", "requeue", f"{job}_1")  # as a preemption without a warning does
+    os.kill(json.loads((folders[2] / "attempts" / "1.json").read_text())["owner"]["pid"], signal.SIGKILL)
+    ask("scancel", f"{job}_3")
+    wait_for(lambda: set(queue()) == {f"{job}_0", f"{job}_1"})
+    assert accepted(site, spec) == 2, "the requeued ones are in the queue"
+    finish(site, spec, "few")
+    assert list(attempts(site.root).values()) == [2, 2, 2, 2]
+    outcomes = [json.loads((folder / "attempts" / "1.json").read_text())["outcome"] for folder in folders]
+    assert [outcome and outcome["reason"] for outcome in outcomes] == ["stopped", "stopped", None, "stopped"]
+    logs = [(folder / "log.txt").read_text() for folder in folders]
+    assert all("going on from step" in log for log in logs)
+    calm = Htbench(tmp_path / "calm")
+    assert calm("sweep", "run", spec).returncode == 0
+    assert results(site.root) == results(calm.root)
+
+
+def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, write_spec):
+    endless = "steps: 1000000, divergence.patience: 1000000"
+    text = FEW.replace("steps: 20", endless).replace("[0.03, 0.1, 0.2]", "[0.1]")
+    # SLURM may send its warning a minute early: 40 to 100 s after the start.
+    spec = write_spec(text.replace("timeout_min: 20", "timeout_min: 2, signal_delay_s: 20"))
+    assert accepted(site, spec) == 1
+    (job,) = queue()
+    wait_for(lambda: list(site.root.glob("runs/*/*/attempts/2.json")))
+    assert set(queue()) == {job} and accepted(site, spec) == 0
+    (folder,) = site.root.glob("runs/*/*")
+    wait_for(lambda: "going on from step" in (folder / "log.txt").read_text())
+    first, second = (json.loads((folder / "attempts" / f"{n}.json").read_text()) for n in (1, 2))
+    assert first["outcome"]["reason"] == "stopped" and "stopped at step" in (
+        next(site.root.glob("sweeps/few/logs/*/*_log.out")).read_text()
+    )
+    assert [one["owner"]["restart"] or "0" for one in (first, second)] == ["0", "1"]
+    assert second["began"] - first["began"] > 40, "it was the time limit"
+    assert "1 jobs cancelled" in site("sweep", "cancel", spec).stdout
+    wait_for(lambda: not queue())
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert row["waiting"] == 1, "saved, and nobody is at it"
+
+
+def sbatch_that_kills_its_caller(folder):
+    """The array is in the queue, but the submitter dies before it reads the answer."""
+    script = folder / "sbatch"
+    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')
+    script.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("moment", ["submit.before", "sbatch", "submit.after"])
+def test_a_submitter_killed_halfway_submits_each_point_once(site, write_spec, tmp_path, moment):
+    spec = write_spec(FEW)
+    where = sbatch_that_kills_its_caller(tmp_path) if moment == "sbatch" else {"HTBENCH_CRASH": moment}
+    assert submit(site, spec, **where).returncode == -signal.SIGKILL
+    assert accepted(site, spec) == (3 if moment == "submit.before" else 0)
+    finish(site, spec, "few")
+    assert list(attempts(site.root).values()) == [1, 1, 1]
+    intents = [row for row in submitted(site.root, "few") if "points" in row]
+    assert len(intents) == (2 if moment == "submit.before" else 1), (
+        "the jobs in the queue were found and used"
+    )
+
+
+# --- when parts are missing ---
+
+
+def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec):
+    spec = write_spec(FEW)
+    ask("scontrol", "update", "PartitionName=gpu", "State=DOWN")
+    assert accepted(site, spec) == 3
+    cluster("stop-controller")
+    try:
+        spec.write_text(FEW.replace("0.2]", "0.2, 0.3]"))
+        dead = submit(site, spec)
+        assert dead.returncode == EXIT_USAGE and "SLURM does not answer" in dead.stderr
+        assert len(dead.stderr.strip().splitlines()) == 1
+        began = time.monotonic()
+        status = site("sweep", "status", spec)
+        assert status.returncode == 0 and "the queue is left out: SLURM does not answer" in status.stderr
+        assert time.monotonic() - began < 30
+    finally:
+        cluster("start-controller")
+        ask("scontrol", "update", "PartitionName=gpu", "State=UP")
+    assert accepted(site, spec) == 1
+    finish(site, spec, "few")
+    assert len(plans.read_points(site.root, "few")) == 4
+
+
+@pytest.mark.parametrize("missing", ["sbatch", "squeue", "scontrol"])
+def test_a_missing_command_is_named(site, write_spec, tmp_path, missing):
+    for name in {"git", "sbatch", "squeue", "scontrol", "srun"} - {missing}:
+        (tmp_path / name).symlink_to(shutil.which(name))
+    done = submit(site, write_spec(FEW), PATH=str(tmp_path))
+    assert done.returncode == EXIT_USAGE
+    assert f"There is no '{missing}' on the PATH" in done.stderr and not queue()

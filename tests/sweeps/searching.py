@@ -1,0 +1,86 @@
+"""Shared by the tests of searches: sweep files, workers without training, and what must hold in the end."""
+
+import optuna
+from optuna.trial import TrialState
+
+from harness import plans
+from harness.atomic import read_json_lines
+from harness.store import Store
+from sweeps import slots
+from sweeps import spec as specs
+from sweeps.link import Link
+from sweeps.plan import search_points, write_plan
+
+SEARCH = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16, checkpoint.every_steps: 3, log_every: 2,
+       evaluation.every: 2}
+blocks:
+  - name: sgdm
+    set: {optimizer.name: sgdm}
+    space: {optimizer.lr: {low: 0.001, high: 1, log: true}}
+search: {mode: tpe, trials: 4}
+replicate: {seeds: 1}
+"""
+
+
+def plan(root, path):
+    """Write the plan of a sweep file; its studies."""
+    spec = specs.load(path)
+    write_plan(root, spec, search_points(spec))
+    return studies(root, path)
+
+
+def studies(root, path):
+    """The studies of a sweep file that has been planned."""
+    spec = specs.load(path)
+    return [slots.read_study(root, spec.name, study.name) for study in slots.studies(spec)]
+
+
+def join(*workers):
+    """Wait until workers have done all there is to do."""
+    assert [worker.wait() for worker in workers] == [0] * len(workers)
+
+
+def trained(root):
+    """One row per run that the workers made."""
+    return read_json_lines(root / "trained.jsonl")
+
+
+def check_search(root, study):
+    """Every slot is one trial of its own and one run, told as the run's record says."""
+    store = Store(root)
+    filled = slots.read_slots(root, study)
+    assert sorted(filled) == list(range(study.trials)), "every slot is filled"
+    assert sorted(content["trial"] for content in filled.values()) == list(range(study.trials))
+    keys = [content["key"] for content in filled.values()]
+    assert len(set(keys)) == study.trials, "distinct points"
+    link = Link(root, study)
+    found = link.trials()
+    assert link.agrees(filled), "the same settings there and here"
+    assert [trial.number for trial in found] == list(range(study.trials))
+    for content in filled.values():
+        trial, record = found[content["trial"]], store.record(content["key"])
+        assert record is not None and record.ends(study.name)
+        assert trial.state is (TrialState.COMPLETE if record.status == "completed" else TrialState.PRUNED)
+        assert trial.user_attrs["key"] == content["key"]
+        if record.status == "completed":
+            assert trial.value == record.metrics["val_accuracy"]
+    points = [point for point in plans.read_points(root, study.sweep) if point.study == study.name]
+    assert {point.key for point in points} == set(keys)
+
+
+def state_of(study, root):
+    """All that a study knows, as plain values."""
+    return [
+        (t.number, t.state.name, t.params, t.value, t.intermediate_values) for t in Link(root, study).trials()
+    ]
+
+
+def forget(root, study):
+    """Delete a study, wherever it is kept."""
+    link = Link(root, study)
+    if study.storage:
+        optuna.delete_study(study_name=link.optuna_name, storage=link.storage)
+    else:
+        link.journal.unlink()

@@ -1,0 +1,237 @@
+"""The cost card: which runs share a class, what finished runs and measurements tell, what will not fit."""
+
+import dataclasses
+import json
+
+import pytest
+
+from harness import cost, metrics, train
+from harness.cost import Cost, passes, run_class
+from harness.settings import make
+from harness.store import Store
+from sweeps import card, preview
+from sweeps import spec as specs
+from sweeps.card import Costs, Row, Work, gather
+from sweeps.resources import Resources
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1]}}
+replicate: {seeds: 2}
+"""
+SEEN = Cost(
+    parameters=1000,
+    step=2.0,
+    evaluation=10.0,
+    around=5.0,
+    cold=5.0,
+    peak_memory=4 << 30,
+    gpu=False,
+    epoch_size=1000,
+    processor="Testium",
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+# --- classes ---
+
+
+def changed(tiny, **values):
+    return run_class(make(tiny | {"optimizer.name": "htmuon", **values}))
+
+
+def test_what_changes_the_numbers_and_not_the_work_is_one_class(tiny):
+    same = [{"optimizer.lr": 0.3}, {"optimizer.p": 0.2}, {"seed": 4}, {"steps": 9}, {"evaluation.every": 2}]
+    assert {changed(tiny, **values) for values in same} == {changed(tiny)}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"batch_size": 32},
+        {"optimizer.interval": 7},
+        {"optimizer.ns_dtype": "float32"},
+        {"precision.autocast": "bfloat16"},
+        {"micro_batch": 8},
+    ],
+    ids=str,
+)
+def test_what_changes_the_work_is_another_class(tiny, other):
+    assert changed(tiny, **other) != changed(tiny)
+
+
+def test_a_record_is_of_the_class_of_its_config(tiny, store):
+    config = make(tiny | {"optimizer.name": "htmuon"})
+    assert run_class(train.run(config, store).to_json()["config"]) == run_class(config)
+
+
+# --- from finished runs ---
+
+
+@pytest.mark.parametrize("evaluation", [{}, {"evaluation.every": 3, "evaluation.untrained": True}], ids=str)
+def test_passes_are_what_the_loop_makes(tiny, store, evaluation):
+    config = make(tiny | evaluation)
+    record = train.run(config, store)
+    rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
+    made = sum("val_loss" in row or "test_loss" in row for row in rows)
+    assert passes(vars(config), record.steps) == passes(record.config, record.steps) == made
+
+
+def test_finished_runs_tell_the_time_of_the_next(tiny, store):
+    records = [train.run(make(tiny | {"seed": seed}), store) for seed in (0, 1, 2)]
+    (found,) = cost.from_records(store, records).values()
+    assert found.runs == 3 and found.parameters == records[0].cost["parameters"]
+    steps = sorted(record.useful_seconds / record.steps for record in records)
+    assert found.step == steps[1]
+    log = store.run_folder(records[0].key) / "log.txt"
+    log.write_text(
+        "2026-01-01 00:00:00,500 INFO run k, attempt 1 by\n2026-01-01 00:01:00,500 INFO completed\n"
+    )
+    (one,) = cost.from_records(store, records[:1]).values()
+    assert one.seconds(make(tiny), 8) == pytest.approx(60), "from the first line of its log to the last"
+    again = make(tiny | {"evaluation.every": 1})
+    assert one.seconds(again, 8) > 60, "more evaluations take longer"
+
+
+def test_the_processor_with_most_runs_counts(tiny, store):
+    record = train.run(make(tiny), store)
+    gpu = dataclasses.replace(record, environment={"gpu": "Fast"}, useful_seconds=0.008)
+    (found,) = cost.from_records(store, [gpu, record, gpu]).values()
+    assert (found.processor, found.gpu, found.runs, found.step) == ("Fast", True, 2, 0.001)
+    diverged = dataclasses.replace(record, status="diverged", steps=1)
+    assert cost.from_records(store, [diverged]) == {}, "the first steps are slower"
+
+
+def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
+    config = make({name: value for name, value in tiny.items() if name != "steps"} | {"epochs": 0.05})
+    record = train.run(config, store)
+    (found,) = cost.from_records(store, [record]).values()
+    assert found.steps(config) == record.steps
+    assert found.steps(dataclasses.replace(config, epochs=0.1)) == pytest.approx(2 * record.steps, abs=1)
+
+
+# --- measured ---
+
+
+def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypatch):
+    store.root.mkdir()
+    works = gather([(make(tiny), Resources())])
+    (row,) = Costs(store, measure=True).rows(works)
+    assert row.cost is not None, row.why
+    assert row.cost.runs == 0 and row.cost.step > 0 and row.cost.evaluation > 0 and row.cost.cold > 0
+    assert 100 << 20 < row.cost.peak_memory < 4 << 30, "torch alone takes a hundred megabytes"
+    assert row.cost.epoch_size and row.seconds > 8 * row.cost.step
+    assert not list(store.root.glob("runs")), "it is no run of the store"
+    monkeypatch.setattr(cost, "measure", None)
+    assert Costs(store, measure=True).rows(works) == [row]
+
+
+def test_without_a_store_planning_makes_none(htbench, write_spec):
+    done = htbench("sweep", "plan", write_spec(SPEC))
+    assert done.returncode == 0 and "measured" in done.stdout, done.stderr
+    assert "measuring digits resnet-nano sgdm" in done.stderr and not htbench.root.exists()
+
+
+def test_what_cannot_be_measured_says_why_beside_its_points(htbench, write_spec):
+    spec = write_spec(SPEC.replace("steps: 8", "steps: 8, data_fingerprint: other"))
+    done = htbench("sweep", "plan", spec)
+    assert done.returncode == 0 and done.stdout.count("waiting") == 2
+    assert "it can't be measured here: The data of 'digits' has changed" in done.stdout
+
+
+def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, monkeypatch):
+    monkeypatch.setattr(cost, "measure", None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    config = make(tiny)
+    (row,) = Costs(store, measure=False).rows(gather([(config, Resources())]))
+    assert (row.cost, row.seconds, row.why) == (None, None, "not measured")
+    (row,) = Costs(store, measure=True).rows(gather([(config, Resources(gpus_per_node=1))]))
+    assert "no GPU here" in row.why
+
+
+# --- what is to run ---
+
+
+def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
+    spec = specs.load(write_spec(SPEC))
+    view = preview.preview(store, spec, Costs(store, measure=False))
+    assert (len(view.planned), view.to_come, view.left) == (2, 2, 4)
+    for lr in (0.03, 0.1):
+        train.run(make(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0}), store)
+    view = preview.preview(store, spec, Costs(store, measure=False))
+    assert (len(view.planned), view.to_come, view.left) == (4, 0, 2)
+    (row,) = view.rows
+    assert row.cost.runs == 2 and view.seconds == pytest.approx(2 * row.seconds)
+
+
+def test_the_plan_as_json_has_all_of_it(htbench, write_spec):
+    spec = write_spec(SPEC + "resources: {mem: 1M}\n")
+    done = htbench("sweep", "plan", spec, "--json")
+    (view,) = json.loads(done.stdout)
+    assert view["states"] == {"waiting": 2} and view["to_run"] == 4 and view["replicas_to_come"] == 2
+    (row,) = view["card"]
+    assert (row["steps"], row["images"], row["runs"]) == (8, 128, 4)
+    assert view["seconds"] == pytest.approx(4 * row["seconds_per_run"])
+    assert "mem=1M is less" in row["warnings"][0]
+    assert [point["overrides"]["optimizer.lr"] for point in view["points"]] == [0.03, 0.1]
+
+
+def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
+    spec = specs.load(write_spec(SPEC))
+    config = make(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
+    record = train.run(config, store)
+    view = preview.preview(store, spec, Costs(store, measure=False))
+    assert view.other_code == {}
+    (store.run_folder(record.key) / "record.json").unlink()
+    store.write_record(dataclasses.replace(record, environment=record.environment | {"code": "of-yore"}))
+    preview.show(preview.preview(store, spec, Costs(store, measure=False)), with_arrays=False)
+    assert "1 finished runs are of other code: of-yore" in capsys.readouterr().out
+
+
+def test_a_folder_means_all_sweep_files_in_it(htbench, write_spec, tmp_path):
+    write_spec(SPEC)
+    write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml")
+    done = htbench("sweep", "plan", tmp_path, "--no-measure")
+    assert done.returncode == 0, done.stderr
+    for name in ("tiny", "other"):
+        assert f"{name}: 2 points and 2 replicas of winners to come, 0 finished, 4 to run" in done.stdout
+
+
+# --- what will not fit ---
+
+
+@pytest.mark.parametrize(
+    ("resources", "settings", "sentences"),
+    [
+        ({"timeout_min": 60}, {}, []),
+        ({"mem": "4G"}, {}, []),
+        ({"mem": "4095"}, {}, ["a run takes 4 GiB of memory, mem=4095 is less"]),
+        ({"gpus_per_node": 1}, {}, ["time and memory are those of a CPU (Testium), its jobs ask for a GPU"]),
+        # 200 s of steps and 20 s of evaluations; of 60 s 6 are to save in and 10 to start in.
+        ({"timeout_min": 1}, {"checkpoint.every_steps": 10}, ["it needs about 4 requeues"]),
+        (
+            {"timeout_min": 1},
+            {},
+            ["about 4 requeues", "the first checkpoint would come after 5.2 min, later than"],
+        ),
+        (
+            {"timeout_min": 1, "signal_delay_s": 1},
+            {"checkpoint.every_steps": 10, "evaluation.every": 50},
+            ["requeues", "a step with an evaluation may take 12 s, longer than the 1 s between"],
+        ),
+        ({"timeout_min": 1, "signal_delay_s": 49}, {}, ["timeout_min=1 is too short for anything"]),
+    ],
+    ids=str,
+)
+def test_warnings(tiny, resources, settings, sentences):
+    config = make(tiny | {"steps": 100} | settings)
+    said = card.warnings(Row(Work(run_class(config), config, Resources(**resources), 3), SEEN))
+    assert len(said) == len(sentences), said
+    for one, sentence in zip(said, sentences, strict=True):
+        assert sentence in one

@@ -1,0 +1,315 @@
+"""What `sweep submit` decides, without a SLURM: which runs, in which arrays, and what the queue tells."""
+
+import dataclasses
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.errors import UsageError
+from harness.plans import SEARCH, Point
+from harness.slurm import Job
+from harness.store import Attempt, Store
+from sweeps import launch, snapshot, spec, submissions, submit
+from sweeps.plan import search_points
+from sweeps.resources import Resources, read
+from sweeps.submissions import Submission
+from sweeps.submit import Array
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16}
+blocks:
+  - {name: cpu, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.01, 0.02, 0.03, 0.05, 0.1]}}
+  - name: gpu
+    set: {optimizer.name: muon}
+    space: {optimizer.lr: [0.01, 0.02]}
+    resources: {gpus_per_node: 1}
+  - {name: also-cpu, set: {optimizer.name: adamw}, resources: {timeout_min: 30}}
+resources: {timeout_min: 30, partition: short}
+"""
+
+
+@pytest.fixture
+def tiny_spec(write_spec):
+    return spec.load(write_spec(SPEC))
+
+
+def job(id, name, state="PENDING", restarts=0, user="anna"):
+    return Job(id, state, restarts, user, "Priority", name)
+
+
+# --- resources ---
+
+
+def test_a_block_overrides_the_resources_of_its_sweep(tiny_spec):
+    common = Resources(timeout_min=30, partition="short")
+    expected = [common, dataclasses.replace(common, gpus_per_node=1), common]
+    assert [block.resources for block in tiny_spec.blocks] == expected
+
+
+@pytest.mark.parametrize(
+    ("tree", "sentence"),
+    [
+        ({"timeout": 5}, "Unknown resource 'timeout' in block 'x'; did you mean 'timeout_min'?"),
+        ({"timeout_min": 0}, "timeout_min in block 'x' must be a whole number from 1, not 0."),
+        ({"gpus_per_node": "two"}, "gpus_per_node in block 'x' must be a whole number from 0, not 'two'."),
+        ({"cpus_per_task": True}, "cpus_per_task in block 'x' must be a whole number from 1, not True."),
+        ({"mem": "much"}, "mem in block 'x' must be a size such as 16G, not 'much'."),
+        ({"account": ["a"]}, "account in block 'x' must be a word, not ['a']."),
+        ({"qos": "high\n#SBATCH -n 9"}, "qos in block 'x' must be a word, not 'high\\n#SBATCH -n 9'."),
+        ({"setup": {"a": 1}}, "setup in block 'x' must be a list of shell lines, not {'a': 1}."),
+    ],
+)
+def test_a_wrong_resource_is_one_sentence(tree, sentence):
+    with pytest.raises(UsageError) as caught:
+        read(tree, "block 'x'")
+    assert str(caught.value) == sentence
+
+
+def test_the_warning_comes_a_tenth_before_the_limit_or_as_told():
+    assert [Resources(timeout_min=n).warning_seconds for n in (5, 20, 600)] == [30, 120, 120]
+    assert Resources(timeout_min=600, signal_delay_s=300).warning_seconds == 300
+
+
+# --- arrays ---
+
+
+def test_arrays_hold_one_class_each_and_no_more_tasks_than_slurm_takes(tiny_spec):
+    points = [one.point for one in search_points(tiny_spec)]
+    arrays = submit.arrange(tiny_spec, points, largest=4)
+    assert [[point.block for point in array.points] for array in arrays] == [
+        ["cpu"] * 4,
+        ["cpu", "also-cpu"],
+        ["gpu"] * 2,
+    ]
+    assert [array.resources.gpus_per_node for array in arrays] == [0, 0, 1]
+
+
+def test_a_run_that_two_blocks_want_is_submitted_once(tiny_spec):
+    point = search_points(tiny_spec)[0].point
+    twin = dataclasses.replace(point, block="gpu")
+    (array,) = submit.arrange(tiny_spec, [point, twin], largest=10)
+    assert [one.key for one in array.points] == [point.key]
+
+
+@pytest.mark.parametrize(("queued", "kept"), [(0, [4, 1]), (3, [2]), (5, []), (9, [])])
+def test_a_submit_limit_counts_what_is_queued_already(tiny_spec, queued, kept):
+    points = tuple(one.point for one in search_points(tiny_spec)[:5])
+    limited = Resources(submit_limit=5)
+    arrays = [Array(limited, points[:4]), Array(limited, points[4:])]
+    assert [len(array.points) for array in submit.admit(arrays, queued)] == kept
+
+
+# --- which runs ---
+
+
+def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitted(tiny_spec, tmp_path):
+    alive = set()
+    store = Store(tmp_path, alive=lambda owner, path: path.parent.parent.name in alive)
+    planned = search_points(tiny_spec)
+    keys = [one.point.key for one in planned]
+    failed, live, dead = (store.claim(key, "") for key in keys[:3])
+    assert all(isinstance(one, Attempt) for one in (failed, live, dead))
+    failed.end("oom", "too large")
+    alive.add(keys[1])
+    taken = {keys[3]: job("7_0", "x")}
+    report, todo = submit.sort_out(store, planned, taken, retry=False)
+    assert report.failed == {keys[0]: "oom"} and (report.live, report.queued) == (1, 1)
+    assert [point.key for point in todo] == [keys[2], *keys[4:]]
+    _, todo = submit.sort_out(store, planned, taken, retry=True)
+    assert [point.key for point in todo] == [keys[0], keys[2], *keys[4:]]
+
+
+# --- what was submitted, by the files and by the queue ---
+
+
+def test_the_queue_tells_which_runs_have_a_job(tmp_path):
+    many = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb", "cc"], {})
+    single = submissions.intend(tmp_path, "tiny", ["dd"], {})
+    submissions.answer(tmp_path, single, job="9")
+    jobs = [
+        job("8_0", many.name, "RUNNING"),
+        job("8_2", many.name),
+        job("9", single.name),
+        job("10_0", "tiny.other"),
+    ]
+    jobs = {one.id: one for one in jobs}
+    known = submissions.read_all(tmp_path)
+    assert {key: one.id for key, one in submissions.queued(known, jobs).items()} == {
+        "aa": "8_0",
+        "cc": "8_2",
+        "dd": "9",
+    }
+    (lost,) = submissions.unanswered(known, jobs)
+    assert lost == dataclasses.replace(many, job="8")
+    assert [lost.task(key) for key in lost.points] == ["8_0", "8_1", "8_2"]
+    assert known[1].task("dd") == "9", "one run is no array for submitit"
+    assert submissions.unanswered(known, {}) == []
+
+
+def tmp_path_with_sweep(root):
+    (root / "sweeps" / "tiny").mkdir(parents=True)
+    return root
+
+
+def test_a_torn_line_loses_its_submission_only(tmp_path):
+    first = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa"], {"code": "v1"})
+    path = tmp_path / "sweeps" / "tiny" / "submissions.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"submission": "012345')
+    second = submissions.intend(tmp_path, "tiny", ["bb"], {})
+    submissions.answer(tmp_path, second, refused="no room")
+    assert submissions.read(tmp_path, "tiny") == [first, dataclasses.replace(second, refused="no room")]
+
+
+def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkeypatch):
+    sizes = []
+
+    def picky(root, code, one, resources, jobs):
+        sizes.append(len(jobs))
+        if len(jobs) > 2:
+            raise launch.RefusedError("AssocMaxSubmitJobLimit; Job violates accounting/QOS policy")
+        return "5"
+
+    monkeypatch.setattr(launch, "submit", picky)
+    points = tuple(one.point for one in search_points(tiny_spec))
+    report = submit.Report()
+    root = tmp_path_with_sweep(tmp_path)
+    submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), report)
+    assert sizes == [8, 4, 2] and report.submitted == 2 and "AssocMaxSubmitJobLimit" in report.refusal
+
+
+# --- the text, the pickles and the job itself ---
+
+
+def test_the_text_asks_for_what_the_file_says(tmp_path):
+    wants = Resources(
+        timeout_min=90,
+        gpus_per_node=2,
+        cpus_per_task=8,
+        mem="16G",
+        array_parallelism=3,
+        account="lab",
+        partition="long",
+        qos="low",
+        constraint="a100",
+        exclude="n7",
+        mail_type="FAIL",
+        mail_user="a@b.c",
+        setup=("module load cuda",),
+    )
+    text = launch.text(tmp_path, tmp_path / "code" / "v1", Submission("s", "w", ("a", "b", "c", "d")), wants)
+    for line in (
+        *("--time=90", "--gpus-per-node=2", "--cpus-per-task=8", "--mem=16G", "--array=0-3%3", "--requeue"),
+        *("--account=lab", "--partition=long", "--qos=low", "--constraint=a100", "--exclude=n7"),
+        *(
+            "--mail-type=FAIL",
+            "--mail-user=a@b.c",
+            "--signal=USR2@120",
+            "--job-name=s.w",
+            "--open-mode=append",
+        ),
+        f"--output={tmp_path}/sweeps/s/logs/w/%A_%a_0_log.out",
+    ):
+        assert f"#SBATCH {line}\n" in text
+    assert "wckey" not in text and "\nmodule load cuda\n" in text
+    assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
+    assert "--array" not in launch.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
+
+
+def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_path):
+    points = [one.point for one in search_points(tiny_spec)[:3]]
+    one = Submission("tiny", "w", tuple(point.key for point in points), job="8")
+    folder = launch.log_folder(tmp_path, one)
+    folder.mkdir(parents=True)
+    (folder / "8_0_submitted.pkl").write_bytes(b"is there already")
+    first, second, _ = launch.tasks(tmp_path, snapshot.HOME, points)
+    launch.mend(tmp_path, one, [first, second, None])
+    assert sorted(path.name for path in folder.iterdir()) == ["8_0_submitted.pkl", "8_1_submitted.pkl"]
+    assert (folder / "8_0_submitted.pkl").read_bytes() == b"is there already"
+    mended = pickle.loads((folder / "8_1_submitted.pkl").read_bytes())
+    assert mended.function == second
+
+
+def task(tmp_path, tiny, key="", **changes):
+    from harness.key import run_key
+    from harness.settings import make
+
+    point = Point("tiny", "only", SEARCH, key or run_key(make(tiny)), tiny)
+    plain = launch.Task(str(tmp_path / "store"), point, str(snapshot.HOME))
+    return dataclasses.replace(plain, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"code": "/elsewhere"}, "instead of its snapshot /elsewhere"),
+        ({"key": "0123456789ab"}, "run 0123456789ab was planned with other data or defaults"),
+    ],
+)
+def test_a_job_with_other_code_or_data_ends_before_it_trains(tmp_path, tiny, changes, words):
+    with pytest.raises(SystemExit, match=words):
+        task(tmp_path, tiny, **changes)()
+    assert not (tmp_path / "store").exists()
+
+
+JOB = "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]))()"
+
+
+@pytest.mark.parametrize(
+    ("number", "shown", "requeues"),
+    [
+        (signal.SIGUSR2, "", True),
+        (signal.SIGTERM, "JobState=RUNNING PreemptTime=2026-11-21T10:14:45", True),
+        (signal.SIGTERM, "JobState=RUNNING PreemptTime=None", False),
+        (signal.SIGTERM, "JobState=COMPLETING PreemptTime=None", False),
+    ],
+    ids=["warned", "preempted", "terminated", "cancelled"],
+)
+def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, number, shown, requeues):
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {tmp_path}/called\n')
+    scontrol.chmod(0o755)
+    slow = task(tmp_path, tiny | {"steps": 3000, "log_every": 1})
+    folder = Store(slow.root).run_folder(slow.point.key)
+    # The last task of an array to start has the number of the whole array: that must not be requeued.
+    env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
+    words = [sys.executable, "-c", JOB, pickle.dumps(slow).hex()]
+    process = subprocess.Popen(words, cwd=snapshot.HOME, env=os.environ | env)
+    deadline = time.monotonic() + 120
+    while not (folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 2
+    assert (folder / "checkpoint.pt").exists()
+    called = tmp_path / "called"
+    assert (called.read_text() if called.exists() else "") == ("requeue 8_2\n" if requeues else "")
+
+
+# --- the snapshot ---
+
+
+def test_the_snapshot_has_untracked_files_and_not_the_store(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    (home / "harness").mkdir(parents=True)
+    (home / "harness" / "a.py").write_text("1")
+    (home / ".gitignore").write_text("*.log\n")
+    subprocess.run(["git", "init", "-q", home], check=True)
+    subprocess.run(["git", "-C", home, "add", "."], check=True)
+    (home / "new.py").write_text("2")
+    (home / "x.log").write_text("ignored")
+    monkeypatch.setattr(snapshot, "HOME", home)
+    root = home / "mystore"
+    first = snapshot.take(root)
+    copied = sorted(str(path.relative_to(first)) for path in first.rglob("*") if path.is_file())
+    assert copied == [".gitignore", "harness/a.py", "new.py"]
+    assert snapshot.take(root) == first, "the store, inside of the code, is not part of it"
+    (home / "new.py").write_text("3")
+    second = snapshot.take(root)
+    assert second != first and (first / "new.py").read_text() == "2"
+    monkeypatch.setattr(snapshot, "HOME", second.resolve())
+    assert snapshot.take(root) == second, "a job that submits uses the snapshot it runs from"

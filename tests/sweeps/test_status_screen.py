@@ -1,0 +1,199 @@
+"""The one screen: what is at work, what is left, what went wrong, from files and one look at the queue."""
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+from harness import plans, slurm
+from harness.errors import EXIT_INTERRUPTED
+from harness.index import Index
+from harness.store import Store
+from sweeps import spec as specs
+from sweeps import status, submissions
+from sweeps.plan import search_points, write_plan
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16, log_every: 2}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1]}}
+"""
+LONG = SPEC.replace("steps: 8", "steps: 5000")
+
+
+def report(htbench, spec):
+    done = htbench("sweep", "status", spec, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+def stop(process):
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    return out
+
+
+def test_what_is_left_is_told_by_finished_runs(htbench, write_spec):
+    spec = write_spec(SPEC)
+    assert htbench("sweep", "run", spec).returncode == 0
+    (row,) = report(htbench, spec)
+    assert (row["completed"], row["left_seconds"]) == (2, 0)
+    write_spec(SPEC.replace("steps: 8", "steps: 16"))
+    (once,) = report(htbench, spec)
+    write_spec(SPEC.replace("steps: 8", "steps: 32"))
+    (twice,) = report(htbench, spec)
+    assert 0 < once["left_seconds"] < twice["left_seconds"] and twice["waiting"] == 2
+
+
+def test_runs_at_work_show_how_far_they_are(htbench, write_spec):
+    spec = write_spec(LONG)
+    process = htbench.start("sweep", "run", spec, "--workers", 1)
+    try:
+        row = wait_for(
+            lambda: [r for r in report(htbench, spec) if r["at_work"] and r["at_work"][0]["step"]]
+        )[0]
+        (run,) = row["at_work"]
+        assert 0 < run["step"] < run["steps"] == 5000
+        assert (run["host"], run["job"], run["attempt"]) == (socket.gethostname(), "", 1)
+        assert row["left_seconds"] > 0, "by its own pace, as no run has finished"
+        shown = htbench("sweep", "status", spec).stdout
+        assert re.search(r"at work: tiny sgdm lr=0.03 seed=0: step \d+ of 5000 on", shown)
+        assert re.search(
+            r"tiny: 0 of 2 points have a result, 2 to go, 1 at work; .* of one worker, ETA", shown
+        )
+    finally:
+        stop(process)
+    stopped = wait_for(lambda: [r for r in report(htbench, spec) if not r["at_work"]])[0]
+    assert stopped["waiting"] == 2
+
+
+def fail(store, point, message):
+    from harness.store import Attempt
+
+    attempt = store.claim(point.key, "")
+    assert isinstance(attempt, Attempt)
+    attempt.end("error", message)
+
+
+@pytest.fixture
+def planned(write_spec, tmp_path):
+    spec = specs.load(write_spec(SPEC.replace("[0.03, 0.1]", "{low: 0.01, high: 0.1, num: 20}")))
+    store, points = Store(tmp_path / "store"), search_points(spec)
+    write_plan(store.root, spec, points)
+    return store, spec, [one.point for one in points]
+
+
+def test_failures_are_shown_by_their_last_line_and_not_without_end(planned, capsys):
+    store, spec, points = planned
+    for point in points[:15]:
+        fail(store, point, "ValueError: first\nsecond")
+    screen = status.look(store, [(spec, points)])
+    assert [f["message"] for f in screen.blocks[0].failures] == ["ValueError: first\nsecond"] * 15
+    status.show(screen)
+    shown = capsys.readouterr().out.splitlines()
+    failed = [line for line in shown if line.startswith("failed (error)")]
+    assert len(failed) == status.MOST_LINES and all("ValueError: first second" in line for line in failed)
+    assert "... and 3 more failed" in shown
+
+
+def test_a_run_that_stopped_by_itself_says_why(planned):
+    store, spec, points = planned
+    attempt = store.claim(points[0].key, "")
+    attempt.end("stopped", "OSError: No space left on device")
+    remarks = status.look(store, [(spec, points)]).remarks
+    assert remarks == ["tiny: 1 waiting runs stopped before: OSError: No space left on device"]
+
+
+def test_a_terminal_gets_no_line_that_is_too_long(planned, capsys, monkeypatch):
+    store, spec, points = planned
+    fail(store, points[0], "x" * 500)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    status.show(status.look(store, [(spec, points)]), again=True)
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[0].startswith("\x1b[H\x1b[2J")
+    assert max(len(line) for line in lines[1:]) == 60
+
+
+# --- the queue ---
+
+
+@pytest.fixture
+def squeue(tmp_path, monkeypatch):
+    """A `squeue` with an empty queue that counts how often it is asked."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    asked = tmp_path / "asked"
+    (folder / "squeue").write_text(f"#!/bin/sh\necho asked >>{asked}\n")
+    (folder / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "_remembered", (float("-inf"), None))
+    return lambda: len(asked.read_text().splitlines()) if asked.exists() else 0
+
+
+def test_slurm_is_asked_once_for_all_sweeps_and_looks_and_never_without_submissions(planned, squeue):
+    store, spec, points = planned
+    both = [(spec, points), (specs.SweepSpec("other", {}, [0], spec.blocks), points)]
+    status.look(store, both)
+    assert squeue() == 0
+    for sweep, _ in both:
+        plans.sweep_folder(store.root, sweep.name).mkdir(exist_ok=True)
+        submissions.intend(store.root, sweep.name, [points[0].id], {})
+    for _ in range(3):
+        status.look(store, both)
+    assert squeue() == 1
+
+
+def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
+    store, spec, points = planned
+    one = submissions.intend(store.root, spec.name, [point.id for point in points[:3]], {})
+    submissions.answer(store.root, one, job="7")
+    folder = plans.sweep_folder(store.root, spec.name) / "logs" / one.word
+    folder.mkdir(parents=True)
+    for task in (0, 1):
+        (folder / f"7_{task}_0_log.out").write_text("hello\nmodule: command not found\n\n")
+    fail(store, points[0], "it had begun")
+    remarks = status.look(store, [(spec, points)]).remarks
+    assert remarks == ["tiny: 1 jobs ended before their run began: module: command not found"]
+
+
+def test_the_index_is_read_once_for_all_sweeps(planned, monkeypatch):
+    store, spec, points = planned
+    parsed = []
+    parse = Index._parse
+    monkeypatch.setattr(Index, "_parse", lambda self: parsed.append(1) or parse(self))
+    (store.root / "index.jsonl").write_text("")
+    status.look(store, [(spec, points), (spec, points)])
+    assert len(parsed) == 1
+
+
+# --- again and again ---
+
+
+def test_watching_ends_with_the_sweep(htbench, write_spec):
+    spec = write_spec(SPEC)
+    assert htbench("sweep", "run", spec).returncode == 0
+    done = htbench("sweep", "status", spec, "--watch", timeout=60)
+    assert done.returncode == 0 and done.stdout.count("2 of 2 points have a result") == 1
+
+
+def test_watching_draws_again_until_it_is_interrupted(htbench, write_spec, tmp_path):
+    process = htbench.start("sweep", "status", write_spec(SPEC), "--watch", "--every", "0.2")
+    lines = [process.stdout.readline() for _ in range(12)]
+    out = stop(process)
+    assert sum("2 to go, 0 at work" in line for line in lines) >= 2, "".join(lines) + out
+    assert process.returncode == EXIT_INTERRUPTED
+    assert not htbench.root.exists()
