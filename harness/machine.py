@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 PATIENCE = 3.0  # seconds for a program's answer: a controller or a driver that is down must not hang us
@@ -29,13 +30,19 @@ def cgroup_limits(name: str) -> list[list[str]]:
     return [words for words in said if words[0] != "max"]
 
 
-def ask(*command: str, patience: float | None = None, given: str = "") -> tuple[bool, str]:
+def ask(
+    *command: str,
+    patience: float | None = None,
+    given: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> tuple[bool, str]:
     """Whether a command succeeded, and what it printed or why it failed.
 
     Args:
         command: the program and its words.
         patience: seconds it gets; None: PATIENCE.
         given: what it reads on its standard input.
+        environment: its variables; None: ours.
     """
     patience = patience or PATIENCE
     try:
@@ -47,6 +54,7 @@ def ask(*command: str, patience: float | None = None, given: str = "") -> tuple[
             text=True,
             errors="replace",
             start_new_session=True,
+            env=environment,
         )
     except OSError as error:
         return False, str(error.strerror)
@@ -56,7 +64,8 @@ def ask(*command: str, patience: float | None = None, given: str = "") -> tuple[
         # The whole group: a child that holds the pipe would make us wait for it.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        said = ""
         with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends what hangs in a driver
-            process.communicate(timeout=0.5)
-        return False, f"no answer within {patience:g} s"
+            said = process.communicate(timeout=0.5)[0].strip()  # what it waits for, perhaps
+        return False, f"no answer within {patience:g} s" + (f": {said}" if said else "")
     return process.returncode == 0, printed.strip() or f"exit status {process.returncode}"

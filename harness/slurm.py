@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -25,15 +24,11 @@ _COLUMNS = (
     ("RestartCnt", 12),
     ("UserName", 40),
     ("Reason", 60),
-    ("Name", 200),
+    ("Name", 300),  # longer than that of any sweep can be
 )
 
-
-# What a client says when it has waited in vain; all else that makes `sbatch` fail is the controller's answer.
-_SILENCE = re.compile(
-    "no answer within|Unable to contact|Connection refused|Zero Bytes|timed out|configuration file|munge",
-    re.IGNORECASE,
-)
+# Requeued, and then held for somebody to look at. Such a job waits.
+_HELD = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 
 
 class SlurmError(UsageError):
@@ -62,9 +57,14 @@ class Job:
     name: str
 
     @property
+    def array(self) -> str:
+        """The number of the whole array."""
+        return self.id.partition("_")[0]
+
+    @property
     def pending(self) -> bool:
         """Whether it waits for its start; a requeued job waits again."""
-        return self.state == "PENDING"
+        return self.state == "PENDING" or self.state in _HELD
 
 
 def own_job() -> str:
@@ -92,7 +92,9 @@ def call(*command: str) -> str:
         SlurmError: there is no such command, or it fails, or it takes longer than PATIENCE.
     """
     require(command[0])
-    worked, text = ask(*command, patience=PATIENCE)
+    # Filters that a person has set for `squeue` would make jobs look as if they were gone.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+    worked, text = ask(*command, patience=PATIENCE, environment=environment)
     if not worked:
         raise SlurmError(f"SLURM does not answer ({command[0]}: {' '.join(text.split())}); try again later.")
     return text
@@ -123,7 +125,9 @@ def queue(age: float = 0.0) -> dict[str, Job]:
         return answer
     wanted = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
     try:
-        rows = [_parse(line) for line in call("squeue", "-h", "-r", "-O", wanted).splitlines()]
+        # Without --all, jobs in hidden partitions are left out, their owner's own among them.
+        told = call("squeue", "--noheader", "--array", "--all", "--Format", wanted)
+        rows = [_parse(line) for line in told.splitlines()]
     except SlurmError as error:
         _remember(error)
         raise
@@ -138,6 +142,8 @@ def _parse(line: str) -> Job | None:
         words.append(line[start : start + width].strip())
         start += width
     if not words[2].isdigit():  # "exit status 0" of an empty queue, a warning in between
+        return None
+    if words[1] == "REVOKED":  # in a federation: it runs on another cluster
         return None
     return Job(words[0], words[1], int(words[2]), *words[3:])
 
@@ -156,26 +162,6 @@ def recent_queue() -> dict[str, Job] | None:
         return queue(FRESH)
     except SlurmError:
         return None
-
-
-def test_only(script: str) -> str:
-    """What SLURM says of a job that it is only asked about.
-
-    Args:
-        script: what `sbatch` would read.
-
-    Raises:
-        SlurmError: it does not answer.
-        UsageError: it would refuse the job; the message is its own.
-    """
-    require("sbatch")
-    worked, text = ask("sbatch", "--test-only", patience=PATIENCE, given=script)
-    said = " ".join(text.replace("sbatch: ", "").replace("error: ", "").split())
-    if worked:
-        return said
-    if _SILENCE.search(said):
-        raise SlurmError(f"SLURM does not answer (sbatch: {said}); try again later.")
-    raise UsageError(said)
 
 
 @functools.cache

@@ -187,8 +187,8 @@ def warnings(row: Row) -> list[str]:
 
 
 def _memory(cost: Cost, resources: Resources) -> str:
-    if cost.gpu or resources.mem is None or cost.peak_memory <= _size(resources.mem):
-        return ""
+    if cost.gpu or resources.mem is None or not 0 < _size(resources.mem) < cost.peak_memory:
+        return ""  # a size of 0 is all of the node's
     return f"a run takes {bytes_in_words(cost.peak_memory)} of memory, mem={resources.mem} is less"
 
 

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness import slurm
+from harness import sbatch, slurm
 from harness.errors import UsageError
+from harness.sbatch import RefusedError
 from harness.slurm import Job, SlurmError
 from harness.store import Kind, RunState, Store
 from sweeps import submissions, submit
@@ -52,7 +53,7 @@ def _advise(spec: SweepSpec, report: Report) -> None:
 
 def cancel_and_tell(store: Store, spec: SweepSpec) -> None:
     """Take a sweep's jobs out of the queue."""
-    ours, others = submit.cancel(store.root, spec.name)
+    ours, others = submissions.cancel(store.root, spec.name)
     rest = f"; {others} of other people go on" if others else ""
     print(f"{spec.name}: {ours} jobs cancelled{rest}")
 
@@ -60,7 +61,7 @@ def cancel_and_tell(store: Store, spec: SweepSpec) -> None:
 def in_queue(store: Store, points: Collection[str]) -> dict[str, Job]:
     """Those of the points that have a job in the queue; none if SLURM does not answer (`say_if_silent`)."""
     try:
-        return submit.jobs_for(store.root, points, slurm.FRESH)
+        return submissions.jobs_for(store.root, points, slurm.FRESH)
     except SlurmError:
         return {}
 
@@ -130,9 +131,7 @@ def ask_about(name: str, arrays: Sequence[str]) -> list[str]:
     answers = []
     for number, text in enumerate(arrays, 1):
         try:
-            answers.append(slurm.test_only(text))
-        except SlurmError:
-            raise
-        except UsageError as error:
+            answers.append(sbatch.test_only(text))
+        except RefusedError as error:
             raise UsageError(f"SLURM would refuse array {number} of '{name}': {error}.") from None
     return answers

@@ -1,29 +1,25 @@
-"""Job arrays on SLURM. The only file with submitit, which pickles, submits, and starts what was pickled.
+"""Job arrays on SLURM, each job of which trains one run. The only file with submitit.
 
-It also has handlers of signals; ours replace them as soon as a job's work begins. A job trains one run.
+It writes what `sbatch` reads and the pickles, and starts what was pickled. Handing over to `sbatch` is ours:
+submitit's own gives it no limit of time and loses what it says meanwhile.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import submitit
-from submitit.core.utils import DelayedSubmission, FailedJobError, JobPaths
+from submitit.core.utils import DelayedSubmission, JobPaths
 from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
 
-from harness import atomic, environment, plans, slurm
+from harness import atomic, environment, plans, sbatch, slurm
 from harness.environment import HOME
-from harness.errors import UsageError
 from harness.key import run_key
 from harness.monitor import Monitor
 from harness.plans import Point
@@ -31,12 +27,6 @@ from harness.settings import make
 from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
 from sweeps.resources import Resources
 from sweeps.submissions import Submission
-
-PATIENCE = 20  # seconds for `sbatch`, which by itself tries for minutes to reach a dead controller
-
-
-class RefusedError(UsageError):
-    """SLURM does not take an array; the message is its own."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +45,8 @@ class Task:
 
     def __call__(self) -> None:
         """Train the point's run, or as much of it as signals allow; the exit status is that of `execute`."""
+        monitor = Monitor()
+        monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
         if Path(self.code).resolve() != HOME:
             sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {self.code}.")
         key = self.point.key
@@ -64,7 +56,6 @@ class Task:
             submitit.helpers.TorchDistributedEnvironment().export(
                 set_cuda_visible_devices=False, overwrite=True
             )
-        monitor = Monitor()
         status = execute(Path(self.root), self.point, monitor, _say)
         if status == EXIT_STOPPED and (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
             _requeue()
@@ -97,21 +88,15 @@ def submit(root: Path, code: Path, submission: Submission, resources: Resources,
         its id.
 
     Raises:
-        RefusedError: SLURM does not take it.
+        sbatch.RefusedError: SLURM does not take it.
     """
     folder = log_folder(root, submission)
     folder.mkdir(parents=True)
-    executor = submitit.SlurmExecutor(folder=folder)
-    executor.update_parameters(**_parameters(code, submission, resources, jobs[0].point.processes))
-    try:
-        # submitit prints what sbatch says; we put it into our sentence.
-        with _alarm(PATIENCE), _as_from_a_login_node(), contextlib.redirect_stderr(io.StringIO()):
-            started = executor.submit_array(list(jobs))
-    except FailedJobError as error:
-        late = isinstance(error.__cause__, TimeoutError)
-        said = str(error.__cause__ if late else error).replace("sbatch: error: ", "")
-        raise RefusedError("; ".join(line.rstrip(".") for line in said.split("\n") if line)) from None
-    return str(started[0].job_id).partition("_")[0]
+    script = folder / "submission.sh"
+    script.write_text(text(root, code, submission, resources, jobs[0].point.processes), encoding="utf-8")
+    job = sbatch.submit(script)
+    put_pickles(root, replace(submission, job=job), jobs)
+    return job
 
 
 def text(root: Path, code: Path, submission: Submission, resources: Resources, processes: int = 1) -> str:
@@ -126,8 +111,8 @@ def text(root: Path, code: Path, submission: Submission, resources: Resources, p
     return str(_make_sbatch_string(command=command, folder=folder, **parameters, **array))
 
 
-def mend(root: Path, submission: Submission, jobs: Sequence[Task | None]) -> None:
-    """Put pickles where the tasks of an array look for them, if its submitter died before it could.
+def put_pickles(root: Path, submission: Submission, jobs: Sequence[Task | None]) -> None:
+    """Put pickles where the tasks of an array look for them, for a minute; those that are there stay.
 
     Args:
         root: the store.
@@ -167,8 +152,12 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
         # Without --requeue, sites with JobRequeue=0 would end a preempted job for good.
         "additional_parameters": {"requeue": True} | ({"mem": resources.mem} if resources.mem else {}),
         # srun does not inherit --cpus-per-task from sbatch since SLURM 22.05. If one process of a run is
-        # killed, the others shall not wait for it.
-        "srun_args": ["--cpus-per-task", str(resources.cpus_per_task), "--kill-on-bad-exit=1"],
+        # killed, the others shall not wait for it. Where SBATCH_EXPORT=NONE is the custom, srun would hide
+        # what is exported here.
+        "srun_args": [
+            *("--cpus-per-task", str(resources.cpus_per_task)),
+            *("--kill-on-bad-exit=1", "--export=ALL"),
+        ],
         # `cd`, too: python puts the working folder before PYTHONPATH.
         "setup": [
             *resources.setup,
@@ -177,31 +166,3 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
         ],
     }
-
-
-@contextlib.contextmanager
-def _as_from_a_login_node() -> Iterator[None]:
-    """A job that submits must not hand its own SLURM_* on; where the controller is found stays."""
-    if "SLURM_JOB_ID" not in os.environ:
-        yield
-        return
-    kept = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
-    with submitit.helpers.clean_env():
-        os.environ.update(kept)
-        yield
-
-
-@contextlib.contextmanager
-def _alarm(seconds: int) -> Iterator[None]:
-    """TimeoutError in the main thread after some seconds; submitit then kills `sbatch`."""
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"sbatch gave no answer within {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from harness import environment
 from harness.config import RunConfig
+from harness.errors import UsageError
 from harness.plans import SEARCH
 from harness.store import RunState, Store
 from sweeps import card, jobs, snapshot, wording
@@ -96,7 +98,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         for record in (state.record for state in found.values())
         if record is not None
     )
-    now = [environment.code_version(), snapshot.version(store.root)] if codes else []
+    now = _versions_now(store) if codes else []
     return Preview(
         spec=spec,
         planned=planned,
@@ -105,6 +107,14 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         rows=costs.rows(card.gather(left + to_come)),
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
     )
+
+
+def _versions_now(store: Store) -> list[str]:
+    """Of the code, as runs made here and as jobs call it."""
+    versions = [environment.code_version()]
+    with contextlib.suppress(UsageError):  # there can be no snapshot of this code, nor runs from it
+        versions.append(snapshot.version(store.root))
+    return versions
 
 
 def _resources(spec: SweepSpec, one: Planned) -> Resources:

@@ -117,5 +117,5 @@ def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Re
     found = states(store, [point for point in points if point.id in taken])
     idle = [taken[name] for name, state in found.items() if settled(state) and taken[name].pending]
     ours = [job.id for job in idle if job.user == current_user()]
-    submit.scancel(ours)
+    submissions.scancel(ours)
     done.cancelled = len(ours)

@@ -32,7 +32,8 @@ class Resources:
         exclude: nodes not to use.
         mail_type: when to write mail, such as `FAIL`.
         mail_user: to whom.
-        setup: lines of shell that come before the job, such as `module load cuda`.
+        setup: lines of shell that come before the job, such as `module load cuda`. Lines like
+            `#SBATCH --gres=gpu:a100:1` before all others are options of `sbatch` that have no name here.
     """
 
     timeout_min: int = 60
@@ -65,7 +66,12 @@ class Resources:
         return " ".join(words + ([f"processes={processes}"] if processes > 1 else []))
 
     def check(self, processes: int) -> None:
-        """Raise UsageError if nodes or GPUs do not suit a run of so many processes."""
+        """Raise UsageError if a run of so many processes can't be made with these."""
+        if self.warning_seconds >= 60 * self.timeout_min:
+            raise UsageError(
+                f"signal_delay_s={self.warning_seconds} is no less than timeout_min={self.timeout_min}: "
+                f"every job would be told to save as soon as it starts, again and again."
+            )
         tasks, left = divmod(processes, self.nodes)
         if left:
             raise UsageError(

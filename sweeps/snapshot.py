@@ -19,7 +19,9 @@ from harness.atomic import TEMPORARY_SUFFIX, temporary_name
 from harness.environment import HOME
 from harness.errors import UsageError
 from harness.store import make_folder
+from sweeps.wording import bytes_in_words
 
+LARGEST = 200 * 2**20  # bytes of a whole snapshot: code is a hundredth of that, data belong elsewhere
 PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
 
 
@@ -27,7 +29,7 @@ def version(root: Path) -> str:
     """The name of a snapshot of the code as it is now."""
     if HOME.parent == (root / "code").resolve():
         return HOME.name  # a job submits: its code is a snapshot already
-    return re.sub(r"[^\w.+-]+", "-", environment.code_version()) + f".{_digest(_files(root))}"
+    return _name(_digest(HOME, _files(root)))
 
 
 def take(root: Path) -> Path:
@@ -39,12 +41,21 @@ def take(root: Path) -> Path:
     for leftover in folder.parent.glob(f".{folder.name}.*{TEMPORARY_SUFFIX}"):
         shutil.rmtree(leftover, ignore_errors=True)  # of a process that died here; submissions hold a lock
     temporary = temporary_name(folder)
-    for path in _files(root):
+    paths = _files(root)
+    for path in paths:
         target = temporary / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(HOME / path, target)
-    os.replace(temporary, folder)
+        shutil.copyfile(HOME / path, target)  # not its mode: others of a group must be able to read it
+    folder = folder.with_name(_name(_digest(temporary, paths)))  # somebody may have edited it meanwhile
+    if folder.exists():
+        shutil.rmtree(temporary)
+    else:
+        os.replace(temporary, folder)
     return folder
+
+
+def _name(digest: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", environment.code_version()) + f".{digest}"
 
 
 def _files(root: Path) -> list[Path]:
@@ -61,14 +72,22 @@ def _files(root: Path) -> list[Path]:
         found = (path for package in PACKAGES for path in (HOME / package).rglob("*"))
         paths = [path.relative_to(HOME) for path in found if "__pycache__" not in path.parts]
     store = root.resolve()
-    return sorted(
+    files = sorted(
         path for path in set(paths) if (HOME / path).is_file() and not (HOME / path).is_relative_to(store)
     )
+    sizes = {path: (HOME / path).stat().st_size for path in files}
+    if sum(sizes.values()) > LARGEST:
+        size, largest = bytes_in_words(sum(sizes.values())), HOME / max(files, key=sizes.__getitem__)
+        raise UsageError(
+            f"A copy of the code for jobs would take {size}, the largest file being '{largest}'; "
+            f"let git ignore what is not code."
+        )
+    return files
 
 
-def _digest(paths: list[Path]) -> str:
+def _digest(home: Path, paths: list[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
-        content = (HOME / path).read_bytes()
+        content = (home / path).read_bytes()
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:8]

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import atomic, plans
+from harness import atomic, plans, slurm
 from harness.liveness import current_user
-from harness.slurm import Job
+from harness.slurm import Job, SlurmError
+
+AT_A_TIME = 500  # jobs on the command line of `scancel`
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,47 @@ def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[s
 
 def unanswered(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> list[Submission]:
     """Submissions in the queue whose submitter died before noting their id, with that id."""
-    arrays = {job.name: job.id.partition("_")[0] for job in jobs.values()}
+    arrays = {job.name: job.array for job in jobs.values()}
     return [replace(one, job=arrays[one.name]) for one in submissions if not one.job and one.name in arrays]
+
+
+def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str, Job]:
+    """Which of these points have a job in the queue, whichever sweep submitted it: id -> job.
+
+    SLURM is asked only if any of them was ever submitted, and its answer may be `age` seconds old.
+
+    Raises:
+        SlurmError: it does not answer.
+    """
+    submitted = [one for one in read_all(root) if not set(points).isdisjoint(one.points)]
+    found = queued(submitted, slurm.queue(age)) if submitted else {}
+    return {point: found[point] for point in points if point in found}
+
+
+def cancel(root: Path, sweep: str) -> tuple[int, int]:
+    """Take a sweep's jobs out of the queue; those at work are told to save first. Raises SlurmError.
+
+    Returns:
+        how many of ours, and how many of other people were left alone.
+    """
+    names = {one.name for one in read(root, sweep)}
+    jobs = [job for job in slurm.queue().values() if job.name in names] if names else []
+    ours = [job for job in jobs if job.user == current_user()]
+    scancel(sorted({job.array for job in ours}))  # one message each, however many tasks
+    return len(ours), len(jobs) - len(ours)
+
+
+def scancel(ids: Sequence[str]) -> None:
+    """Cancel jobs, as many as can be. Raises SlurmError if some can't."""
+    refused = None
+    for first in range(0, len(ids), AT_A_TIME):
+        try:
+            # Quiet about those that have just ended.
+            slurm.call("scancel", "--quiet", *ids[first : first + AT_A_TIME])
+        except SlurmError as error:
+            refused = error
+    if refused is not None:
+        raise refused
 
 
 def _path(root: Path, sweep: str) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from harness import atomic, plans, slurm
 from harness.errors import UsageError
 from harness.liveness import current_user
 from harness.plans import Point
+from harness.sbatch import RefusedError
 from harness.slurm import Job
 from harness.store import Kind, Store, make_folder
 from sweeps import snapshot, submissions
@@ -25,7 +26,9 @@ from sweeps.spec import SweepSpec
 from sweeps.submissions import Submission
 
 USUAL_ARRAY_SIZE = 1001  # SLURM's default, for a dry run where there is no SLURM
-_LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|JobCount|job array size", re.IGNORECASE)
+# SLURM says the same of every limit, of a single job's size, too; in a word before, it names the one.
+_NAMED = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
+_LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|job array size", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,6 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
     """
     largest = max_array_size()
     slurm.require("sbatch")
-    slurm.require("srun")
     make_folder(store.root)
     with atomic.locked(store.root / ".submit.lock"):
         write_plan(store.root, spec, planned)
@@ -158,8 +160,10 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
 
 
 def max_array_size() -> int:
-    """How many tasks an array may have: indices below MaxArraySize. Raises SlurmError."""
-    return int(slurm.config().get("MaxArraySize", USUAL_ARRAY_SIZE))
+    """How many tasks an array may have: 1 where a site switches arrays off. Raises SlurmError."""
+    config = slurm.config()
+    tasks = re.findall(r"max_array_tasks=(\d+)", config.get("SchedulerParameters", ""))
+    return max(1, min(map(int, [config.get("MaxArraySize", USUAL_ARRAY_SIZE), *tasks])))
 
 
 def recover(root: Path, jobs: Mapping[str, Job]) -> int:
@@ -181,7 +185,7 @@ def recover(root: Path, jobs: Mapping[str, Job]) -> int:
         code = root / "code" / one.code  # what its jobs run from already, whatever the code is by now
         known = {point.id: point for point in plans.read_points(root, one.sweep)}
         found = [launch.tasks(root, code, [known[p]])[0] if p in known else None for p in one.points]
-        launch.mend(root, one, found)
+        launch.put_pickles(root, one, found)
         submissions.answer(root, one, job=one.job)
     return len(lost)
 
@@ -195,9 +199,9 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     one = submissions.intend(root, spec.name, names, remarks)
     try:
         job = launch.submit(root, code, one, array.resources, launch.tasks(root, code, array.points))
-    except launch.RefusedError as error:
+    except RefusedError as error:
         submissions.answer(root, one, refused=str(error))
-        if not _LIMIT.search(str(error)):
+        if not _is_limit(str(error)):
             already = f"; {report.submitted} runs had been submitted before" if report.submitted else ""
             raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
         report.refusal = str(error)
@@ -207,6 +211,12 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     atomic.crash_point("submit.after")
     submissions.answer(root, one, job=job)
     report.arrays.append((replace(one, job=job), remarks["resources"]))
+
+
+def _is_limit(said: str) -> bool:
+    """Whether fewer jobs would be taken."""
+    named = _NAMED.search(said)
+    return _LIMIT.search(named[0] if named else said) is not None
 
 
 def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[str]:
@@ -230,38 +240,3 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
         )
         for a in admit(arrange(spec, todo, largest), ours)
     ]
-
-
-# --- looking after what was submitted ---
-
-
-def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str, Job]:
-    """Which of these points have a job in the queue, whichever sweep submitted it: id -> job.
-
-    SLURM is asked only if any of them was ever submitted, and its answer may be `age` seconds old.
-
-    Raises:
-        SlurmError: it does not answer.
-    """
-    submitted = [one for one in submissions.read_all(root) if not set(points).isdisjoint(one.points)]
-    found = submissions.queued(submitted, slurm.queue(age)) if submitted else {}
-    return {point: found[point] for point in points if point in found}
-
-
-def cancel(root: Path, sweep: str) -> tuple[int, int]:
-    """Take a sweep's jobs out of the queue; those at work are told to save first. Raises SlurmError.
-
-    Returns:
-        how many of ours, and how many of other people were left alone.
-    """
-    submitted = submissions.read(root, sweep)
-    jobs = list(submissions.queued(submitted, slurm.queue()).values()) if submitted else []
-    ours = [job.id for job in jobs if job.user == current_user()]
-    scancel(ours)
-    return len(ours), len(jobs) - len(ours)
-
-
-def scancel(ids: Sequence[str]) -> None:
-    """Cancel jobs. Raises SlurmError."""
-    for first in range(0, len(ids), 500):
-        slurm.call("scancel", *ids[first : first + 500])

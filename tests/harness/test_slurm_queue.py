@@ -55,6 +55,24 @@ def test_a_queue_that_does_not_answer_is_one_sentence_and_no_wait(squeue, monkey
     assert slurm.recent_queue() is None, "a silent controller is not asked again at once"
 
 
+def test_jobs_are_seen_whatever_the_partition_and_the_filters_of_a_person(squeue, monkeypatch, tmp_path):
+    monkeypatch.setenv("SQUEUE_STATES", "RUNNING")
+    answer = f'[ -z "$SQUEUE_STATES" ] && case "$*" in *--all*) cat {tmp_path}/answer;; esac'
+    squeue(RUNNING, script=answer)
+    assert slurm.queue() == {"8_1": Job(*RUNNING)}, "a job that is hidden would be taken for dead"
+
+
+def test_what_a_federation_runs_elsewhere_is_not_here(squeue):
+    squeue(("8_1", "REVOKED", 0, "anna", "None", "tiny.w"), PENDING)
+    assert slurm.queue() == {"9": Job(*PENDING)}
+
+
+@pytest.mark.parametrize("state", ["PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT"])
+def test_a_job_that_is_held_after_a_requeue_waits(squeue, state):
+    squeue(("8_1", state, 1, "anna", "job_requeued_in_held_state", "tiny.w"))
+    assert slurm.queue()["8_1"].pending
+
+
 # --- owners on other nodes ---
 
 
@@ -90,6 +108,7 @@ def heartbeat(tmp_path):
         (("8_1", "COMPLETING", 2, "anna", "None", "tiny.w"), True),
         (("8_1", "RUNNING", 3, "anna", "None", "tiny.w"), False),  # started again: that process is gone
         (("8_1", "PENDING", 3, "anna", "BeginTime", "tiny.w"), False),
+        (("8_1", "REQUEUE_HOLD", 2, "anna", "job_requeued_in_held_state", "tiny.w"), False),
     ],
 )
 def test_a_job_in_the_queue_decides_whatever_the_heartbeat(squeue, owner, heartbeat, job, alive, fresh):

@@ -18,6 +18,7 @@ TORCH_FREE = [
     *("harness.cost", "sweeps.card", "sweeps.preview", "sweeps.status", "sweeps.reap"),
     *(
         "harness.slurm",
+        "harness.sbatch",
         "sweeps.resources",
         "sweeps.snapshot",
         "sweeps.submissions",

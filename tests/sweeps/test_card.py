@@ -211,6 +211,7 @@ def test_a_folder_means_all_sweep_files_in_it(htbench, write_spec, tmp_path):
     [
         ({"timeout_min": 60}, {}, []),
         ({"mem": "4G"}, {}, []),
+        ({"mem": "0"}, {}, []),
         ({"mem": "4095"}, {}, ["a run takes 4 GiB of memory, mem=4095 is less"]),
         ({"gpus_per_node": 1}, {}, ["time and memory are those of a CPU (Testium), its jobs ask for a GPU"]),
         # 200 s of steps and 20 s of evaluations; of 60 s 6 are to save in and 10 to start in.

@@ -10,8 +10,11 @@ import time
 
 import pytest
 
+from harness import sbatch, slurm
 from harness.errors import UsageError
+from harness.monitor import STOP_SIGNALS, Monitor
 from harness.plans import SEARCH, Point
+from harness.sbatch import RefusedError
 from harness.slurm import Job
 from harness.store import Attempt, Store
 from sweeps import launch, snapshot, spec, submissions, submit
@@ -76,7 +79,32 @@ def test_the_warning_comes_a_tenth_before_the_limit_or_as_told():
     assert Resources(timeout_min=600, signal_delay_s=300).warning_seconds == 300
 
 
+@pytest.mark.parametrize(("delay", "fits"), [(None, True), (1799, True), (1800, False), (3600, False)])
+def test_a_warning_that_comes_with_the_start_is_refused(delay, fits):
+    wants = Resources(timeout_min=30, signal_delay_s=delay)
+    if fits:
+        return wants.check(1)
+    with pytest.raises(UsageError, match=f"signal_delay_s={delay} is no less than timeout_min=30"):
+        wants.check(1)
+
+
 # --- arrays ---
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [
+        ({}, 1001),
+        ({"MaxArraySize": "50"}, 50),
+        ({"MaxArraySize": "0"}, 1),
+        ({"MaxArraySize": "1001", "SchedulerParameters": "bf_interval=1,max_array_tasks=20"}, 20),
+        ({"MaxArraySize": "10", "SchedulerParameters": "max_array_tasks=20"}, 10),
+        ({"MaxArraySize": "10", "SchedulerParameters": "(null)"}, 10),
+    ],
+)
+def test_an_array_is_as_large_as_a_site_lets_it(monkeypatch, told, size):
+    monkeypatch.setattr(slurm, "config", lambda: told)
+    assert submit.max_array_size() == size
 
 
 def test_arrays_hold_one_class_each_and_no_more_tasks_than_slurm_takes(tiny_spec):
@@ -172,7 +200,7 @@ def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkey
     def picky(root, code, one, resources, jobs):
         sizes.append(len(jobs))
         if len(jobs) > 2:
-            raise launch.RefusedError("AssocMaxSubmitJobLimit; Job violates accounting/QOS policy")
+            raise RefusedError("AssocMaxSubmitJobLimit; Job violates accounting/QOS policy")
         return "5"
 
     monkeypatch.setattr(launch, "submit", picky)
@@ -181,6 +209,45 @@ def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkey
     root = tmp_path_with_sweep(tmp_path)
     submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), report)
     assert sizes == [8, 4, 2] and report.submitted == 2 and "AssocMaxSubmitJobLimit" in report.refusal
+
+
+@pytest.mark.parametrize(
+    ("named", "fewer_would_go"),
+    [
+        ("", True),
+        ("AssocMaxSubmitJobLimit; ", True),
+        ("QOSMaxSubmitJobPerUserLimit; ", True),
+        ("AssocGrpSubmitJobsLimit; ", True),
+        ("QOSMaxWallDurationPerJobLimit; ", False),
+        ("QOSMaxGRESPerJob; ", False),
+        ("QOSMinGRES; ", False),
+    ],
+)
+def test_a_limit_on_one_job_is_not_one_on_their_number(named, fewer_would_go):
+    general = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    assert submit._is_limit(f"{named}Batch job submission failed: {general}") is fewer_would_go
+
+
+def test_cancelling_goes_on_after_a_failure_and_takes_twins_along(tmp_path, monkeypatch):
+    monkeypatch.setattr(submissions, "current_user", lambda: "anna")
+    first = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb"], {})
+    again = submissions.intend(tmp_path, "tiny", ["aa", "bb"], {})  # the first seemed not to be taken
+    jobs = [job("8_0", first.name, "RUNNING"), job("8_1", first.name), job("9_1", again.name)]
+    jobs += [job("7", again.name, user="bert")]
+    monkeypatch.setattr(slurm, "queue", lambda age=0.0: {one.id: one for one in jobs})
+    monkeypatch.setattr(submissions, "AT_A_TIME", 1)
+    called = []
+
+    def scancel(*words):
+        called.append(words)
+        if "8" in words:
+            raise slurm.SlurmError("SLURM does not answer")
+        return ""
+
+    monkeypatch.setattr(slurm, "call", scancel)
+    with pytest.raises(slurm.SlurmError):
+        submissions.cancel(tmp_path, "tiny")
+    assert called == [("scancel", "--quiet", "8"), ("scancel", "--quiet", "9")]
 
 
 # --- the text, the pickles and the job itself ---
@@ -216,6 +283,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
         f"--output={tmp_path}/sweeps/s/logs/w/%A_%a_0_log.out",
     ):
         assert f"#SBATCH {line}\n" in text
+    assert " --export=ALL " in text, "the job may be one of a site with SBATCH_EXPORT=NONE"
     assert "wckey" not in text and "\nmodule load cuda\n" in text
     assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
     assert "--array" not in launch.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
@@ -228,11 +296,33 @@ def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_pa
     folder.mkdir(parents=True)
     (folder / "8_0_submitted.pkl").write_bytes(b"is there already")
     first, second, _ = launch.tasks(tmp_path, snapshot.HOME, points)
-    launch.mend(tmp_path, one, [first, second, None])
+    launch.put_pickles(tmp_path, one, [first, second, None])
     assert sorted(path.name for path in folder.iterdir()) == ["8_0_submitted.pkl", "8_1_submitted.pkl"]
     assert (folder / "8_0_submitted.pkl").read_bytes() == b"is there already"
     mended = pickle.loads((folder / "8_1_submitted.pkl").read_bytes())
     assert mended.function == second
+
+
+def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
+    """On a file server, those of a large array take longer than `sbatch` gets."""
+    points = [one.point for one in search_points(tiny_spec)[:4]]
+    dump = launch.DelayedSubmission.dump
+    monkeypatch.setattr(
+        launch.DelayedSubmission, "dump", lambda self, path: [time.sleep(0.3), dump(self, path)]
+    )
+    monkeypatch.setattr(sbatch, "PATIENCE", 1.0)
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho Submitted batch job 8\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    one = Submission("tiny", "w", tuple(point.key for point in points))
+    jobs = launch.tasks(tmp_path, snapshot.HOME, points)
+    assert launch.submit(tmp_path, snapshot.HOME, one, Resources(), jobs) == "8"
+    folder = launch.log_folder(tmp_path, one)
+    names = ["submission.sh", *(f"8_{n}_submitted.pkl" for n in range(4))]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    assert (folder / "submission.sh").read_text() == launch.text(tmp_path, snapshot.HOME, one, Resources())
 
 
 def task(tmp_path, tiny, key="", **changes):
@@ -255,6 +345,20 @@ def test_a_job_with_other_code_or_data_ends_before_it_trains(tmp_path, tiny, cha
     with pytest.raises(SystemExit, match=words):
         task(tmp_path, tiny, **changes)()
     assert not (tmp_path / "store").exists()
+
+
+def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny, monkeypatch):
+    kept = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    handlers = []
+    monkeypatch.setattr(launch, "make", lambda told: handlers.append(signal.getsignal(signal.SIGUSR2)))
+    monkeypatch.setattr(launch, "run_key", lambda config: "another")
+    try:
+        with pytest.raises(SystemExit):
+            task(tmp_path, tiny, key="0123456789ab")()
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    assert [getattr(one, "__func__", None) for one in handlers] == [Monitor._request_stop]
 
 
 JOB = "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]))()"
@@ -288,28 +392,3 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     assert (folder / "checkpoint.pt").exists()
     called = tmp_path / "called"
     assert (called.read_text() if called.exists() else "") == ("requeue 8_2\n" if requeues else "")
-
-
-# --- the snapshot ---
-
-
-def test_the_snapshot_has_untracked_files_and_not_the_store(tmp_path, monkeypatch):
-    home = tmp_path / "home"
-    (home / "harness").mkdir(parents=True)
-    (home / "harness" / "a.py").write_text("1")
-    (home / ".gitignore").write_text("*.log\n")
-    subprocess.run(["git", "init", "-q", home], check=True)
-    subprocess.run(["git", "-C", home, "add", "."], check=True)
-    (home / "new.py").write_text("2")
-    (home / "x.log").write_text("ignored")
-    monkeypatch.setattr(snapshot, "HOME", home)
-    root = home / "mystore"
-    first = snapshot.take(root)
-    copied = sorted(str(path.relative_to(first)) for path in first.rglob("*") if path.is_file())
-    assert copied == [".gitignore", "harness/a.py", "new.py"]
-    assert snapshot.take(root) == first, "the store, inside of the code, is not part of it"
-    (home / "new.py").write_text("3")
-    second = snapshot.take(root)
-    assert second != first and (first / "new.py").read_text() == "2"
-    monkeypatch.setattr(snapshot, "HOME", second.resolve())
-    assert snapshot.take(root) == second, "a job that submits uses the snapshot it runs from"
