@@ -94,8 +94,15 @@ def submit(root: Path, code: Path, submission: Submission, resources: Resources,
     folder.mkdir(parents=True)
     script = folder / "submission.sh"
     script.write_text(text(root, code, submission, resources, jobs[0].point.processes), encoding="utf-8")
-    job = sbatch.submit(script)
-    put_pickles(root, replace(submission, job=job), jobs)
+    try:
+        # Before the jobs are in the queue, as each waits for its own a minute only and the disk may be full.
+        pickles = [_pickled(folder, task) for task in jobs]
+        job = sbatch.submit(script)
+    except (sbatch.RefusedError, OSError):
+        atomic.remove_temporaries(folder)
+        raise
+    for place, pickle in zip(_places(root, replace(submission, job=job)), pickles, strict=True):
+        pickle.replace(place)
     return job
 
 
@@ -112,7 +119,7 @@ def text(root: Path, code: Path, submission: Submission, resources: Resources, p
 
 
 def put_pickles(root: Path, submission: Submission, jobs: Sequence[Task | None]) -> None:
-    """Put pickles where the tasks of an array look for them, for a minute; those that are there stay.
+    """Put the pickles of an array in place whose submitter died before it could; those that are there stay.
 
     Args:
         root: the store.
@@ -120,13 +127,23 @@ def put_pickles(root: Path, submission: Submission, jobs: Sequence[Task | None])
         jobs: its tasks; None for a run that is no longer wanted, whose job then fails.
     """
     folder = log_folder(root, submission)
-    for point, task in zip(submission.points, jobs, strict=True):
-        place = JobPaths(folder, submission.task(point)).submitted_pickle
-        if task is None or place.exists():
-            continue
-        temporary = atomic.temporary_name(place)
-        DelayedSubmission(task).dump(temporary)
-        temporary.replace(place)
+    for place, task in zip(_places(root, submission), jobs, strict=True):
+        if task is not None and not place.exists():
+            _pickled(folder, task).replace(place)
+    atomic.remove_temporaries(folder)
+
+
+def _pickled(folder: Path, task: Task) -> Path:
+    """A task in a temporary file."""
+    file = atomic.temporary_name(folder / "task.pkl")
+    DelayedSubmission(task).dump(file)
+    return file
+
+
+def _places(root: Path, submission: Submission) -> list[Path]:
+    """Where the tasks of an array look for their pickles."""
+    folder = log_folder(root, submission)
+    return [JobPaths(folder, submission.task(point)).submitted_pickle for point in submission.points]
 
 
 def log_folder(root: Path, submission: Submission) -> Path:
