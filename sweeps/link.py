@@ -20,6 +20,7 @@ from harness.record import RunRecord
 from harness.settings import make
 from harness.store import Store, make_folder
 from sweeps import journal, samplers
+from sweeps.distinct import Distinct
 from sweeps.parameters import distribution, label, suggest, value_of
 from sweeps.slots import Study
 
@@ -153,7 +154,8 @@ class Link:
         if lost and lost[0].params.keys() >= self.study.axes.keys():
             params = lost[0].params
         else:
-            self.optuna.sampler = samplers.sampler(self.study, number)
+            axes = {name: distribution(axis) for name, axis in self.study.axes.items()}
+            self.optuna.sampler = Distinct(samplers.sampler(self.study, number), axes)
             trial = optuna.Trial(self.optuna, lost[0]._trial_id) if lost else self.optuna.ask()
             params = {name: suggest(trial, name, axis) for name, axis in self.study.axes.items()}
         return number, {name: value_of(axis, params[name]) for name, axis in self.study.axes.items()}
