@@ -68,6 +68,16 @@ class Study:
     axes: dict[str, Axis]
     nonce: str = field(default="", compare=False)
 
+    @property
+    def url(self) -> str:
+        """The storage as SQLAlchemy takes it, which by bare `postgresql` means a driver that we lack."""
+        return self.storage.replace("postgresql://", "postgresql+psycopg://", 1)
+
+    @property
+    def shown_url(self) -> str:
+        """The same for people, without a password."""
+        return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", self.url)
+
     def slot(self, number: int) -> str:
         """The id of a slot."""
         return f"{self.name}/{number}"
