@@ -14,7 +14,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from harness import metrics, tasks
+from harness import tasks
 from harness.config import Value
 from harness.errors import UsageError
 from harness.record import RunRecord
@@ -24,6 +24,7 @@ from sweeps import journal, samplers
 from sweeps.distinct import Distinct
 from sweeps.parameters import distribution, label, suggest, value_of
 from sweeps.slots import Study
+from sweeps.told import constraints, outcome, reports
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -148,10 +149,10 @@ class Link:
             return
         state, value = outcome(record, self.metric)
         with contextlib.suppress(UpdateFinishedTrialError):  # somebody else tells at the same instant
-            for step, figure in self._reports(record.key, record).items():
+            for step, figure in reports(self.store.run_folder(record.key), self.metric, record).items():
                 if step not in trial.intermediate_values:
                     self.storage.set_trial_intermediate_value(trial_id, step, figure)
-            for name, bound in constraints(record).items():
+            for name, bound in constraints(record, self.metric).items():
                 self.storage.set_trial_system_attr(trial_id, f"constraints:{name}", bound)
             self.storage.set_trial_user_attr(trial_id, "status", record.status)
             self.optuna.tell(number, value, state=state, skip_if_finished=True)
@@ -209,49 +210,18 @@ class Link:
         record = self.store.record(key)
         record = record if record is not None and record.ends(self.study.name) else None
         state, value = outcome(record, self.metric) if record else (TrialState.RUNNING, None)
-        reports = self._reports(key, record)
-        if state is TrialState.PRUNED and reports:  # as Optuna does when told
-            value = reports[max(reports)]
+        curve = reports(self.store.run_folder(key), self.metric, record)
+        if state is TrialState.PRUNED and curve:  # as Optuna does when told
+            value = curve[max(curve)]
         return create_trial(
             state=state,
             value=None if value is None or math.isnan(value) else value,
             params=self._params(content),
             distributions={name: distribution(axis) for name, axis in self.study.axes.items()},
-            intermediate_values=reports,
+            intermediate_values=curve,
             user_attrs={"key": key} | ({"status": record.status} if record else {}),
-            constraints=constraints(record) if record else None,
+            constraints=constraints(record, self.metric) if record else None,
         )
-
-    def _reports(self, key: str, record: RunRecord | None) -> dict[int, float]:
-        """The evaluations of a run by step, as they are reported: that at the end of a run is its value."""
-        last = record.steps if record is not None and record.status == "completed" else math.inf
-        curve = metrics.read(self.store.run_folder(key) / "metrics.jsonl")
-        return {
-            row["step"]: number_or_nan(row[self.metric])
-            for row in curve
-            if self.metric in row and 0 < row["step"] < last
-        }
 
     def _params(self, content: Mapping[str, Any]) -> dict[str, Value]:
         return {name: label(axis, content["overrides"].get(name)) for name, axis in self.study.axes.items()}
-
-
-def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
-    """A record in Optuna's words. A diverged run is no failure: it is called pruned."""
-    value = record.metrics.get(metric)
-    if record.status == "completed" and value is not None:
-        return TrialState.COMPLETE, value
-    return TrialState.PRUNED, None
-
-
-def constraints(record: RunRecord) -> dict[str, float]:
-    """What makes TPE rank a diverged trial last: Optuna's word is that it broke a constraint.
-
-    Of pruned trials TPE prefers those that came farthest, so late divergences would attract it.
-    """
-    return {"diverged": 1.0} if record.status == "diverged" else {}
-
-
-def number_or_nan(value: float | None) -> float:
-    """A figure as Optuna takes it: NaN if it is not finite, of which a curve on disk has null."""
-    return value if value is not None and math.isfinite(value) else math.nan

@@ -139,7 +139,7 @@ def _trial(row: Row, store: Store, metric: str) -> optuna.trial.FrozenTrial:
     """The trial as the run folder has it."""
     from optuna.trial import TrialState, create_trial
 
-    from sweeps.link import outcome  # imports Optuna
+    from sweeps.told import outcome  # imports Optuna
 
     point, record = row.planned.point, row.state.record
     open_states = {

@@ -28,8 +28,9 @@ from harness.record import RunRecord
 from harness.settings import make
 from harness.store import Store
 from sweeps import slots
-from sweeps.link import Link, number_or_nan
+from sweeps.link import Link
 from sweeps.slots import Study
+from sweeps.told import number_or_nan
 
 log = logging.getLogger("htbench")
 
