@@ -83,11 +83,6 @@ class Pool:
         with _signals_held_back():
             forkserver.ensure_running()
 
-    @property
-    def has_room(self) -> bool:
-        """Whether another run of one process may start."""
-        return self.has_room_for(1)
-
     def has_room_for(self, processes: int) -> bool:
         """Whether another run may start."""
         busy = sum(len(worker.ranks.processes) for worker in self.running.values())
