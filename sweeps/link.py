@@ -129,10 +129,14 @@ class Link:
             self.storage.set_trial_user_attr(trial_id, "key", key)
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Note an evaluation, once; whether the trial should end here."""
+        """Note an evaluation, once; whether the trial should end here.
+
+        The first of a run that goes on from where another study stopped it brings the curve so far along.
+        """
         trial_id = self.trial_id(number)
-        if step not in self.storage.get_trial(trial_id).intermediate_values:
-            self.storage.set_trial_intermediate_value(trial_id, step, value)
+        known = self.storage.get_trial(trial_id)
+        earlier = {} if known.intermediate_values else self._curve(known.user_attrs["key"])
+        self._note(trial_id, {s: v for s, v in earlier.items() if s < step} | {step: value})
         # A run that died has reports beyond its checkpoint: it is judged by where it is, as it was then.
         trial = copy.copy(self.storage.get_trial(trial_id))
         trial.intermediate_values = {s: v for s, v in trial.intermediate_values.items() if s <= step}
@@ -144,18 +148,22 @@ class Link:
         That is all of it if somebody else made the run.
         """
         trial_id = self.trial_id(number)
-        trial = self.storage.get_trial(trial_id)
-        if trial.state is not TrialState.RUNNING:
+        if self.storage.get_trial(trial_id).state is not TrialState.RUNNING:
             return
         state, value = outcome(record, self.metric)
         with contextlib.suppress(UpdateFinishedTrialError):  # somebody else tells at the same instant
-            for step, figure in reports(self.store.run_folder(record.key), self.metric, record).items():
-                if step not in trial.intermediate_values:
-                    self.storage.set_trial_intermediate_value(trial_id, step, figure)
+            self._note(trial_id, self._curve(record.key, record))
             for name, bound in constraints(record, self.metric).items():
                 self.storage.set_trial_system_attr(trial_id, f"constraints:{name}", bound)
             self.storage.set_trial_user_attr(trial_id, "status", record.status)
             self.optuna.tell(number, value, state=state, skip_if_finished=True)
+
+    def _note(self, trial_id: int, curve: Mapping[int, float]) -> None:
+        for step in sorted(curve.keys() - self.storage.get_trial(trial_id).intermediate_values.keys()):
+            self.storage.set_trial_intermediate_value(trial_id, step, curve[step])
+
+    def _curve(self, key: str, record: RunRecord | None = None) -> dict[int, float]:
+        return reports(self.store.run_folder(key), self.metric, record)
 
     # --- asking ---
 
@@ -210,7 +218,7 @@ class Link:
         record = self.store.record(key)
         record = record if record is not None and record.ends(self.study.name) else None
         state, value = outcome(record, self.metric) if record else (TrialState.RUNNING, None)
-        curve = reports(self.store.run_folder(key), self.metric, record)
+        curve = self._curve(key, record)
         if state is TrialState.PRUNED and curve:  # as Optuna does when told
             value = curve[max(curve)]
         return create_trial(

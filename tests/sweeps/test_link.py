@@ -63,6 +63,18 @@ def test_a_study_hears_the_curve_of_a_run_that_another_sweep_has_made(tmp_path, 
     assert rebuilt(tmp_path, study) == known
 
 
+def test_a_study_hears_the_curve_of_a_run_that_another_has_pruned_before_it_goes_on(tmp_path, write_spec):
+    (study,) = plan(
+        tmp_path, write_spec(LONG.replace("trials: 4", "trials: 4, pruner: {asha: {min_resource: 3}}"))
+    )
+    trial, attempt = taken(tmp_path, study)
+    with MetricsFile(attempt.folder / "metrics.jsonl", 0) as curve:
+        curve.add(3, {"val_accuracy": 0.1})
+    evaluate(trial, attempt, 9, 0.9)
+    assert state_of(study, tmp_path)[0][-1] == {3: 0.1, 9: 0.9}
+    assert state_of(study, tmp_path) == rebuilt(tmp_path, study)
+
+
 def test_an_evaluation_that_is_not_finite_is_told_as_it_stands_in_the_curve(tmp_path, write_spec):
     (study,) = plan(tmp_path, write_spec(LONG))
     trial, attempt = taken(tmp_path, study)
