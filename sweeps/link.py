@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,15 +14,17 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from harness import metrics, tasks
+from harness import tasks
 from harness.config import Value
 from harness.errors import UsageError
 from harness.record import RunRecord
 from harness.settings import make
 from harness.store import Store, make_folder
 from sweeps import journal, samplers
+from sweeps.distinct import Distinct
 from sweeps.parameters import distribution, label, suggest, value_of
 from sweeps.slots import Study
+from sweeps.told import constraints, outcome, reports
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -38,7 +41,7 @@ class Link:
     """
 
     def __init__(self, root: Path, study: Study) -> None:
-        self.root, self.study = root, study
+        self.store, self.study = Store(root), study
         self.task = tasks.spec(make(study.fixed).task)
         self.metric = f"val_{self.task.metric}"
         self.journal = root / "studies" / f"{study.name}.journal"
@@ -50,7 +53,7 @@ class Link:
             make_folder(self.journal.parent)
             self.storage: BaseStorage = journal.shared(self.journal)
             self.optuna = self._create(self.storage)
-            self._seen = self._inode()
+            self._seen = self._first_line()
             return
         try:
             self.storage, self.optuna = self._connect()
@@ -62,9 +65,7 @@ class Link:
             ) from None
 
     def _connect(self) -> tuple[BaseStorage, optuna.Study]:
-        # The driver that we install is psycopg 3; SQLAlchemy takes the bare word for its predecessor.
-        url = self.study.storage.replace("postgresql://", "postgresql+psycopg://", 1)
-        options = {"pool_size": 1}
+        url, options = self.study.url, {"pool_size": 1}
 
         def open_known() -> tuple[BaseStorage, optuna.Study]:
             # Looking for the tables and their version would take longer than all the rest.
@@ -90,9 +91,14 @@ class Link:
             load_if_exists=True,
         )
 
-    def _inode(self) -> int:
-        """Tells one journal from another written in its place; 0 for a database."""
-        return self.journal.stat().st_ino if self.journal.exists() else 0
+    def _first_line(self) -> bytes:
+        """Tells one journal from another written in its place by the random name of its writer.
+
+        The number of the file does not: file systems give that of a deleted file to the next but one.
+        """
+        with contextlib.suppress(FileNotFoundError), open(self.journal, "rb") as file:
+            return file.readline()
+        return b""
 
     def rest(self) -> None:
         """Close the connection until it is needed again: a server has a hundred or so, and runs take days."""
@@ -110,7 +116,7 @@ class Link:
 
     def trial_id(self, number: int) -> int:
         """How the storage calls a trial."""
-        if not self.study.storage and self._inode() != self._seen:
+        if not self.study.storage and self._first_line() != self._seen:
             self.open()
         return self.storage.get_trial_id_from_study_id_trial_number(
             self.storage.get_study_id_from_name(self.optuna_name), number
@@ -123,21 +129,41 @@ class Link:
             self.storage.set_trial_user_attr(trial_id, "key", key)
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Note an evaluation, once; whether the trial should end here."""
+        """Note an evaluation, once; whether the trial should end here.
+
+        The first of a run that goes on from where another study stopped it brings the curve so far along.
+        """
         trial_id = self.trial_id(number)
-        if step not in self.storage.get_trial(trial_id).intermediate_values:
-            self.storage.set_trial_intermediate_value(trial_id, step, value)
-        return bool(self.optuna.pruner.prune(self.optuna, self.storage.get_trial(trial_id)))
+        known = self.storage.get_trial(trial_id)
+        earlier = {} if known.intermediate_values else self._curve(known.user_attrs["key"])
+        self._note(trial_id, {s: v for s, v in earlier.items() if s < step} | {step: value})
+        # A run that died has reports beyond its checkpoint: it is judged by where it is, as it was then.
+        trial = copy.copy(self.storage.get_trial(trial_id))
+        trial.intermediate_values = {s: v for s, v in trial.intermediate_values.items() if s <= step}
+        return bool(self.optuna.pruner.prune(self.optuna, trial))
 
     def tell(self, number: int, record: RunRecord) -> None:
-        """Note how a trial ended, unless that is known."""
+        """Note how a trial ended, unless that is known, and of its curve what was not reported.
+
+        That is all of it if somebody else made the run.
+        """
         trial_id = self.trial_id(number)
         if self.storage.get_trial(trial_id).state is not TrialState.RUNNING:
             return
         state, value = outcome(record, self.metric)
         with contextlib.suppress(UpdateFinishedTrialError):  # somebody else tells at the same instant
+            self._note(trial_id, self._curve(record.key, record))
+            for name, bound in constraints(record, self.metric).items():
+                self.storage.set_trial_system_attr(trial_id, f"constraints:{name}", bound)
             self.storage.set_trial_user_attr(trial_id, "status", record.status)
             self.optuna.tell(number, value, state=state, skip_if_finished=True)
+
+    def _note(self, trial_id: int, curve: Mapping[int, float]) -> None:
+        for step in sorted(curve.keys() - self.storage.get_trial(trial_id).intermediate_values.keys()):
+            self.storage.set_trial_intermediate_value(trial_id, step, curve[step])
+
+    def _curve(self, key: str, record: RunRecord | None = None) -> dict[int, float]:
+        return reports(self.store.run_folder(key), self.metric, record)
 
     # --- asking ---
 
@@ -153,7 +179,8 @@ class Link:
         if lost and lost[0].params.keys() >= self.study.axes.keys():
             params = lost[0].params
         else:
-            self.optuna.sampler = samplers.sampler(self.study, number)
+            axes = {name: distribution(axis) for name, axis in self.study.axes.items()}
+            self.optuna.sampler = Distinct(samplers.sampler(self.study, number), axes)
             trial = optuna.Trial(self.optuna, lost[0]._trial_id) if lost else self.optuna.ask()
             params = {name: suggest(trial, name, axis) for name, axis in self.study.axes.items()}
         return number, {name: value_of(axis, params[name]) for name, axis in self.study.axes.items()}
@@ -169,12 +196,10 @@ class Link:
             for content in filled.values()
         )
 
-    def rebuild(self, store: Store, filled: Mapping[int, Mapping[str, Any]]) -> None:
+    def rebuild(self, filled: Mapping[int, Mapping[str, Any]]) -> None:
         """Write the study anew from slots and run folders. Numbers stay; those without a slot have failed."""
         by_number = {content["trial"]: content for content in filled.values()}
-        rows = [
-            self._frozen(store, by_number.get(number)) for number in range(max(by_number, default=-1) + 1)
-        ]
+        rows = [self._frozen(by_number.get(number)) for number in range(max(by_number, default=-1) + 1)]
         if self.study.storage:
             with contextlib.suppress(KeyError):
                 optuna.delete_study(study_name=self.optuna_name, storage=self.storage)
@@ -186,43 +211,25 @@ class Link:
         written.write(self.journal, whole=True)
         self.open()
 
-    def _frozen(self, store: Store, content: Mapping[str, Any] | None) -> FrozenTrial:
+    def _frozen(self, content: Mapping[str, Any] | None) -> FrozenTrial:
         if content is None:
             return create_trial(state=TrialState.FAIL)
         key = content["key"]
-        record = store.record(key)
+        record = self.store.record(key)
         record = record if record is not None and record.ends(self.study.name) else None
         state, value = outcome(record, self.metric) if record else (TrialState.RUNNING, None)
-        last = record.steps if record is not None and record.status == "completed" else math.inf
-        curve = metrics.read(store.run_folder(key) / "metrics.jsonl")
-        reports = {
-            row["step"]: number_or_nan(row[self.metric])
-            for row in curve
-            if self.metric in row and 0 < row["step"] < last
-        }
-        if state is TrialState.PRUNED and reports:  # as Optuna does when told
-            value = reports[max(reports)]
+        curve = self._curve(key, record)
+        if state is TrialState.PRUNED and curve:  # as Optuna does when told
+            value = curve[max(curve)]
         return create_trial(
             state=state,
             value=None if value is None or math.isnan(value) else value,
             params=self._params(content),
             distributions={name: distribution(axis) for name, axis in self.study.axes.items()},
-            intermediate_values=reports,
+            intermediate_values=curve,
             user_attrs={"key": key} | ({"status": record.status} if record else {}),
+            constraints=constraints(record, self.metric) if record else None,
         )
 
     def _params(self, content: Mapping[str, Any]) -> dict[str, Value]:
         return {name: label(axis, content["overrides"].get(name)) for name, axis in self.study.axes.items()}
-
-
-def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
-    """A record in Optuna's words. A diverged run is no failure: it is called pruned."""
-    value = record.metrics.get(metric)
-    if record.status == "completed" and value is not None:
-        return TrialState.COMPLETE, value
-    return TrialState.PRUNED, None
-
-
-def number_or_nan(value: float | None) -> float:
-    """A figure as Optuna takes it; null stands for one that is not finite."""
-    return math.nan if value is None else value

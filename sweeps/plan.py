@@ -147,10 +147,13 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
     best = _winner([one.point for one in group], records)
     if best is None:
         return []
-    first = max(spec.seeds) + 1
     # Initial weights and data order both change: the spread is that of a run, not of one of its halves.
+    # An order of the data by which the winner was chosen is not fresh.
+    seen = {one.config.data_seed for one in group}
+    fresh = (seed for seed in itertools.count(max(spec.seeds) + 1) if seed not in seen)
     settings = [
-        best.overrides | {"seed": seed, "data_seed": seed} for seed in range(first, first + spec.fresh_seeds)
+        best.overrides | {"seed": seed, "data_seed": seed}
+        for seed in itertools.islice(fresh, spec.fresh_seeds)
     ]
     return [_planned(spec, best.block, REPLICATE, chosen) for chosen in settings]
 

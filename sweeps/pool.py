@@ -73,7 +73,8 @@ class Pool:
         self.root = root
         self.size = workers or len(gpus) or default_workers()
         self.gpus = len(gpus)
-        self.free_gpus = [gpus[i % len(gpus)] for i in range(self.size)] if gpus else []
+        shares = max(self.size, len(gpus))  # a run of several processes may have all, even of one worker
+        self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["sweeps.preload", *preload])
@@ -81,11 +82,6 @@ class Pool:
         resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
         with _signals_held_back():
             forkserver.ensure_running()
-
-    @property
-    def has_room(self) -> bool:
-        """Whether another run of one process may start."""
-        return self.has_room_for(1)
 
     def has_room_for(self, processes: int) -> bool:
         """Whether another run may start."""

@@ -74,4 +74,6 @@ def outcome(state: RunState) -> str:
     if record.status != "completed":
         return f"{record.status}: {record.note}"
     metric = tasks.spec(record.config["task"]).metric
-    return f"val {metric} {record.metrics[f'val_{metric}']:.4g} in {record.useful_seconds:.1f} s"
+    figure = record.metrics.get(f"val_{metric}")
+    told = "not finite" if figure is None else f"{figure:.4g}"
+    return f"val {metric} {told} in {record.useful_seconds:.1f} s"

@@ -41,9 +41,10 @@ class Sweep:
 
     def steps_left(self) -> int:
         """Updates still to make, with those of the replicas that are not known yet."""
-        left = [one for one in self.planned if one.point.id not in self.settled]
+        steps = {one.point.id: one.config.steps or 0 for one in self.planned}
         unknown = len(self._open) * self.spec.fresh_seeds
-        return sum(one.config.steps or 0 for one in left) + unknown * (self.search[0].config.steps or 0)
+        known = sum(count for name, count in steps.items() if name not in self.settled)
+        return known + unknown * (self.search[0].config.steps or 0)
 
     def settle(self, name: str, record: RunRecord | None) -> list[Planned]:
         """Note how the point `name` ended (None: without a result); returns the replicas that are due now."""
@@ -114,7 +115,8 @@ class Runner:
 
     def _enqueue(self, planned: Sequence[Planned]) -> None:
         """Queue what is not settled yet. Settling may make replicas due, and those are queued in turn."""
-        new = [one for one in planned if one.point.id not in self._known]
+        # Two blocks may want the same run.
+        new = list({one.point.id: one for one in planned if one.point.id not in self._known}.values())
         if not new:  # the usual case after a run; what follows reads the whole index
             return
         self._known.update(one.point.id for one in new)

@@ -26,7 +26,7 @@ import optimizers
 from harness import atomic, plans
 from harness.config import RunConfig, Value
 from harness.errors import UsageError
-from harness.key import identity
+from harness.key import identity, run_key
 from harness.plans import SEARCH, Point, is_tuned
 from harness.settings import FIELDS, make
 from harness.store import make_folder
@@ -67,6 +67,16 @@ class Study:
     fixed: dict[str, Value]
     axes: dict[str, Axis]
     nonce: str = field(default="", compare=False)
+
+    @property
+    def url(self) -> str:
+        """The storage as SQLAlchemy takes it, which by bare `postgresql` means a driver that we lack."""
+        return self.storage.replace("postgresql://", "postgresql+psycopg://", 1)
+
+    @property
+    def shown_url(self) -> str:
+        """The same for people, without a password."""
+        return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", self.url)
 
     def slot(self, number: int) -> str:
         """The id of a slot."""
@@ -167,7 +177,8 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     try:
         config = make(fixed)
         block.resources.check(config.processes)
-        axes = {name: _axis(config, fixed, name, v) for name, v in block.space.items() if is_tuned(name)}
+        space = sorted(block.space.items())  # draws shall not depend on the order in the file
+        axes = {name: _axis(config, fixed, name, v) for name, v in space if is_tuned(name)}
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     _check_size(axes, search.trials, where)
@@ -191,8 +202,10 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
 
 
 def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list[Value] | Range) -> Axis:
-    for value in values if isinstance(values, list) else (values.low, values.high):
-        make({**fixed, name: value})  # what the ends of a range may be, all between them may be
+    # What the ends of a range may be, all between them may be.
+    tried = values if isinstance(values, list) else [values.low, values.high]
+    if len({run_key(make({**fixed, name: value})) for value in tried}) < len(tried):
+        raise UsageError(f"there is nothing to search in {name}: two of {tried} mean the same run.")
     if isinstance(values, list):
         return {"choices": values}
     whole = _param_type(config, name) is int

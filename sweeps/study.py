@@ -1,7 +1,8 @@
 """Each objective of a grid as an Optuna study, for its dashboard and plots.
 
 The studies are a picture of the run folders: one writer at a time, under a lock, appends what
-changed to a journal file per objective. A damaged journal, or one asked for anew, is remade from the folders.
+changed to a journal file per objective. Where that can't be done (a trial that has ended is open again, or no
+longer wanted; the journal is damaged), or when it is asked for anew, a journal is remade from the folders.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import optimizers
 from harness import atomic, metrics, plans, tasks
 from harness.config import Value
 from harness.settings import FIELDS
-from harness.store import RunState, Store, make_folder
+from harness.store import Kind, RunState, Store, make_folder
 from sweeps.journal import Journal
-from sweeps.plan import Planned, objective, states
+from sweeps.plan import Planned, objective, states, word
 from sweeps.spec import SweepSpec
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Row:
     @property
     def word(self) -> str:
         """Its state in one word; a trial changes when this does."""
-        record = self.state.record
-        return record.status if record is not None else self.state.kind.value
+        return word(self.state)
 
 
 def refresh(
@@ -94,7 +94,8 @@ def _refresh(store: Store, path: Path, name: str, rows: list[Row], rebuild: bool
     try:
         journal = Journal([] if whole else path.read_bytes().splitlines())
         _update(journal, store, name, rows)
-    except (ValueError, KeyError, TypeError, AttributeError):  # whatever Optuna makes of a damaged journal
+    # What can't be appended, and whatever Optuna makes of a damaged journal.
+    except (ValueError, KeyError, TypeError, AttributeError):
         whole, journal = True, Journal([])
         _update(journal, store, name, rows)
     journal.write(path, whole)
@@ -103,7 +104,6 @@ def _refresh(store: Store, path: Path, name: str, rows: list[Row], rebuild: bool
 
 def _update(journal: Journal, store: Store, name: str, rows: list[Row]) -> None:
     import optuna
-    from optuna.trial import TrialState
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = journal.storage()
@@ -114,17 +114,16 @@ def _update(journal: Journal, store: Store, name: str, rows: list[Row]) -> None:
         direction="maximize" if task.higher_is_better else "minimize",
         load_if_exists=True,
     )
-    # A failed trial is finished for Optuna; when its run is tried again after all, it gets a new trial.
-    known = {
-        t.user_attrs.get("key"): t for t in study.get_trials(deepcopy=False) if t.state is not TrialState.FAIL
-    }
-    failed = {t.user_attrs.get("key") for t in study.get_trials(deepcopy=False) if t.state is TrialState.FAIL}
+    known = {trial.user_attrs["key"]: trial for trial in study.get_trials(deepcopy=False)}
+    if gone := known.keys() - {row.planned.point.key for row in rows}:
+        raise ValueError(f"trials that are no longer wanted: {gone}")
     for row in rows:
         wanted, trial = _trial(row, store, task.metric), known.get(row.planned.point.key)
         if trial is None:
-            if not (wanted.state is TrialState.FAIL and row.planned.point.key in failed):
-                study.add_trial(wanted)
-        elif trial.state is not wanted.state and not trial.state.is_finished():
+            study.add_trial(wanted)
+        elif trial.state is not wanted.state:
+            if trial.state.is_finished():
+                raise ValueError(f"the trial of {row.planned.point.key}, such as a failed one, is open again")
             _advance(storage, trial._trial_id, wanted)
 
 
@@ -137,23 +136,23 @@ def _advance(storage: JournalStorage, trial_id: int, wanted: optuna.trial.Frozen
 
 
 def _trial(row: Row, store: Store, metric: str) -> optuna.trial.FrozenTrial:
-    """The trial as the run folder has it. A diverged run is no failure: Optuna's word for it is pruned."""
+    """The trial as the run folder has it."""
     from optuna.trial import TrialState, create_trial
 
+    from sweeps.told import outcome  # imports Optuna
+
     point, record = row.planned.point, row.state.record
-    states = {
-        "completed": TrialState.COMPLETE,
-        "diverged": TrialState.PRUNED,
-        "pruned": TrialState.PRUNED,
-        "failed": TrialState.FAIL,
-        "running": TrialState.RUNNING,
-        "waiting": TrialState.WAITING,
+    open_states = {
+        Kind.FAILED: TrialState.FAIL,
+        Kind.LIVE: TrialState.RUNNING,
+        Kind.WAITING: TrialState.WAITING,
     }
     name = f"val_{metric}"
+    state, value = outcome(record, name) if record is not None else (open_states[row.state.kind], None)
     curve = metrics.read(store.run_folder(point.key) / "metrics.jsonl") if record is not None else []
     return create_trial(
-        state=states[row.word],
-        value=record.metrics[name] if record is not None and record.status == "completed" else None,
+        state=state,
+        value=value,
         params={axis: _plain(row.planned, axis) for axis in _axes(row.planned)},
         distributions={axis: _distribution(row.planned, axis) for axis in _axes(row.planned)},
         user_attrs={"key": point.key, "stage": point.stage, "status": row.word} | _remark(row.state),

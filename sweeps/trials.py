@@ -28,8 +28,9 @@ from harness.record import RunRecord
 from harness.settings import make
 from harness.store import Store
 from sweeps import slots
-from sweeps.link import Link, number_or_nan
+from sweeps.link import Link
 from sweeps.slots import Study
+from sweeps.told import number_or_nan
 
 log = logging.getLogger("htbench")
 
@@ -119,7 +120,7 @@ def reconcile(store: Store, sweep: str, name: str, *, rebuild: bool = False) -> 
             record = store.record(content["key"]) if content["trial"] in running else None
             if record is not None and record.ends(study.name):
                 link.tell(content["trial"], record)
-    return study.storage or str(link.journal)
+    return study.shown_url or str(link.journal)
 
 
 @contextlib.contextmanager
@@ -132,7 +133,7 @@ def _locked_and_sound(
         filled = slots.read_slots(store.root, study)
         link = _open(store, study)
         if rebuild or not link.agrees(filled):
-            link.rebuild(store, filled)
+            link.rebuild(filled)
         try:
             yield link, filled
         finally:
@@ -155,6 +156,6 @@ def _fill(link: Link, number: int, filled: Mapping[int, Mapping[str, Any]]) -> d
     link.name(trial, key)
     content = {"study": link.study.name, "trial": trial, "key": key, "overrides": overrides}
     atomic.write_json(
-        plans.slot_path(link.root, link.study.sweep, link.study.slot(number)), content, crash="ask"
+        plans.slot_path(link.store.root, link.study.sweep, link.study.slot(number)), content, crash="ask"
     )
     return content

@@ -80,7 +80,7 @@ def test_a_run_on_two_processes_takes_two_gpus(monkeypatch, tmp_path, tiny):
     pool.start(Point("tiny", "only", SEARCH, run_key(make(settings)), settings), 2)
     (worker,) = pool.running.values()
     assert worker.gpu == "7,9" and pool.free_gpus == ["7"]
-    assert pool.has_room and not pool.has_room_for(2)
+    assert pool.has_room_for(1) and not pool.has_room_for(2)
     ended = []
     while pool.running:
         ended += pool.finished(timeout=1.0)

@@ -10,11 +10,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {"harness", "sweeps", "optimizers", "models", "results"}
 LEAVES = {"optimizers", "models"}
 FORBIDDEN = {"harness": {"sweeps", "results"}, "sweeps": {"results"}, "results": {"sweeps", "torch"}}
-OPTUNA_FILES = ("journal", "link", "parameters", "samplers", "study", "trials")
+OPTUNA_FILES = ("distinct", "journal", "link", "parameters", "samplers", "study", "told", "trials")
 ONLY_HOME = {
-    "optuna": {
-        f"sweeps/{name}.py" for name in ("journal", "link", "parameters", "samplers", "study", "trials")
-    },
+    "optuna": {f"sweeps/{name}.py" for name in OPTUNA_FILES},
     "submitit": {"sweeps/launch.py"},
 }
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))

@@ -6,6 +6,7 @@ from harness.plans import REPLICATE
 from harness.store import Store
 from sweeps import spec as specs
 from sweeps.plan import by_objective, replicas, search_points
+from sweeps.pool import Pool
 from sweeps.progress import Progress
 from sweeps.runner import Runner, Sweep
 
@@ -51,6 +52,16 @@ def test_the_winner_is_the_best_mean_over_the_seeds(spec):
     }
 
 
+def test_the_order_of_the_data_that_the_winner_was_chosen_by_is_not_fresh(write_spec):
+    spec = specs.load(write_spec(TEXT.replace("data_seed: 7", "data_seed: 4")))
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.9, 3: 0.5}, 0.2: {0: 0.8, 3: 0.8}})
+    assert [(one.config.seed, one.config.data_seed) for one in replicas(spec, group, records)] == [
+        (5, 5),
+        (6, 6),
+    ]
+
+
 def test_a_candidate_that_diverged_on_one_seed_cannot_win(spec):
     group = by_objective(spec, search_points(spec))[0]
     records = accuracies(group, {0.1: {0: 0.3, 3: 0.3}, 0.2: {0: 0.9, 3: None}})
@@ -76,3 +87,22 @@ def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch)
     runner = Runner(store, [spec], None, Progress())
     runner.run()
     assert runner.unfinished == {} and len(runner.sweeps[0].planned) == 8 + 2 * 2
+
+
+def test_a_run_that_two_blocks_want_is_started_once(write_spec, tmp_path, monkeypatch):
+    text = (
+        TEXT.replace("replicate: {seeds: 2}", "").replace(", 3]", "]").replace(", batch_size: [16, 32]", "")
+    )
+    twin = "  - {name: twin, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.2, 0.3]}}\n"
+    started = []
+
+    class Recorder(Pool):
+        def start(self, point, processes=1):
+            started.append(point.overrides["optimizer.lr"])
+            super().start(point, processes)
+
+    monkeypatch.setattr("sweeps.runner.Pool", Recorder)
+    runner = Runner(Store(tmp_path / "store"), [specs.load(write_spec(text + twin))], 3, Progress())
+    assert len(runner.sweeps[0].planned) == 4 and runner.sweeps[0].steps_left() == 3 * 2
+    runner.run()
+    assert sorted(started) == [0.1, 0.2, 0.3] and not runner.unfinished

@@ -25,10 +25,11 @@ def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_pat
     pool = Pool(tmp_path)
     assert pool.size == 2 and pool.free_gpus == ["7", "9"]
     assert Pool(tmp_path, workers=3).free_gpus == ["7", "9", "7"]
+    assert Pool(tmp_path, workers=1).free_gpus == ["7", "9"], "a run of two processes needs both"
     for seed in (1, 2):
         settings = to_settings(make(tiny | {"seed": seed, "device": "cpu"}))
         pool.start(Point("tiny", "only", SEARCH, str(seed), settings))
-    assert not pool.has_room and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
+    assert not pool.has_room_for(1) and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
     ended = []
     while pool.running:
         ended += pool.finished(timeout=1.0)

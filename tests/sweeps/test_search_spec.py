@@ -58,6 +58,13 @@ def test_more_trials_go_on_with_the_studies_and_any_other_change_begins_new_ones
         assert not set(names(write_spec, TWO.replace(old, new))) & set(before), old
 
 
+def test_the_order_of_the_axes_in_the_file_decides_nothing(write_spec):
+    axes = ["optimizer.p: {low: 0.1, high: 0.5}", "optimizer.interval: {low: 1, high: 4}"]
+    turned = load(write_spec, TWO.replace(", ".join(axes), ", ".join(axes[::-1])))
+    for study, other in zip(slots.studies(load(write_spec, TWO)), slots.studies(turned), strict=True):
+        assert study == other and list(study.axes) == list(other.axes)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
@@ -81,6 +88,8 @@ def test_more_trials_go_on_with_the_studies_and_any_other_change_begins_new_ones
         ("optimizer.lr: {low", "steps: {low", "steps is no setting to search"),
         ("{low: 0.001, high: 1, log: true}", "[0.1, 0.2]", "4 trials are more than its 2 settings"),
         ("optimizer.lr: {low: 0.001, high: 1, log: true}", "steps: [2, 4]", "nothing to search"),
+        ("optimizer.lr: {low", "optimizer.aux_lr: {low", r"aux_lr: two of \[0.001, 1.0\] mean the same"),
+        ("{low: 0.001, high: 1, log: true}", "[1, 2, 1.0, 3]", r"two of \[1, 2, 1.0, 3\] mean the same run"),
         ("search:", "exclude: [{optimizer.lr: 0.1}]\nsearch:", "'exclude' can't hold optimizer.lr"),
     ],
 )  # fmt: skip

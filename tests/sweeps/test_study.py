@@ -1,5 +1,7 @@
 """The studies as Optuna's dashboard sees them: every state, the parameters, the curve, one trial per run."""
 
+import dataclasses
+
 import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend, JournalStorage
@@ -7,10 +9,12 @@ from optuna.trial import TrialState
 from sweeping import SPEC
 
 from harness import train
-from harness.store import Attempt, Store
+from harness.record import RunRecord
+from harness.store import Attempt, Kind, RunState, Store
 from sweeps import spec as specs
 from sweeps import study
 from sweeps.plan import search_points
+from sweeps.progress import outcome
 
 
 def trials(path):
@@ -53,10 +57,7 @@ def test_a_study_grows_with_its_runs(sweep):
     store.forgive(planned[1].point.key)
     train.run(planned[1].config, store)
     study.refresh(store, spec, planned)
-    keys = [t.user_attrs["key"] for t in trials(path).trials if t.state is TrialState.COMPLETE]
-    assert sorted(keys) == sorted(one.point.key for one in planned[:2]), (
-        "the retried run has one completed trial"
-    )
+    assert [t.state.name for t in trials(path).trials] == ["COMPLETE", "COMPLETE", "WAITING", "PRUNED"]
 
 
 def test_nothing_is_written_while_nothing_changes_and_a_damaged_journal_is_written_anew(sweep):
@@ -79,3 +80,31 @@ def test_an_extended_grid_extends_the_study(sweep, write_spec):
     (path,) = study.refresh(store, spec, planned[:2])
     study.refresh(store, spec, planned)
     assert [t.params["optimizer.lr"] for t in trials(path).trials] == [0.03, 0.1, 0.2, 1e30]
+    study.refresh(store, spec, planned[2:])
+    assert [t.params["optimizer.lr"] for t in trials(path).trials] == [0.2, 1e30], (
+        "a shortened one shortens it"
+    )
+
+
+def test_a_killed_run_waits_again_and_is_told_once(sweep):
+    store, spec, planned = sweep
+    store.alive = lambda owner, path: True
+    assert isinstance(store.claim(planned[0].point.key, ""), Attempt)
+    (path,) = study.refresh(store, spec, planned)
+    store.alive = lambda owner, path: False
+    study.refresh(store, spec, planned)
+    assert [t.state for t in trials(path).trials] == [TrialState.WAITING] * 4
+    train.run(planned[0].config, store)
+    study.refresh(store, spec, planned)
+    assert [t.state.name for t in trials(path).trials] == ["COMPLETE", *["WAITING"] * 3]
+
+
+def test_a_run_that_ends_without_a_finite_figure_is_no_mishap(sweep):
+    store, spec, planned = sweep
+    attempt = store.claim(planned[0].point.key, "")
+    metrics = {"val_accuracy": None, "val_loss": 800.0}  # as a perplexity of e^800
+    config = dataclasses.asdict(planned[0].config)
+    record = attempt.finish(RunRecord(attempt.key, config, "completed", metrics, 8, 1.0, None, 0, {}, 1, {}))
+    (path,) = study.refresh(store, spec, planned)
+    assert trials(path).trials[0].state is TrialState.PRUNED
+    assert outcome(RunState(Kind.FINISHED, record=record)) == "val accuracy not finite in 1.0 s"
