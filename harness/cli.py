@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from harness.errors import (
     EXIT_BUG,
@@ -93,15 +94,24 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         raise UsageError(f"There is no command '{name}'; {nearest(name, COMMANDS)}")
     module = importlib.import_module(COMMANDS[name][0])
-    parser = argparse.ArgumentParser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
+    parser = _Parser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
     add_root(parser)
     getattr(module, f"add_{name}_arguments")(parser)
     try:
         args = parser.parse_args(words[1:])
-    except SystemExit as error:  # argparse has printed its one sentence, or the help
+    except SystemExit as error:  # argparse has printed the help
         return int(error.code or 0)
+    if args.root.is_file() and name != "doctor":
+        raise UsageError(f"The store '{args.root}' is a file; --root or HTBENCH_ROOT must name a folder.")
     status: int = getattr(module, name)(args)
     return status
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its complaints are sentences like all others; the usage stays in the help."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` explains.")
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:

@@ -94,7 +94,8 @@ def call(*command: str) -> str:
     require(command[0])
     worked, text = ask(*command, patience=PATIENCE)
     if not worked:
-        raise SlurmError(f"SLURM does not answer ({command[0]}: {' '.join(text.split())}); try again later.")
+        said = " ".join(text.replace(f"{command[0]}: ", "").split())
+        raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")
     return text
 
 

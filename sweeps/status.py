@@ -229,7 +229,7 @@ def _eta(seconds: Sequence[float | None], at_work: int) -> str:
 
 
 def _line(run: Mapping[str, Any]) -> str:
-    where = f"{run['host']}{', job ' + run['job'] if run['job'] else ''}"
+    where = f"{run['host'] or 'an unknown host'}{', job ' + run['job'] if run['job'] else ''}"
     again = f", attempt {run['attempt']}" if run["attempt"] > 1 else ""
     return f"at work: {run['point']}: step {run['step']} of {run['steps'] or '?'} on {where}{again}"
 
