@@ -43,6 +43,8 @@ COMMANDS = {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
+_WITHOUT_STORE = ("zoo", "models", "doctor")  # the last says itself what is wrong with it
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command.
@@ -101,10 +103,19 @@ def _dispatch(words: list[str]) -> int:
         args = parser.parse_args(words[1:])
     except SystemExit as error:  # argparse has printed the help
         return int(error.code or 0)
-    if args.root.is_file() and name != "doctor":
-        raise UsageError(f"The store '{args.root}' is a file; --root or HTBENCH_ROOT must name a folder.")
+    if name not in _WITHOUT_STORE:
+        _check_root(args.root)
     status: int = getattr(module, name)(args)
     return status
+
+
+def _check_root(root: Path) -> None:
+    """A store that can't be read must not look like an empty one, as it does to `glob`."""
+    if root.is_file():
+        raise UsageError(f"The store '{root}' is a file; --root or HTBENCH_ROOT must name a folder.")
+    for folder in (root, root / "runs", root / "sweeps"):
+        if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+            raise UsageError(f"The folder '{folder}' can't be read (no permission); ask its owner.")
 
 
 class _Parser(argparse.ArgumentParser):

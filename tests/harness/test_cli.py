@@ -92,6 +92,16 @@ def test_a_file_is_no_store(tmp_path, capsys):
         assert "must name a folder" in sentence(capsys)
 
 
+@pytest.mark.parametrize("folder", [".", "runs", "sweeps"])
+def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path, capsys, monkeypatch, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    shut = (tmp_path / folder).resolve()
+    monkeypatch.setattr("os.access", lambda path, mode: path.resolve() != shut)  # root may read everything
+    for words in (["runs", "ls"], ["runs", "gc"], ["table"]):
+        assert cli.main([*words, "--root", str(tmp_path)]) == EXIT_USAGE
+        assert "can't be read" in sentence(capsys)
+
+
 def test_a_number_in_words_is_a_number(tmp_path, write_spec, capsys):
     path = write_spec(SPEC + 'space: {optimizer.lr: ["1e-3"]}')
     assert cli.main(["sweep", "plan", str(path), "--no-measure", "--root", str(tmp_path / "store")]) == 0
