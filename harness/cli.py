@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from harness.errors import (
     EXIT_BUG,
@@ -41,6 +42,8 @@ COMMANDS = {
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
+
+_WITHOUT_STORE = ("zoo", "models", "doctor")  # the last says itself what is wrong with it
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -93,15 +96,33 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         raise UsageError(f"There is no command '{name}'; {nearest(name, COMMANDS)}")
     module = importlib.import_module(COMMANDS[name][0])
-    parser = argparse.ArgumentParser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
+    parser = _Parser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
     add_root(parser)
     getattr(module, f"add_{name}_arguments")(parser)
     try:
         args = parser.parse_args(words[1:])
-    except SystemExit as error:  # argparse has printed its one sentence, or the help
+    except SystemExit as error:  # argparse has printed the help
         return int(error.code or 0)
+    if name not in _WITHOUT_STORE:
+        _check_root(args.root)
     status: int = getattr(module, name)(args)
     return status
+
+
+def _check_root(root: Path) -> None:
+    """A store that can't be read must not look like an empty one, as it does to `glob`."""
+    if root.is_file():
+        raise UsageError(f"The store '{root}' is a file; --root or HTBENCH_ROOT must name a folder.")
+    for folder in (root, root / "runs", root / "sweeps"):
+        if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+            raise UsageError(f"The folder '{folder}' can't be read (no permission); ask its owner.")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its complaints are sentences like all others; the usage stays in the help."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` explains.")
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:

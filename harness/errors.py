@@ -11,6 +11,8 @@ EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 
+_MOST_WORDS = 24  # that a sentence may list
+
 
 class UsageError(Exception):
     """Bad input. The message is one sentence: the offending value and what would be right. Exit status 2."""
@@ -37,7 +39,19 @@ class PrunedError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence on a misspelt `word`: the closest of `known`, else all of them."""
+    """The end of a sentence on a misspelt `word`: the closest of `known`, else all of them if they are few.
+
+    A group of settings (`optimizer`) gets what is in it, first of all its name.
+    """
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean '{close[0]}'?" if close else f"known are: {', '.join(known)}"
+    inside = [name for name in known if name.startswith(f"{word}.")]
+    if inside:
+        first = f"{word}.name" if f"{word}.name" in inside else inside[0]
+        return f"it is a group of settings, such as {first}"
+    close = [name for name in known if name.endswith(f".{word}")]  # `lr` for optimizer.lr
+    close = close or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    if len(known) > _MOST_WORDS:
+        return f"none of the {len(known)} known ones is like it; docs/config.md lists them"
+    return f"known are: {', '.join(known)}"

@@ -313,7 +313,8 @@ class Training:
             note=note,
             pruned_by=[self.monitor.study] if status == "pruned" else [],
         )
-        log.info("%s after %d steps: %s", record.status, record.steps, record.metrics)
+        told = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
+        log.info("%s after %d steps: %s", record.status, record.steps, told)
         return self.attempt.finish(record)
 
 

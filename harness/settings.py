@@ -197,8 +197,8 @@ def _check_parts(config: RunConfig) -> None:
             f"The model '{model.name}' does not fit the task '{task.name}'; fitting are: {fitting}."
         )
     if (config.steps is None) == (config.epochs is None):
-        found = "neither" if config.steps is None else "both"
-        raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {found} is set.")
+        found = "neither is" if config.steps is None else "both are"
+        raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {found} set.")
     if config.seq_len is not None and task.seq_len is None:
         raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
     if config.batch_size % config.processes:

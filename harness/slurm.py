@@ -96,7 +96,8 @@ def call(*command: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     worked, text = ask(*command, patience=PATIENCE, environment=environment)
     if not worked:
-        raise SlurmError(f"SLURM does not answer ({command[0]}: {' '.join(text.split())}); try again later.")
+        said = " ".join(text.replace(f"{command[0]}: ", "").split())
+        raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")
     return text
 
 

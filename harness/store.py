@@ -349,9 +349,9 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise UsageError(
-            f"The folder '{folder}' can't be made ({error.strerror}); choose another --root."
+            f"The folder '{folder}' can't be made ({error.strerror}); choose another place."
         ) from None
     except OSError as error:
         raise UsageError(f"The folder '{folder}' can't be made ({error.strerror}).") from None
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"The folder '{folder}' is not writable; choose another --root.")
+        raise UsageError(f"The folder '{folder}' is not writable; choose another place.")

@@ -58,7 +58,7 @@ TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}
 def spec(name: str) -> TaskSpec:
     """The row called `name`. Raises ValueError with the nearest valid name."""
     if name not in TASKS:
-        raise ValueError(f"no task is called {name!r}: {nearest(name, TASKS)}")
+        raise ValueError(f"unknown task {name!r}; {nearest(name, TASKS)}")
     return TASKS[name]
 
 

@@ -66,8 +66,9 @@ SIZES: dict[str, ModelSpec] = {row.name: row for row in _ROWS}
 def spec(name: str) -> ModelSpec:
     """The row called `name`. Raises ValueError with the nearest valid names."""
     if name not in SIZES:
-        near = difflib.get_close_matches(name, SIZES, cutoff=0.4) or sorted(SIZES)
-        raise ValueError(f"no model is called {name!r}; nearest: {', '.join(near)}")
+        near = difflib.get_close_matches(name, SIZES, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(SIZES))}"
+        raise ValueError(f"unknown model {name!r}; {hint}")
     return SIZES[name]
 
 

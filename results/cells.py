@@ -19,6 +19,7 @@ SYMBOLS = {
 NOTHING = "There is nothing to show: these sweeps have no such runs."
 UNPLANNED = ("", "an empty cell is not in the plan")
 CHOSEN = ("*", "chosen on the validation split")
+_MOST_STEPS = 16  # columns of a grid that a page holds; a search tries a new value in each trial
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Cell:
         detail: what the symbol needs beside it, for example the step.
         bold, chosen: how a figure stands out.
         notes: footnotes, as text; the renderer gives them their marks.
+        runs: keys of the runs that the figure comes from; only CSV has room for them.
     """
 
     value: str | float | Summary | None = None
@@ -41,6 +43,7 @@ class Cell:
     bold: bool = False
     chosen: bool = False
     notes: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
 
     def number(self) -> float | None:
         """The figure alone."""
@@ -99,6 +102,16 @@ class Section:
     rows: list[list[Cell]]
     axis: str = ""
     notes: tuple[str, ...] = ()
+
+    def too_wide(self) -> str:
+        """Where to look instead, if the grid has more columns than a page holds; empty if not."""
+        steps = sum(column.across is not None for column in self.columns)
+        if steps <= _MOST_STEPS:
+            return ""
+        return (
+            f"{steps} values of {self.axis} were tried, too many for the columns of a page: "
+            f"`htbench table --format csv` lists them, `htbench figure` draws them."
+        )
 
     def marks(self) -> dict[str, str]:
         """The footnotes of the cells with their letters, in reading order; equal ones share a letter."""

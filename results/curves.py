@@ -144,7 +144,8 @@ def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
 def _loss_panel(title: str, setting: str, unit: str, runs: dict[str, list[Run]]) -> LossPanel:
     window = max(1, max(run.steps for own in runs.values() for run in own) // _WINDOWS)
     seeds = "-".join(map(str, sorted({len(own) for own in runs.values()})))
-    how = f"mean and range of {seeds} seeds, {window}-step moving average"
+    smoothed = f", {window}-step moving average" if window > 1 else ""
+    how = f"mean and range of {seeds} seeds{smoothed}"
     return LossPanel(title, "\n".join(filter(None, [setting, how])), unit, window, runs)
 
 

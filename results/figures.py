@@ -7,6 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from harness.store import Store
 from results import curves
 from results.curves import Line, LossPanel, Panel
 
-REVISION = 1  # raised when the drawing changes, so that old pictures are drawn again
+REVISION = 2  # raised when the drawing changes, so that old pictures are drawn again
 
 # Per optimizer: index into the colour-blind palette, marker, dashes. Fixed, so that figures can be compared.
 _SOLID, _DASHED, _DOTTED = "-", (0, (4, 1.5)), (0, (1, 1.2))
@@ -44,6 +45,7 @@ _STYLES: dict[str, tuple[int, str, Any]] = {
 }
 _PANEL_SIZE = (3.6, 2.9)  # inches
 _MOST_COLUMNS = 3
+_MOST_RATES = 6  # that find room as labels of an axis
 _START = 0.05  # of a run: the fall before it would flatten all that matters, and is cut off
 _MANY_TIMES = 8  # a ratio of values above which only a logarithmic axis shows them all
 _GREY = "0.35"
@@ -145,9 +147,21 @@ def _style(optimizer: str) -> dict[str, Any]:
 def _draw_lr(ax: Any, panel: Panel, _: Store) -> list[str]:
     ax.set_xscale("log")
     _draw_lines(ax, panel)
-    _label_log(ax.xaxis)
+    _label_rates(ax, panel)
     ax.set_xlabel("peak learning rate")
     return []
+
+
+def _label_rates(ax: Any, panel: Panel) -> None:
+    """The rates that were tried, where their labels fit: few, short (not drawn by a search), well apart."""
+    rates = sorted({x for line in panel.lines for x in (*line.diverged, *(x for x, _ in line.points))})
+    _label_log(ax.xaxis)
+    if not 1 < len(rates) <= _MOST_RATES or any(len(f"{rate:g}") > 6 for rate in rates):
+        return
+    apart = min(high / low for low, high in pairwise(rates))
+    if math.log(apart) / math.log(rates[-1] / rates[0]) > 0.9 / _MOST_RATES:
+        ax.set_xticks(rates)
+        ax.set_xticks([], minor=True)
 
 
 def _label_log(axis: Any) -> None:
@@ -233,7 +247,8 @@ def _draw_loss(ax: Any, panel: LossPanel, store: Store) -> list[str]:
         ax.set_ylim(0.8 * min(ends), 1.2 * max(starts))
         _label_log(ax.yaxis)
     elif starts:
-        ax.set_ylim(min(ends) - 0.05 * (max(starts) - min(ends)), max(starts))
+        margin = 0.05 * (max(starts) - min(ends))
+        ax.set_ylim(min(ends) - margin, max(starts) + margin)
     ax.set_xlabel("step")
     ax.set_ylabel(f"training loss ({panel.unit})")
     return read.warnings

@@ -29,6 +29,8 @@ def write(table: Table) -> str:
 
 
 def _section(table: Table, section: Section) -> str:
+    if sentence := section.too_wide():
+        return f"% {section.title}: {sentence}"
     marks = section.marks()
     notes = [
         *(rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()),

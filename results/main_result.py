@@ -129,7 +129,8 @@ def _test(choice: Choice, metric: Metric) -> Cell:
     counts = wording.tally(Counter(run["state"] for run in rest))
     notes = (f"{total - len(rest)} of {total} replicas count; the rest: {counts}",) if rest else ()
     if len(rest) < total:
-        return Cell(wording.summary(choice.replicas, "test", metric), metric.digits, notes=notes)
+        found = wording.summary(choice.replicas, "test", metric)
+        return Cell(found, metric.digits, notes=notes, runs=wording.keys(choice.replicas))
     state = min((run["state"] for run in rest), key=list(SYMBOLS).index)
     return wording.explain([run for run in rest if run["state"] == state]).noted(*notes)
 

@@ -14,6 +14,8 @@ def write(table: Table) -> str:
 
 
 def _section(section: Section) -> str:
+    if sentence := section.too_wide():
+        return f"### {section.title}\n\n{sentence}"
     marks = section.marks()
     notes = [
         *(f"[{mark}] {note}" for note, mark in marks.items()),

@@ -1,7 +1,8 @@
 """A table as CSV for programs: plain numbers in the printed units, a line per row, or per cell of a grid.
 
 A summary over seeds is five columns: its mean, then `_std`, `_n`, and `_low95` and `_high95`, the 95 %
-interval of the mean. `state` says what became of the run, `notes` holds the footnotes.
+interval of the mean. `runs` names the runs that the figures come from, so that each can be looked up in the
+store. `state` says what became of the run, `notes` holds the footnotes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from results.cells import Cell, Column, Section, Table
 from results.stats import Summary
 
-_LAST = ("state", "notes")
+_LAST = ("runs", "state", "notes")
 
 
 def write(table: Table) -> str:
@@ -65,4 +66,8 @@ def _plain(x: float | None) -> str:
 def _words(row: Iterable[Cell]) -> dict[str, str]:
     row = list(row)
     state = next((cell.state for cell in row if cell.state), "completed")
-    return {"state": state, "notes": "; ".join(dict.fromkeys(note for cell in row for note in cell.notes))}
+    return {
+        "runs": " ".join(dict.fromkeys(key for cell in row for key in cell.runs)),
+        "state": state,
+        "notes": "; ".join(dict.fromkeys(note for cell in row for note in cell.notes)),
+    }

@@ -59,7 +59,12 @@ def validation(choice: Choice, metric: Metric) -> Cell:
     """The winner's validation figure over its search seeds, or why there is none."""
     if choice.winner is None:
         return missing(choice)
-    return Cell(summary(choice.winner.runs, "val", metric), metric.digits)
+    return Cell(summary(choice.winner.runs, "val", metric), metric.digits, runs=keys(choice.winner.runs))
+
+
+def keys(runs: Sequence[Row]) -> tuple[str, ...]:
+    """The keys of those runs that exist."""
+    return tuple(str(run["key"]) for run in runs if "/" not in str(run["key"]))  # an empty slot has none
 
 
 def summary(runs: Sequence[Row], split: str, metric: Metric) -> Summary | None:
@@ -80,13 +85,14 @@ def explain(runs: Sequence[Row]) -> Cell:
     reasons = sorted({str(run["reason"]) for run in runs} - {""})
     if state == "failed":
         notes = tuple(f"run {run['key']}: {_FAILURES.get(run['reason'], run['reason'])}" for run in runs)
-        return Cell(state=state, detail=f" ({', '.join(reasons)})", notes=notes)
+        return Cell(state=state, detail=f" ({', '.join(reasons)})", notes=notes, runs=keys(runs))
     if state == "diverged":
         steps = [int(run["steps"]) for run in runs]
         first, last = min(steps), max(steps)
         notes = tuple(sorted({reason.rpartition(" at step ")[0] or reason for reason in reasons}))
-        return Cell(state=state, detail=f"@{first}" + (f"-{last}" if last > first else ""), notes=notes)
-    return Cell(state=state, notes=tuple(reasons))
+        detail = f"@{first}" + (f"-{last}" if last > first else "")
+        return Cell(state=state, detail=detail, notes=notes, runs=keys(runs))
+    return Cell(state=state, notes=tuple(reasons), runs=keys(runs))
 
 
 # --- how far to trust a choice ---

@@ -23,7 +23,7 @@ ACTIONS = {
     "status": "what is done, running, queued, waiting and failed, and the best so far",
     "reap": "tidy up after dead processes and jobs that nobody needs any more",
     "cancel": "take the sweep's jobs out of SLURM's queue; runs at work save first",
-    "retry": "try failed runs again",
+    "retry": "like run, and failed runs are tried again (on SLURM: submit --retry)",
     "replicate": "run the winners of a finished grid or search on fresh seeds",
     "index": "write index, plan and Optuna studies anew from the run folders",
 }
@@ -63,7 +63,7 @@ def sweep(args: argparse.Namespace) -> int:
         raise UsageError(f"--workers must be at least 1, not {args.workers}.")
     words = [word for word in args.words if "=" in word]
     names = [word for word in args.words if "=" not in word]
-    if not names:
+    if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo-digits.yaml.")
     if args.every <= 0:
         raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
@@ -122,7 +122,7 @@ def _cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
 def _retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
     forgiven = sum(store.forgive(key) for key in keys)
-    print(f"{forgiven} failed runs are tried again", file=sys.stderr)
+    print(f"htbench: failed runs that are tried again: {forgiven}", file=sys.stderr)
     return _run(args, store, loaded)
 
 

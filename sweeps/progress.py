@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 from tqdm import tqdm
 
@@ -58,12 +59,16 @@ class Progress:
 
 def describe(point: Point) -> str:
     """A point in one line: sweep, block and what tells it from its neighbours."""
-    telling = {k: v for k, v in point.overrides.items() if k.startswith("optimizer.") or k in SEED_FIELDS}
-    words = " ".join(
-        f"{k.removeprefix('optimizer.')}={v}" for k, v in telling.items() if k != "optimizer.name"
-    )
+    tuned = [k for k in point.overrides if k.startswith("optimizer.") and k != "optimizer.name"]
+    seeds = [k for k in SEED_FIELDS if k in point.overrides]
+    words = " ".join(f"{k.removeprefix('optimizer.')}={_short(point.overrides[k])}" for k in tuned + seeds)
     slot = f"#{point.slot.rpartition('/')[2]} " if point.slot else ""
     return f"{point.sweep} {point.block} {slot}{words}".rstrip()
+
+
+def _short(value: Any) -> str:
+    """A number as in the tables: what a search draws has sixteen digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def outcome(state: RunState) -> str:

@@ -102,7 +102,13 @@ def read(tree: Mapping[str, Any], where: str) -> Resources:
         if name not in _DEFAULTS:
             raise UsageError(f"Unknown resource '{name}' in {where}; {nearest(str(name), _DEFAULTS)}")
     given = {name: _value(name, value, where) for name, value in tree.items() if value is not None}
-    return Resources(**given)
+    found = Resources(**given)
+    if (found.signal_delay_s or 0) >= 60 * found.timeout_min:
+        raise UsageError(
+            f"signal_delay_s={found.signal_delay_s} in {where} must be less than the time limit, "
+            f"timeout_min={found.timeout_min} ({60 * found.timeout_min} s)."
+        )
+    return found
 
 
 def _value(name: str, value: Any, where: str) -> Any:
@@ -117,6 +123,8 @@ def _value(name: str, value: Any, where: str) -> Any:
         return tuple(lines)
     if name == "mem" and not re.fullmatch(r"\d+[KMGT]?B?", str(value)):
         raise UsageError(f"mem in {where} must be a size such as 16G, not {value!r}.")
-    if not isinstance(value, str | int) or "\n" in str(value):
-        raise UsageError(f"{name} in {where} must be a word, not {value!r}.")
-    return str(value)
+    # A space would end the option in sbatch's script, and what follows would count as options of its own.
+    word = str(value) if type(value) in (str, int) else ""
+    if not re.fullmatch(r"\S+", word):
+        raise UsageError(f"{name} in {where} must be a word without spaces, not {value!r}.")
+    return word

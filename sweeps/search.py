@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import UsageError, nearest
+from harness.plans import is_tuned
 
 GRID = "grid"
 MODES = {
@@ -23,6 +25,8 @@ PRUNERS: dict[str, dict[str, int | None]] = {
 }
 _LEAST = {"min_resource": 1, "reduction_factor": 2, "startup_trials": 1, "warmup_steps": 0}
 _KEYS = {"mode", "trials", "seed", "pruner", "storage"}
+RANGE_KEYS = {"low", "high", "log", "num"}
+_MOST_VALUES = 1000  # of a grid's range: more is a slip, and would be written out point by point
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
         UsageError: one sentence with the offending part.
     """
     mode = tree.get("mode", GRID)
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise UsageError(f"search.mode '{mode}' is not available; {nearest(str(mode), MODES)}")
     for key in tree:
         if key not in _KEYS:
@@ -111,6 +115,45 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
         pruner_options=options,
         storage=_storage(tree.get("storage")),
     )
+
+
+def read_range(name: str, tree: Mapping[str, Any], grid: bool) -> Range:
+    """A range as written, checked.
+
+    Args:
+        name: the setting it is for.
+        tree: low, high and maybe num and log.
+        grid: whether it is to be points; else it is searched.
+
+    Raises:
+        UsageError: one sentence with the offending part.
+    """
+    for key in tree:
+        if key not in RANGE_KEYS:
+            raise UsageError(f"Unknown key '{key}' in the range of {name}; {nearest(str(key), RANGE_KEYS)}")
+    if not grid and not is_tuned(name):
+        raise UsageError(f"{name} is no setting to search; a list of values gives each a search of its own.")
+    tree = tree if grid else {"num": 1, **tree}
+    try:
+        low, high, count = float(tree["low"]), float(tree["high"]), int(tree["num"])
+    except KeyError as error:
+        needed = "a grid needs low, high and num" if grid else "a search needs low and high"
+        raise UsageError(f"The range of {name} lacks {error}; {needed}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"The range of {name} must hold numbers, not {dict(tree)}.") from None
+    log = tree.get("log", False)
+    if type(log) is not bool:  # the word 'false' would count as true
+        raise UsageError(f"'log' in the range of {name} must be true or false, not {log!r}.")
+    if count != float(tree["num"]) or not 1 <= count <= _MOST_VALUES:
+        raise UsageError(
+            f"'num' in the range of {name} must be a whole number from 1 to {_MOST_VALUES}, "
+            f"not {tree['num']!r}."
+        )
+    if not low < high or math.isinf(low) or math.isinf(high) or (log and low <= 0):
+        raise UsageError(
+            f"The range of {name} must have low < high, both finite (and above 0 if log), not {dict(tree)}."
+        )
+    return Range(low, high, log, count)
 
 
 def _pruner(tree: Any, evaluation_every: int) -> tuple[str, dict[str, int]]:
@@ -151,7 +194,7 @@ def _storage(url: Any) -> str:
         raise UsageError(
             f"search.storage must be a database URL such as postgresql://host/name, not {url!r}."
         )
-    if url.startswith("sqlite"):
+    if url.lower().startswith("sqlite"):
         raise UsageError(
             f"search.storage '{url}' can't be used: SQLite gives one trial to several workers; leave the key "
             "out for a journal file, or use PostgreSQL."

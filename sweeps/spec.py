@@ -11,15 +11,15 @@ from typing import Any
 import optimizers
 from harness.config import Value
 from harness.errors import UsageError, nearest
-from harness.plans import SEED_FIELDS, is_tuned, sweep_folder
+from harness.plans import SEED_FIELDS, sweep_folder
 from harness.settings import FIELDS, flatten, read_words, read_yaml
 from sweeps import resources
 from sweeps.resources import Resources
-from sweeps.search import Range, Search, read_search
+from sweeps.search import RANGE_KEYS, Range, Search, read_range, read_search
 
-_RANGE_KEYS = {"low", "high", "log", "num"}
 _TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
 _BLOCK_KEYS = {"name", "set", "space", "resources"}
+_NAME = r"\w[\w.-]{0,99}"  # a folder of its own: not "..", and no option to the command
 
 Axes = dict[str, list[Value] | Range]
 
@@ -71,10 +71,12 @@ def find(word: str, root: Path) -> Path:
     """
     path = Path(word)
     shipped = Path(__file__).parent / f"{word}.yaml"
-    stored = sweep_folder(root, word) / "spec.yaml" if re.fullmatch(r"[\w.-]+", word) else path
+    stored = sweep_folder(root, word) / "spec.yaml" if re.fullmatch(_NAME, word) else path
     for candidate in (path / "spec.yaml" if path.is_dir() else path, stored, shipped):
         if candidate.is_file():
             return candidate
+    if path.is_dir():
+        raise UsageError(f"The folder '{word}' holds no sweep file, neither spec.yaml nor another *.yaml.")
     known = ", ".join(sorted(p.stem for p in Path(__file__).parent.glob("*.yaml")))
     raise UsageError(f"There is no sweep file or folder '{word}'; shipped sweeps are: {known}.")
 
@@ -104,10 +106,16 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
 
 
 def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> SweepSpec:
+    if not tree:
+        raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
     _check_keys(tree, _TOP_KEYS, "the sweep")
-    name = str(tree.get("name", path.stem))
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise UsageError(f"The name '{name}' must consist of letters, digits, '.', '_' and '-'.")
+    given = tree.get("name")
+    name = path.stem if given is None else str(given)
+    if not re.fullmatch(_NAME, name):
+        raise UsageError(
+            f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "
+            f"begin with a letter, a digit or '_'."
+        )
     base = _settings(_mapping(tree, "base"), "base") | overrides
     search = read_search(_mapping(tree, "search"), _evaluation_every(base))
     common = _axes(_mapping(tree, "space"), "space", search)
@@ -130,11 +138,19 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         base=base,
         seeds=seeds,
         blocks=blocks,
-        exclude=[_settings(row, "exclude") for row in tree.get("exclude") or []],
+        exclude=_exclude(tree.get("exclude")),
         search=search,
         fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
         text=path.read_text(encoding="utf-8"),
     )
+
+
+def _exclude(value: Any) -> list[dict[str, Value]]:
+    if value is not None and not isinstance(value, list):
+        raise UsageError(
+            f"'exclude' must be a list of mappings, such as [{{optimizer.lr: 1}}], not {value!r}."
+        )
+    return [_settings(row, "exclude") for row in value or []]
 
 
 def _evaluation_every(base: Mapping[str, Value]) -> int:
@@ -146,8 +162,11 @@ def _block(row: Any, number: int, common: Axes, search: Search, shared: dict[str
     if not isinstance(row, Mapping):
         raise UsageError(f"Block {number} must be a mapping with name, set and space, not {row!r}.")
     _check_keys(row, _BLOCK_KEYS, f"block {number}")
-    fixed = _settings(row.get("set") or {}, f"block {number}")
-    name = str(row.get("name") or fixed.get("optimizer.name") or number)
+    fixed = _settings(_mapping(row, "set"), f"block {number}")
+    name = row.get("name") or fixed.get("optimizer.name") or number
+    if not isinstance(name, str | int) or not str(name).isprintable():
+        raise UsageError(f"The name of block {number} must be a word, not {name!r}.")
+    name = str(name)
     where = f"block '{name}'"
     own = resources.read(shared | _mapping(row, "resources"), where)
     return Block(name, fixed, common | _axes(row.get("space") or {}, where, search), own)
@@ -160,7 +179,9 @@ def _check_keys(tree: Mapping[str, Any], known: set[str], where: str) -> None:
 
 
 def _mapping(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = tree.get(key) or {}
+    value = tree.get(key)
+    if value is None:
+        return {}
     if not isinstance(value, Mapping):
         raise UsageError(f"'{key}' must be a mapping, not {value!r}.")
     return dict(value)
@@ -188,14 +209,14 @@ def _axes(tree: Any, where: str, search: Search, prefix: str = "") -> Axes:
     axes: Axes = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and not value.keys() & _RANGE_KEYS:
+        if isinstance(value, Mapping) and not value.keys() & RANGE_KEYS:
             axes |= _axes(value, where, search, f"{name}.")
             continue
         _check_name(name, where)
         if name in SEED_FIELDS:
             raise UsageError(f"'{name}' in {where} is no axis to choose from; list seeds under 'seeds'.")
         if isinstance(value, Mapping):
-            found = _range(name, value, search)
+            found = read_range(name, value, search.is_grid)
             axes[name] = found.points() if search.is_grid else found
         else:
             axes[name] = _choices(name, value, where)
@@ -210,26 +231,6 @@ def _choices(name: str, value: Value, where: str) -> list[Value]:
     if not value:
         raise UsageError(f"{name} in {where} has no values.")
     return value
-
-
-def _range(name: str, tree: Mapping[str, Any], search: Search) -> Range:
-    _check_keys(tree, _RANGE_KEYS, f"the range of {name}")
-    if not search.is_grid and not is_tuned(name):
-        raise UsageError(f"{name} is no setting to search; a list of values gives each a search of its own.")
-    tree = tree if search.is_grid else {"num": 1, **tree}
-    try:
-        low, high, count = float(tree["low"]), float(tree["high"]), int(tree["num"])
-    except KeyError as error:
-        needed = "a grid needs low, high and num" if search.is_grid else "a search needs low and high"
-        raise UsageError(f"The range of {name} lacks {error}; {needed}.") from None
-    except (TypeError, ValueError):
-        raise UsageError(f"The range of {name} must hold numbers, not {dict(tree)}.") from None
-    log = bool(tree.get("log", False))
-    if count < 1 or low >= high or (log and low <= 0):
-        raise UsageError(
-            f"The range of {name} must have num >= 1 and low < high (above 0 if log), not {dict(tree)}."
-        )
-    return Range(low, high, log, count)
 
 
 def _seeds(value: Any) -> list[int]:

@@ -176,7 +176,11 @@ def show(screen: Screen, again: bool = False) -> None:
     if again:
         print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
         print(time.strftime("%Y-%m-%d %H:%M:%S"))
-    lines = [*table(_rows(screen), left=(0, 1, len(_shown(screen)) + 4)), *_sweeps(screen)]
+    lines = table(_rows(screen), left=(0, 1, len(_shown(screen)) + 4))
+    if width and max(map(len, lines)) > width:  # the last column would be cut off: it gets lines of its own
+        lines = table([row[:-1] for row in _rows(screen)], left=(0, 1))
+        lines += [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
+    lines += _sweeps(screen)
     lines += _some([_line(run) for block in screen.blocks for run in block.at_work], "at work")
     failures = [failure for block in screen.blocks for failure in block.failures]
     lines += _some(
@@ -229,7 +233,7 @@ def _eta(seconds: Sequence[float | None], at_work: int) -> str:
 
 
 def _line(run: Mapping[str, Any]) -> str:
-    where = f"{run['host']}{', job ' + run['job'] if run['job'] else ''}"
+    where = f"{run['host'] or 'an unknown host'}{', job ' + run['job'] if run['job'] else ''}"
     again = f", attempt {run['attempt']}" if run["attempt"] > 1 else ""
     return f"at work: {run['point']}: step {run['step']} of {run['steps'] or '?'} on {where}{again}"
 

@@ -78,7 +78,7 @@ def entry(label: str, ns_dtype: str | None = None) -> Entry:
             given.setdefault("ns_dtype", ns_dtype)
         hyper = resolve(name, given)
     except ValueError as error:
-        raise UsageError(f"'{label}' can't be measured: {error}.") from None
+        raise UsageError(f"'{label}' can't be measured: {error}") from None
     return Entry(label, name, hyper, *_period(hyper))
 
 

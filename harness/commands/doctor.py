@@ -132,7 +132,7 @@ def _gpus() -> Generator[Finding, None, list[str]]:
         return []
     worked, text = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     if not worked:
-        yield _problem("gpus", f"nvidia-smi fails: {text}", "runs use the CPU until it works")
+        yield _problem("gpus", f"nvidia-smi fails: {_line(text)}", "runs use the CPU until it works")
         return []
     shown = f"; CUDA_VISIBLE_DEVICES={hidden}" if hidden else ""
     yield _ok("gpus", " | ".join(text.splitlines()) + shown)
@@ -156,7 +156,7 @@ def _slurm(root: Path) -> Iterator[Finding]:
         yield _note("sacct", "not on the PATH")
         return
     worked, text = ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
-    yield _ok("sacct", "answers") if worked else _note("sacct", f"does not answer: {text}")
+    yield _ok("sacct", "answers") if worked else _note("sacct", f"does not answer: {_line(text)}")
 
 
 def _controller() -> Finding:
@@ -164,7 +164,12 @@ def _controller() -> Finding:
     if worked:
         return _ok("slurm", f"the controller answers; partitions: {' '.join(text.split())}")
     advice = "ask your administrators; runs on this machine don't need it"
-    return _problem("slurm", f"the controller does not answer: {text}", advice)
+    return _problem("slurm", f"the controller does not answer: {_line(text)}", advice)
+
+
+def _line(text: str) -> str:
+    """The lines of a complaint as one, so that the report stays aligned."""
+    return " ".join(text.split())
 
 
 # --- the store ---

@@ -142,9 +142,13 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def aligned(rows: Iterable[Sequence[str]]) -> str:
-    """Rows of words as columns, each as wide as its widest word."""
+def aligned(rows: Iterable[Sequence[str]], figures: Sequence[str] = ()) -> str:
+    """Rows of words as columns, each as wide as its widest word; below a head in `figures` to the right."""
     rows = list(rows)
+    sides = [">" if head in figures else "<" for head in rows[0]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(f"{word:{width}}" for word, width in zip(row, widths, strict=True)) for row in rows)
+    lines = (
+        "  ".join(f"{word:{side}{width}}" for word, side, width in zip(row, sides, widths, strict=True))
+        for row in rows
+    )
     return "\n".join(line.rstrip() for line in lines)

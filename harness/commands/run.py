@@ -9,6 +9,7 @@ import signal
 import sys
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
 
 from harness import distributed
 from harness.config import RunConfig
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     files = [word for word in args.words if "=" not in word]
     if len(files) > 1:
         raise UsageError(f"One config file at most; got {', '.join(files)}.")
-    settings = flatten(read_yaml(Path(files[0]))) if files else {}
+    settings = flatten(_read(files[0])) if files else {}
     config = make(settings | read_words([word for word in args.words if "=" in word]))
     make_folder(args.root)
     if config.processes > 1 and not distributed.started():
@@ -43,6 +44,13 @@ def run(args: argparse.Namespace) -> int:
         if distributed.leads():  # what ends one ends all: it is told once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
+
+
+def _read(file: str) -> dict[str, Any]:
+    tree = read_yaml(Path(file))
+    if tree.keys() & {"base", "blocks", "space"}:
+        raise UsageError(f"'{file}' describes a sweep, not a run; `htbench sweep run {file}` trains it.")
+    return tree
 
 
 def _train(args: argparse.Namespace, config: RunConfig) -> int:

@@ -64,7 +64,7 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     if args.json:
         print(json.dumps([_plain(row) for row in found], indent=1))
     elif found:
-        print(aligned([_HEADER, *map(_cells, found)]))
+        print(aligned([_HEADER, *map(_cells, found)], figures=("lr", "steps", "s/step")))
     else:
         print(f"No such run in '{store.root}'.", file=sys.stderr)
     return 0

@@ -377,7 +377,7 @@ def test_mistakes_are_told_before_torch_is_loaded():
         (["--against", "htmuon:p=7"], "p must be a finite number"),
         (["--rounds", "5"], "--rounds must be at least 6, not 5"),
         (["--threads", "0"], "--threads must be at least 1, not 0"),
-        (["--model", "lama"], "no model is called 'lama'"),
+        (["--model", "lama"], "unknown model 'lama'"),
         (["--model", "resnet-nano", "--vocab", "9"], "resnet-nano has no setting 'vocabulary'"),
         (["--device", "tpu"], "invalid choice: 'tpu'"),
     ],

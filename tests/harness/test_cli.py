@@ -43,6 +43,12 @@ def sentence(capsys):
         (["table", "main_resul"], "main_resul.*main_result"),
         (["figure", "lr_curv"], "lr_curv.*lr_curve"),
         (["table"], "store"),
+        (["table", "--formt", "md"], "--formt.*htbench table --help"),
+        (["sweep", "paln", "demo-digits"], "'paln'.*'plan'"),
+        (["sweep", "run", ""], "at least one sweep"),
+        (["run", "optimizer=muon", "steps=2"], "group of settings, such as optimizer.name"),
+        (["run", "lr=1"], "did you mean 'optimizer.lr'"),
+        (["run", "qqqq=1"], "none of the .* docs/config.md"),
     ],
     ids=" ".join,
 )
@@ -73,6 +79,29 @@ def test_a_mistake_in_a_sweep_file_is_one_sentence(tmp_path, capsys, write_spec,
     assert not (tmp_path / "store").exists()
 
 
+def test_a_sweep_file_is_no_run(capsys, write_spec):
+    path = write_spec(SPEC)
+    assert cli.main(["run", str(path)]) == EXIT_USAGE
+    assert f"htbench sweep run {path}" in sentence(capsys)
+
+
+def test_a_file_is_no_store(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for words in (["sweep", "plan", "demo-digits"], ["table"], ["runs", "ls"]):
+        assert cli.main([*words, "--root", str(tmp_path / "file")]) == EXIT_USAGE
+        assert "must name a folder" in sentence(capsys)
+
+
+@pytest.mark.parametrize("folder", [".", "runs", "sweeps"])
+def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path, capsys, monkeypatch, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    shut = (tmp_path / folder).resolve()
+    monkeypatch.setattr("os.access", lambda path, mode: path.resolve() != shut)  # root may read everything
+    for words in (["runs", "ls"], ["runs", "gc"], ["table"]):
+        assert cli.main([*words, "--root", str(tmp_path)]) == EXIT_USAGE
+        assert "can't be read" in sentence(capsys)
+
+
 def test_a_number_in_words_is_a_number(tmp_path, write_spec, capsys):
     path = write_spec(SPEC + 'space: {optimizer.lr: ["1e-3"]}')
     assert cli.main(["sweep", "plan", str(path), "--no-measure", "--root", str(tmp_path / "store")]) == 0
@@ -84,7 +113,7 @@ def test_an_unwritable_root_is_one_sentence(tmp_path, capsys, words):
     (tmp_path / "file").write_text("")
     assert cli.main([*words, "--root", str(tmp_path / "file" / "store")]) == EXIT_USAGE
     err = capsys.readouterr().err
-    assert "can't be made" in err and "choose another --root" in err and "Traceback" not in err
+    assert "can't be made" in err and "choose another place" in err and "Traceback" not in err
 
 
 @pytest.mark.parametrize(

@@ -130,5 +130,5 @@ def test_an_owner_says_who_it_is():
 
 def test_an_impossible_root_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="choose another --root"):
+    with pytest.raises(UsageError, match="choose another place"):
         make_folder(tmp_path / "file" / "store")

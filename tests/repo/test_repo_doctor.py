@@ -198,6 +198,14 @@ def test_a_cluster_that_works(tmp_path, monkeypatch, programs):
     assert the(look(tmp_path, "sacct"), "exit status 1").level == "note"
 
 
+def test_a_complaint_of_many_lines_stays_on_its_own(tmp_path, monkeypatch, programs):
+    for name in ("sinfo", "sbatch", "squeue", "sacct"):
+        programs(name, "echo 'sinfo: error: one'; echo 'sinfo: fatal: two'; exit 1")
+    found = look(tmp_path, "slurm")
+    assert the(found, "does not answer: sinfo: error: one sinfo: fatal: two").level == "problem"
+    assert not any("\n" in one.finding for one in found)
+
+
 def test_a_driver_that_fails(tmp_path, monkeypatch, programs):
     programs("nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

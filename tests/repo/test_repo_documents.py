@@ -100,7 +100,7 @@ def test_the_config_reference_is_up_to_date():
 
 
 def test_the_config_reference_knows_every_key_of_a_sweep_file():
-    known = [spec._TOP_KEYS, spec._BLOCK_KEYS, set(asdict(Resources())), spec._RANGE_KEYS, search._KEYS]
+    known = [spec._TOP_KEYS, spec._BLOCK_KEYS, set(asdict(Resources())), search.RANGE_KEYS, search._KEYS]
     known += [set(options) for options in search.PRUNERS.values()]
     assert [set(keys) for keys in reference.SWEEP_KEYS.values()] == known
 

@@ -49,6 +49,20 @@ def small(bench, make):
     return bench
 
 
+@pytest.mark.parametrize(
+    ("rates", "labels"),
+    [([0.01, 0.02, 0.04], [0.01, 0.02, 0.04]), ([0.00189094, 0.0137585], None), ([0.01, 0.0101, 0.1], None)],
+)
+def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, labels):
+    from matplotlib.figure import Figure as Canvas
+
+    ax = Canvas().subplots()
+    lines = [curves.Line("muon", [(rate, 1.0) for rate in rates], rates[0], [])]
+    FIGURES["lr_curve"].draw(ax, curves.Panel("t", "", "m", True, lines), None)
+    shown = [float(tick) for tick in ax.get_xticks()]
+    assert shown == labels if labels else shown != rates
+
+
 def modified(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 

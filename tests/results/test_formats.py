@@ -124,6 +124,30 @@ def test_a_grid_is_one_line_per_planned_cell(mixed_store):
     assert len(parsed(TABLES["lr_grid"](frame))) == planned
 
 
+def test_csv_names_the_runs_behind_each_figure(mixed_store):
+    frame = load(mixed_store)
+    records = mixed_store.records(frame["key"])
+    main = {(one["task"], one["optimizer"]): one for one in parsed(TABLES["main_result"](frame))}
+    *fresh, chosen = [records[key] for key in main["pydocs", "htmuon"]["runs"].split()]
+    mean = sum(one.metrics["test_perplexity"] for one in fresh) / len(fresh)
+    assert mean == pytest.approx(float(main["pydocs", "htmuon"]["test_perplexity"]))
+    assert chosen.config["optimizer"]["lr"] == float(main["pydocs", "htmuon"]["lr"])
+    grid = [one for one in parsed(TABLES["lr_grid"](frame)) if one["val_perplexity"]]
+    assert grid
+    for one in grid:
+        (key,) = one["runs"].split()
+        assert float(one["val_perplexity"]) == pytest.approx(records[key].metrics["val_perplexity"])
+
+
+def test_a_grid_that_no_page_holds_stays_in_csv_only():
+    columns = [Column("val", f"lr {n}", "summary", n) for n in range(40)]
+    row = [Cell(summarize([float(n)]), digits=2) for n in range(40)]
+    table = Table("lr_grid", "what", [Section("title", {"task": "t"}, columns, [row], axis="lr")])
+    for fmt in ("md", "latex"):
+        assert "40 values of lr" in render(table, fmt) and "lr 7" not in render(table, fmt)
+    assert len(parsed(table)) == 40
+
+
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_an_empty_table_is_still_a_table(fmt):
     text = render(Table("p_grid", "what", []), fmt)

@@ -253,8 +253,9 @@ def test_p_grid_is_only_for_optimizers_whose_p_was_tuned(bench, make):
 
 def test_many_footnotes_have_many_letters(bench):
     for index in range(30):
-        bench.add("digits", "muon", 0.01 * (index + 1), state="failed", reason="oom")
-    text = written(bench.write(), "lr_grid")
+        lr, p = 0.01 * (index % 5 + 1), 0.1 * (index // 5)
+        bench.add("digits", "htmuon", lr, p=p, state="failed", reason="oom")
+    text = written(bench.write(), "p_grid")
     assert "failed (oom) [z]" in text and "failed (oom) [aa]" in text and "failed (oom) [ad]" in text
 
 

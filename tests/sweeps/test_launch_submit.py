@@ -63,8 +63,21 @@ def test_a_block_overrides_the_resources_of_its_sweep(tiny_spec):
         ({"gpus_per_node": "two"}, "gpus_per_node in block 'x' must be a whole number from 0, not 'two'."),
         ({"cpus_per_task": True}, "cpus_per_task in block 'x' must be a whole number from 1, not True."),
         ({"mem": "much"}, "mem in block 'x' must be a size such as 16G, not 'much'."),
-        ({"account": ["a"]}, "account in block 'x' must be a word, not ['a']."),
-        ({"qos": "high\n#SBATCH -n 9"}, "qos in block 'x' must be a word, not 'high\\n#SBATCH -n 9'."),
+        ({"account": ["a"]}, "account in block 'x' must be a word without spaces, not ['a']."),
+        ({"account": ""}, "account in block 'x' must be a word without spaces, not ''."),
+        (
+            {"account": "a --exclusive"},
+            "account in block 'x' must be a word without spaces, not 'a --exclusive'.",
+        ),
+        ({"partition": True}, "partition in block 'x' must be a word without spaces, not True."),
+        (
+            {"qos": "high\n#SBATCH -n 9"},
+            "qos in block 'x' must be a word without spaces, not 'high\\n#SBATCH -n 9'.",
+        ),
+        (
+            {"timeout_min": 2, "signal_delay_s": 120},
+            "signal_delay_s=120 in block 'x' must be less than the time limit, timeout_min=2 (120 s).",
+        ),
         ({"setup": {"a": 1}}, "setup in block 'x' must be a list of shell lines, not {'a': 1}."),
     ],
 )

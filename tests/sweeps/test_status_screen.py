@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import time
+from collections import Counter
 
 import pytest
 
@@ -126,6 +127,15 @@ def test_a_terminal_gets_no_line_that_is_too_long(planned, capsys, monkeypatch):
     lines = capsys.readouterr().out.split("\n")
     assert lines[0].startswith("\x1b[H\x1b[2J")
     assert max(len(line) for line in lines[1:]) == 60
+
+
+def test_the_best_so_far_is_not_what_a_narrow_terminal_cuts_off(capsys, monkeypatch):
+    block = status.Block("tiny", "sgdm", 2, Counter(completed=2), 0.0, "lr=0.03: val accuracy 0.9")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    status.show(status.Screen([block]))
+    shown = capsys.readouterr().out
+    assert "best so far" not in shown and "best of tiny sgdm: lr=0.03: val accuracy 0.9\n" in shown
 
 
 # --- the queue ---
