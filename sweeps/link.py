@@ -167,15 +167,19 @@ class Link:
 
     # --- asking ---
 
-    def ask(self, taken: set[int]) -> tuple[int, dict[str, Value]]:
-        """A trial that is in no slot: one that was asked for in vain, or a new one.
+    def lost(self, filled: Mapping[int, Mapping[str, Any]]) -> list[FrozenTrial]:
+        """The trials that are in no slot: asked for in vain, or their slot's file is lost."""
+        taken = {content["trial"] for content in filled.values()}
+        return [t for t in self.trials() if t.number not in taken and t.state is not TrialState.FAIL]
+
+    def ask(self, filled: Mapping[int, Mapping[str, Any]]) -> tuple[int, dict[str, Value]]:
+        """A trial that is in no slot: a lost one, or a new one.
 
         Returns:
             its number, and what it says about the axes.
         """
-        trials = self.trials()
-        lost = [t for t in trials if t.number not in taken and t.state is not TrialState.FAIL]
-        number = lost[0].number if lost else len(trials)
+        lost = self.lost(filled)
+        number = lost[0].number if lost else len(self.trials())
         if lost and lost[0].params.keys() >= self.study.axes.keys():
             params = lost[0].params
         else:

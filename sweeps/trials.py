@@ -6,7 +6,7 @@ Death at any instant leaves one of these, and the next who comes along goes on f
     slot written, no record     the same slot again: the run goes on from its checkpoint
     record on disk, not told    `reconcile` tells
     study lost or damaged       written anew from slots and run folders
-    slot file lost              its trial is in the study and fills the next empty slot
+    slot file lost or damaged   its trial is in the study and fills the next empty slot
 
 One lock per study orders the askers, on whichever machine; reports and tells need no lock.
 """
@@ -132,7 +132,12 @@ def _locked_and_sound(
         atomic.remove_temporaries(folder)
         filled = slots.read_slots(store.root, study)
         link = _open(store, study)
-        if rebuild or not link.agrees(filled):
+        agrees = link.agrees(filled)
+        if agrees and rebuild:  # which knows of slots only
+            empty = (number for number in range(study.trials) if number not in filled)
+            for number, _ in zip(list(empty), link.lost(filled), strict=False):
+                filled[number] = _fill(link, number, filled)
+        if rebuild or not agrees:
             link.rebuild(filled)
         try:
             yield link, filled
@@ -150,7 +155,7 @@ def _open(store: Store, study: Study) -> Link:
 
 
 def _fill(link: Link, number: int, filled: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    trial, chosen = link.ask({content["trial"] for content in filled.values()})
+    trial, chosen = link.ask(filled)
     overrides = link.study.fixed | chosen
     key = run_key(make(overrides))
     link.name(trial, key)

@@ -67,12 +67,15 @@ def test_dying_there_leaves_the_same_search(tmp_path, write_spec, undisturbed, i
 @pytest.mark.parametrize(
     "pattern", ["studies/*.journal", "sweeps/tiny/slots/*/2.json", "sweeps/tiny/slots/*/study.json"]
 )
-def test_a_damaged_or_lost_file_is_mended(tmp_path, write_spec, undisturbed, pattern, damage):
+@pytest.mark.parametrize("index", [False, True])
+def test_a_damaged_or_lost_file_is_mended(tmp_path, write_spec, undisturbed, pattern, damage, index):
     path = write_spec(PRUNED)
     begun(tmp_path, path)
     (broken,) = tmp_path.glob(pattern)
     broken.write_bytes(damage(broken.read_bytes())) if damage else broken.unlink()
     (study,) = plan(tmp_path, path)  # as `sweep run` does
+    if index:
+        trials.reconcile(Store(tmp_path), "tiny", study.name, rebuild=True)
     join(Worker(tmp_path, in_order=True))
     trials.reconcile(Store(tmp_path), "tiny", study.name)
     check_search(tmp_path, study)
