@@ -29,9 +29,26 @@ def test_this_process_lives_and_a_reused_pid_does_not(tmp_path):
     assert not is_alive(Owner.from_json(me.to_json() | {"pid": unused}), tmp_path)
 
 
-@pytest.mark.parametrize("owner", ["elsewhere", "garbage"])
+def test_a_clock_that_is_set_kills_nobody(tmp_path, monkeypatch):
+    me, booted = Owner.current(), psutil.boot_time()
+    created = psutil.Process().create_time()
+    monkeypatch.setattr(psutil, "boot_time", lambda: booted + 100)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: created + 100)  # as psutil computes it
+    assert is_alive(me, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"host": "elsewhere"},
+        {"machine": "another container of the same name"},
+        {"machine": ""},  # written by older code
+        None,  # garbage
+    ],
+)
 def test_an_owner_that_cannot_be_asked_lives_as_long_as_its_heartbeat(tmp_path, owner):
-    who = Owner.from_json(Owner.current().to_json() | {"host": "elsewhere"}) if owner == "elsewhere" else None
+    gone = {"pid": max(psutil.pids()) + 100_000}
+    who = Owner.from_json(Owner.current().to_json() | gone | owner) if owner is not None else None
     path = tmp_path / "1.json"
     path.write_text("{")
     assert is_alive(who, path)
@@ -39,6 +56,24 @@ def test_an_owner_that_cannot_be_asked_lives_as_long_as_its_heartbeat(tmp_path, 
     os.utime(path, (old, old))
     assert not is_alive(who, path)
     assert os.listdir(tmp_path) == ["1.json"]
+
+
+def test_a_process_that_proc_hides_lives_as_long_as_its_heartbeat(tmp_path, monkeypatch):
+    """As another user's does on clusters that mount /proc with hidepid."""
+
+    def hide(pid):
+        raise psutil.NoSuchProcess(pid)
+
+    def refuse(pid, number):
+        raise PermissionError
+
+    me, path = Owner.current(), tmp_path / "1.json"
+    monkeypatch.setattr(liveness, "_started", hide)
+    monkeypatch.setattr(os, "kill", refuse)
+    path.touch()
+    assert is_alive(me, path)
+    os.utime(path, (1, 1))
+    assert not is_alive(me, path)
 
 
 def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
