@@ -16,7 +16,7 @@ import torch
 
 import models
 import optimizers
-from harness import atomic, checkpoint, curvature, device, environment, schedule, tasks
+from harness import checkpoint, curvature, device, environment, schedule, tasks
 from harness.config import RunConfig
 from harness.data.task import Batch, Task
 from harness.distributed import ALONE, Group
@@ -292,7 +292,7 @@ class Training:
         config, progress = self.config, self.progress
         if config.checkpoint.keep_weights and status == "completed":
             self.attempt.check()
-            _save_weights(self.attempt.folder / "weights.pt", self.model)
+            checkpoint.save_weights(self.attempt.folder / "weights.pt", self.model)
         record = RunRecord(
             key=self.attempt.key,
             config=dataclasses.asdict(config),
@@ -315,7 +315,3 @@ class Training:
         )
         log.info("%s after %d steps: %s", record.status, record.steps, record.metrics)
         return self.attempt.finish(record)
-
-
-def _save_weights(path: Path, model: torch.nn.Module) -> None:
-    atomic.write_with(path, lambda file: torch.save(model.state_dict(), file))

@@ -1,6 +1,7 @@
 """The training loop on a real tiny run: resume bit for bit, accumulation, evaluation, divergence, damage."""
 
 import json
+import resource
 import zipfile
 
 import pytest
@@ -180,6 +181,19 @@ def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reaso
         train.run(make(tiny), Store(tmp_path))
     state = Store(tmp_path).state(run_key(make(tiny)))
     assert (state.kind, state.reason) == (kind, reason) and str(error) in state.message
+
+
+def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_path, tiny):
+    config, store = make(tiny | {"checkpoint.every_steps": 3}), Store(tmp_path)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))
+    try:
+        with pytest.raises(RunFailedError, match=r"ended \(stopped\) with OSError: .*File too large"):
+            train.run(config, store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert store.state(run_key(config)).kind is Kind.WAITING
+    assert train.run(config, store).attempts == 2
 
 
 def test_changed_data_is_refused(tmp_path, tiny):
