@@ -1,6 +1,8 @@
 """The store's finer points; its laws are in test_store_machine.py."""
 
+import dataclasses
 import os
+import shutil
 import socket
 import time
 
@@ -87,7 +89,7 @@ def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
 
 
 def test_the_heartbeat_beats(store, monkeypatch):
-    monkeypatch.setattr("harness.store.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("harness.attempt.HEARTBEAT_SECONDS", 0.01)
     attempt = store.claim(KEY, "")
     os.utime(attempt.path, (0, 0))
     with attempt:
@@ -108,6 +110,44 @@ def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_
     fourth = dead.claim(KEY, "")
     assert [second.number, third.number, fourth.number] == [2, 3, 4]
     assert isinstance(dead.claim(KEY, ""), Attempt), "the third got somewhere"
+
+
+def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):
+    """Its process ends between our look for a record and our look for the process."""
+    store = Store(tmp_path, alive=lambda owner, path: bool(first.finish(record(KEY, 1))) and False)
+    first = store.claim(KEY, "")
+    state = store.claim(KEY, "")
+    assert state.kind is Kind.FINISHED and state.record == record(KEY, 1)
+    assert store.claim(KEY, "").kind is Kind.FINISHED
+
+
+def test_a_folder_that_is_cleared_away_during_the_claim_is_made_again(store, monkeypatch):
+    proper = atomic.create_json
+
+    def create_json(path, value, crash):
+        monkeypatch.setattr(atomic, "create_json", proper)
+        shutil.rmtree(path.parent.parent)
+        return atomic.create_json(path, value, crash)
+
+    monkeypatch.setattr(atomic, "create_json", create_json)
+    assert store.claim(KEY, "").number == 1
+
+
+def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store):
+    attempt = store.claim(KEY, "")
+    other = Attempt(store, KEY, attempt.number, attempt.owner)
+    attempt.note_repeats(7)
+    other.end("oom", "no memory")
+    assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
+
+
+def test_whoever_lists_a_pruned_run_leaves_alone_who_goes_on_with_it(store):
+    store.claim(KEY, "").finish(dataclasses.replace(record(KEY, 1), status="pruned", pruned_by=["one"]))
+    second = store.claim(KEY, "", study="two")
+    half = atomic.temporary_name(second.folder / "checkpoint.pt")
+    half.write_text("being written")
+    store.index.path.unlink()
+    assert store.records([KEY]).keys() == {KEY} and half.exists()
 
 
 def test_the_claim_writes_the_config_and_sweeps_up(store):
@@ -151,6 +191,17 @@ def test_a_record_is_mended_from_the_index(store):
     path.write_text("{")
     assert store.records([KEY]) == {KEY: record(KEY, 1)} == {KEY: store.record(KEY)}
     assert atomic.read_json(path) is not None
+
+
+def test_a_reader_who_may_not_write_gets_the_mended_record(store, monkeypatch):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    (store.run_folder(KEY) / "record.json").write_text("{")
+
+    def refuse(path, value, crash=""):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(atomic, "write_json", refuse)
+    assert store.record(KEY) == record(KEY, 1)
 
 
 def test_a_foreign_record_is_no_record(store):
