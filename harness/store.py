@@ -157,7 +157,7 @@ class Store:
 
         Args:
             key: the run.
-            config_yaml: its config, written into the folder for people and for whoever resumes.
+            config_yaml: its config, written into the folder for people; empty: what is there stays.
             study: on whose behalf.
         """
         folder = self.run_folder(key)
@@ -174,7 +174,8 @@ class Store:
                     break
         for place in (folder, folder / "attempts"):
             atomic.remove_temporaries(place)
-        atomic.write_text(folder / "config.yaml", config_yaml)
+        if config_yaml:
+            atomic.write_text(folder / "config.yaml", config_yaml)
         atomic.crash_point("claimed")
         record = self.record(key)
         if record is not None and record.ends(study):  # the owner before us ended just after we had looked
