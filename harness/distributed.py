@@ -84,6 +84,17 @@ class Group:
             distributed.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
 
+    def gathered(self, value: T) -> list[T]:
+        """The values of all processes."""
+        if self.size == 1:
+            return [value]
+        from torch import distributed
+
+        values = [value] * self.size
+        with _noticing_losses():
+            distributed.all_gather_object(values, value)
+        return values
+
     def sum_gradients(self, model: nn.Module) -> None:
         """Put the sum over all processes in the place of every gradient."""
         if self.size == 1:

@@ -36,7 +36,7 @@ class Training:
         self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
     ) -> None:
         self.config, self.attempt, self.monitor, self.group = config, attempt, monitor, group
-        self.device = torch.device(device.choose(config, group.local_rank))
+        self.device = torch.device(device.choose(config, group))
 
         # --- data ---
         if config.data_fingerprint != tasks.fingerprint(config.task):

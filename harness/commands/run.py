@@ -12,7 +12,14 @@ from pathlib import Path
 
 from harness import distributed
 from harness.config import RunConfig
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunFailedError, StoppedError, UsageError
+from harness.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_RUN_FAILED,
+    LostOwnershipError,
+    RunFailedError,
+    StoppedError,
+    UsageError,
+)
 from harness.monitor import STOP_SIGNALS, Monitor
 from harness.ranks import Ranks
 from harness.settings import flatten, make, read_words, read_yaml
@@ -39,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
     try:
         return _train(args, config)
-    except (StoppedError, RunFailedError) as error:
+    except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
         if distributed.leads():  # what ends one ends all: it is told once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
