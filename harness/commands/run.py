@@ -20,7 +20,7 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
-from harness.monitor import STOP_SIGNALS, Monitor
+from harness.monitor import STOP_SIGNALS, Monitor, signals_held_back
 from harness.ranks import Ranks
 from harness.settings import flatten, make, read_words, read_yaml
 from harness.store import Store, make_folder
@@ -76,9 +76,10 @@ def _train(args: argparse.Namespace, config: RunConfig) -> int:
 def _start_all(args: argparse.Namespace, processes: int) -> int:
     """What `torchrun --nproc-per-node` does: this same command, once for each process of the run."""
     words = ["run", "--root", str(args.root), *args.words]
-    ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda number, frame: ranks.signal(number))
+    with signals_held_back():
+        ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
+        for number in STOP_SIGNALS:
+            signal.signal(number, lambda number, frame: ranks.signal(number))
     while (status := ranks.poll()) is None:
         wait(ranks.sentinels, 0.2)
     if status < 0:
