@@ -253,8 +253,9 @@ class Store:
             the number of records.
         """
         make_folder(self.root)
-        paths = sorted(self.root.glob("runs/*/*/record.json"))
-        read = [(path, self.record(path.parent.name)) for path in paths]
-        rows = [(path.stat().st_size, record) for path, record in read if record is not None]
-        self.index.replace(rows)
+        with atomic.locked(self.root / ".index.lock"):  # two at once would remove each other's temporaries
+            paths = sorted(self.root.glob("runs/*/*/record.json"))
+            read = [(path, self.record(path.parent.name)) for path in paths]
+            rows = [(path.stat().st_size, record) for path, record in read if record is not None]
+            self.index.replace(rows)
         return len(rows)

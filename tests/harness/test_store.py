@@ -1,6 +1,7 @@
 """The store's finer points; its laws are in test_store_machine.py."""
 
 import dataclasses
+import multiprocessing
 import os
 import shutil
 import socket
@@ -172,6 +173,22 @@ def test_the_index_is_a_copy_of_the_folders(store):
     assert store.records([KEY, other]) == whole and store.rebuild_index() == 2
     (store.run_folder(KEY) / "record.json").unlink()
     assert store.records([KEY, other]).keys() == {other}, "the folders are the truth"
+
+
+def _rebuild_often(root):
+    for _ in range(20):
+        assert Store(root).rebuild_index() == 1
+
+
+def test_the_index_is_written_anew_by_many_at_once(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    context = multiprocessing.get_context("fork")
+    crowd = [context.Process(target=_rebuild_often, args=(store.root,)) for _ in range(4)]
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join()
+    assert [process.exitcode for process in crowd] == [0] * 4
 
 
 def test_the_first_record_stays_even_if_a_second_process_gets_past_the_fence(store):
