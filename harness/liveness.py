@@ -94,7 +94,8 @@ def _job_lives(owner: Owner) -> bool | None:
     """Whether SLURM still runs the owner's job, at the same start; None if SLURM can't tell."""
     restart = owner.restart or "0"
     if owner.job == slurm.own_job() and owner.cluster == slurm.cluster():
-        return restart == os.environ.get("SLURM_RESTART_COUNT", "0")  # we are that job, started again
+        # We are that job: started again, or on another of its nodes, where it outlives its processes.
+        return None if restart == os.environ.get("SLURM_RESTART_COUNT", "0") else False
     jobs = slurm.recent_queue()
     if jobs is None or owner.cluster != slurm.cluster():
         return None
