@@ -30,7 +30,6 @@ class Attempt:
         owner: this process, or the one that leads it.
         began: when, in seconds since 1970.
         checkpoint_found: the mark of the checkpoint at the claim; it tells whether this attempt made another.
-        repeats: updates that the attempt before had made after its last checkpoint, as far as known.
     """
 
     store: Store
@@ -39,7 +38,6 @@ class Attempt:
     owner: Owner
     began: float = field(default_factory=time.time)
     checkpoint_found: int | None = None
-    repeats: int = 0
     _stop_beating: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -59,10 +57,9 @@ class Attempt:
 
     def note_repeats(self, updates: int) -> None:
         """Note how many updates are made again because a process died after its last checkpoint."""
-        self.repeats = updates
         if updates:
             self.check()
-            atomic.write_json(self.path, self.to_json())
+            self._note(repeats=updates)
 
     def finish(self, record: RunRecord) -> RunRecord:
         """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
@@ -72,27 +69,31 @@ class Attempt:
         """
         self.check()
         written = self.store.write_record(record)
-        self._end({"reason": "finished"})
+        self._note(outcome={"reason": "finished"})
         return written
 
     def end(self, reason: str, message: str = "") -> None:
-        """Give the run up: `stopped` (anyone may go on with it), or a failure `oom`, `timeout` or `error`."""
+        """Give the run up: `stopped` (anyone may go on with it), or a failure `oom`, `timeout` or `error`.
+
+        Of several processes any may do so; what comes after the first is its consequence.
+        """
         with contextlib.suppress(LostOwnershipError, OSError):
             self.check()
-            self._end({"reason": reason, "message": message})
+            if self.store.attempt(self.key, self.number).get("outcome") is None:  # the first one knows why
+                self._note(outcome={"reason": reason, "message": message})
 
-    def _end(self, outcome: dict[str, str]) -> None:
-        # Of several processes any may end the run, and the leader has noted what the others don't know.
+    def _note(self, **changes: Any) -> None:
+        # Of several processes each has something to note.
         noted = self.store.attempt(self.key, self.number)
-        atomic.write_json(self.path, self.to_json() | noted | {"outcome": outcome})
+        atomic.write_json(self.path, self.to_json() | noted | changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The attempt's file; as long as it has no outcome it is under way, or its process died."""
+        """The attempt's file at first; as long as it has no outcome it is under way, or its process died."""
         return {
             "owner": self.owner.to_json(),
             "began": self.began,
             "checkpoint_found": self.checkpoint_found,
-            "repeats": self.repeats,
+            "repeats": 0,
             "outcome": None,
         }
 

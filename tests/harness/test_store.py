@@ -139,6 +139,7 @@ def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store
     other = Attempt(store, KEY, attempt.number, attempt.owner)
     attempt.note_repeats(7)
     other.end("oom", "no memory")
+    attempt.end("error", "the other one is gone")
     assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
 
 
