@@ -6,6 +6,7 @@ The named crash points let tests kill a process exactly between two of those ste
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -116,31 +117,52 @@ def create_json(path: Path, value: Any, crash: str = "") -> bool:
     A hard link is the portable way to say "only if absent" and "complete from the first instant" at once
     (O_EXCL alone shows an empty file first); it is atomic on NFS too. A temporary that the winner has swept
     away meanwhile is a defeat as well.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or no more.
     """
     text = json.dumps(value, indent=1, allow_nan=False) + "\n"
     try:
-        _put(path, lambda file: file.write(text.encode()), os.link, crash)
-    except (FileExistsError, FileNotFoundError):
+        _put(path, lambda file: file.write(text.encode()), _link, crash)
+    except FileExistsError:
         return False
+    except FileNotFoundError:
+        if path.parent.exists():
+            return False
+        raise
     return True
+
+
+def _link(temporary: Path, path: Path) -> None:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # NFS repeats a request whose answer was lost, and the second one meets what the first has done.
+        if os.stat(temporary).st_nlink != 2:
+            raise
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno != errno.ESTALE:  # so NFS says that somebody has replaced the file meanwhile
+            raise
+        return path.read_bytes()
 
 
 def read_json(path: Path) -> Any | None:
     """The JSON in `path`, or None if absent or not JSON (the caller repairs it from other files)."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(_content(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file; torn or garbage lines are left out, a missing file is empty."""
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return []
     rows = []
-    for line in raw.splitlines():
+    for line in _lines(path):
         try:
             row = json.loads(line)
         except ValueError:
@@ -152,10 +174,14 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
 def count_lines(path: Path) -> int:
     """How many lines a file has, whatever they hold; a missing file has none."""
+    return len(_lines(path))
+
+
+def _lines(path: Path) -> list[bytes]:
     try:
-        return len(path.read_bytes().splitlines())
+        return _content(path).splitlines()
     except FileNotFoundError:
-        return 0
+        return []
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
@@ -164,8 +190,9 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
     try:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-        line = json.dumps(row, allow_nan=False) + "\n"
-        os.write(handle, (("\n" if torn else "") + line).encode())
+        line = (("\n" if torn else "") + json.dumps(row, allow_nan=False) + "\n").encode()
+        while line:  # a disk that gets full takes a part without complaint, and refuses the rest
+            line = line[os.write(handle, line) :]
     finally:
         os.close(handle)
 

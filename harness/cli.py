@@ -20,6 +20,7 @@ from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
     EXIT_USAGE,
+    LostOwnershipError,
     RunFailedError,
     StoppedError,
     UsageError,
@@ -60,7 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except UsageError as error:
         return _complain(error, EXIT_USAGE)
-    except RunFailedError as error:
+    except (RunFailedError, LostOwnershipError) as error:
         return _complain(error, EXIT_RUN_FAILED)
     except StoppedError as error:
         return _complain(f"{error} The same command goes on from there.", EXIT_INTERRUPTED)

@@ -38,17 +38,18 @@ def observe(
         optimizer: its `observe_curvature` is called; there are no gradients before nor afterwards.
         task: makes logits of `model` and `batch`.
         model: in training mode. Neither its batch statistics nor the global random state change.
-        batch: the inputs of the coming update; of the targets only matters which are IGNORED.
+        batch: the inputs of the coming update, of several processes our equal share of them; of the targets
+            only matters which are IGNORED.
         seed, step: of the run, and the 0-based update that comes.
         micro_batch: at most this many samples at once.
         device: of the model.
         autocast: entered for every forward pass.
         group: the processes among which the batch is divided.
     """
-    uniforms = group.share(uniform(batch.targets.shape, seed, step))
-    parts = batch.share(group).split(micro_batch)
+    ours, *rest = batch.targets.shape
+    uniforms = group.share(uniform(torch.Size([ours * group.size, *rest]), seed, step))
     with _aside(model, device):
-        for micro, u in zip(parts, torch.split(uniforms, micro_batch), strict=True):
+        for micro, u in zip(batch.split(micro_batch), torch.split(uniforms, micro_batch), strict=True):
             micro = micro.to(device)
             with autocast:
                 logits = task.logits(model, micro)

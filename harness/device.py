@@ -8,27 +8,35 @@ import sys
 import torch
 
 from harness.config import RunConfig
+from harness.distributed import ALONE, Group
 from harness.errors import UsageError
 
 
-def choose(config: RunConfig, local_rank: int = 0) -> str:
+def choose(config: RunConfig, group: Group = ALONE) -> str:
     """Return "cuda" or "cpu", as the config wants and the machine has.
 
     Args:
         config: of the run.
-        local_rank: makes the GPU of this number the current one, of those that this process sees.
+        group: its processes; each makes a GPU of its own the current one, of those that it sees.
 
     Raises:
-        UsageError: the config wants a GPU and there is none.
+        UsageError: the config wants a GPU and there is none, or not one for each process.
     """
     available = torch.cuda.is_available()
     if config.device == "cuda" and not available:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
-    if not available or config.device == "cpu":
+    if config.device == "cpu":
         return "cpu"
-    if local_rank:  # some clusters show each process its own GPU only, others all of the job's
-        torch.cuda.set_device(local_rank % torch.cuda.device_count())
-    return "cuda"
+    if available and group.local_rank:  # some clusters show each process its own GPU only, others all
+        torch.cuda.set_device(group.local_rank % torch.cuda.device_count())
+    gpus = group.gathered(str(torch.cuda.get_device_properties().uuid) if available else "")
+    found = len(set(gpus) - {""})
+    if 0 < found < group.size:
+        raise UsageError(
+            f"This run has {group.size} processes and {found} GPU{'s' * (found > 1)}, and each process needs "
+            f"its own: use processes={found}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
+        )
+    return "cuda" if available else "cpu"
 
 
 def peak_memory(device: str) -> int:

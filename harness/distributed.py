@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import models
 from harness.config import RunConfig
-from harness.errors import PeerLostError, RunFailedError, UsageError
+from harness.errors import PeerLostError, RunFailedError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -83,6 +83,17 @@ class Group:
         with _noticing_losses():
             distributed.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
+
+    def gathered(self, value: T) -> list[T]:
+        """The values of all processes."""
+        if self.size == 1:
+            return [value]
+        from torch import distributed
+
+        values = [value] * self.size
+        with _noticing_losses():
+            distributed.all_gather_object(values, value)
+        return values
 
     def sum_gradients(self, model: nn.Module) -> None:
         """Put the sum over all processes in the place of every gradient."""
@@ -158,7 +169,11 @@ def joined() -> Iterator[Group]:
     except (RuntimeError, ValueError) as error:
         raise RunFailedError(f"The processes of this run did not find each other: {error}.") from error
     rank = distributed.get_rank()
-    yield Group(rank, distributed.get_world_size(), int(os.environ.get("LOCAL_RANK", rank)))
+    try:
+        yield Group(rank, distributed.get_world_size(), int(os.environ.get("LOCAL_RANK", rank)))
+    except StoppedError:  # all have agreed on it: they leave as at the end
+        distributed.destroy_process_group()
+        raise
     distributed.destroy_process_group()  # after an error the end of the process does it, which cannot hang
 
 

@@ -18,7 +18,7 @@ from harness import atomic, plans, slurm
 from harness.catalogue import run_keys
 from harness.errors import UsageError
 from harness.plans import Point
-from harness.store import Kind, Store
+from harness.store import Attempt, Kind, Store
 
 # A temporary file's name tells its writer's pid, but not on which machine: only its age counts.
 ABANDONED_SECONDS = 6 * 3600.0
@@ -58,15 +58,28 @@ def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Ite
         yield from _items("orphan", _orphans(store, wanted))
 
 
-def remove(item: Item) -> None:
-    """Remove it; a folder is renamed first, so that nobody finds half of it."""
+def remove(store: Store, item: Item) -> bool:
+    """Remove it; a folder is renamed first, so that nobody finds half of it.
+
+    Returns:
+        False if somebody has begun to work on it meanwhile.
+    """
+    if item.kind == "orphan" and not _claimed(store, item.path.name):
+        return False
     with contextlib.suppress(FileNotFoundError):  # its writer may have come to it meanwhile
         if not item.path.is_dir():
             item.path.unlink()
-            return
-        doomed = atomic.temporary_name(item.path)
-        item.path.rename(doomed)
-        shutil.rmtree(doomed)
+        else:
+            doomed = atomic.temporary_name(item.path)
+            item.path.rename(doomed)
+            shutil.rmtree(doomed)
+    return True
+
+
+def _claimed(store: Store, key: str) -> bool:
+    """Whether the run is ours now, so that nobody can begin while it goes."""
+    store.forgive(key)
+    return isinstance(store.claim(key, ""), Attempt)
 
 
 def _items(kind: str, paths: Iterator[Path]) -> Iterator[Item]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import socket
 import time
 import uuid
@@ -13,17 +13,18 @@ from typing import Any
 
 import psutil
 
-from harness import slurm
+from harness import atomic, slurm
 
 HEARTBEAT_SECONDS = 10.0
-STALE_SECONDS = (
-    120.0  # a heartbeat older than this, on the file server's own clock, is a dead process elsewhere
-)
+STALE_SECONDS = 120.0  # an older heartbeat, by the file server's own clock, is that of a dead process
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, identified so that neither a reused pid nor a restarted job is mistaken for it."""
+    """A process, identified so that neither a reused pid nor a restarted job is mistaken for it.
+
+    `machine` is where `pid` means a process and `started` a time; empty in attempts of older code.
+    """
 
     host: str
     pid: int
@@ -33,6 +34,7 @@ class Owner:
     job: str
     restart: str
     nonce: str
+    machine: str = ""
 
     @classmethod
     def current(cls) -> Owner:
@@ -40,12 +42,13 @@ class Owner:
         return cls(
             host=socket.gethostname(),
             pid=os.getpid(),
-            started=psutil.Process().create_time(),
+            started=_started(os.getpid()),
             user=current_user(),
             cluster=os.environ.get("SLURM_CLUSTER_NAME", ""),
             job=slurm.own_job(),
             restart=os.environ.get("SLURM_RESTART_COUNT", ""),
             nonce=uuid.uuid4().hex[:8],
+            machine=_machine(),
         )
 
     @classmethod
@@ -65,10 +68,10 @@ class Owner:
 
 
 def current_user() -> str:
-    """Who this process runs as."""
+    """Who this process runs as, as SLURM names its user: $USER stays that of another after a plain `su`."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # containers run under user ids that no table names
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # containers run under user ids that no table names
         return str(os.getuid())
 
 
@@ -79,9 +82,11 @@ def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
         owner: the process; None if its file is garbage, then only the heartbeat can tell.
         heartbeat: the file that it touches every HEARTBEAT_SECONDS.
     """
-    if owner is not None and owner.host == socket.gethostname():
-        return _process_lives(owner)
-    known = _job_lives(owner) if owner is not None and owner.job else None
+    known = None
+    if owner is not None and (owner.host, owner.machine) == (socket.gethostname(), _machine()):
+        known = _process_lives(owner)
+    if known is None and owner is not None and owner.job:
+        known = _job_lives(owner)
     return seconds_since_touched(heartbeat) < STALE_SECONDS if known is None else known
 
 
@@ -89,7 +94,8 @@ def _job_lives(owner: Owner) -> bool | None:
     """Whether SLURM still runs the owner's job, at the same start; None if SLURM can't tell."""
     restart = owner.restart or "0"
     if owner.job == slurm.own_job() and owner.cluster == slurm.cluster():
-        return restart == os.environ.get("SLURM_RESTART_COUNT", "0")  # we are that job, started again
+        # We are that job: started again, or on another of its nodes, where it outlives its processes.
+        return None if restart == os.environ.get("SLURM_RESTART_COUNT", "0") else False
     jobs = slurm.recent_queue()
     if jobs is None or owner.cluster != slurm.cluster():
         return None
@@ -99,18 +105,49 @@ def _job_lives(owner: Owner) -> bool | None:
     return not job.pending and restart == str(job.restarts)
 
 
-def _process_lives(owner: Owner) -> bool:
+def _process_lives(owner: Owner) -> bool | None:
+    """Whether a process of this machine lives; None if it is hidden from us."""
     try:
-        process = psutil.Process(owner.pid)
         # Rounding differs by a few ticks between two readings; a reused pid differs by much more.
-        return abs(process.create_time() - owner.started) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
+        lives = abs(_started(owner.pid) - owner.started) < 1.0
+        return lives and psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
+        return None if _is_hidden(owner.pid) else False
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether the system knows a process that it does not show us: with hidepid, /proc has one's own only."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
         return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _started(pid: int) -> float:
+    """When a process began, by a clock that nobody sets: on Linux in seconds since the machine's start.
+
+    Raises:
+        psutil.NoSuchProcess: there is none.
+    """
+    booted = psutil.boot_time() if psutil.LINUX else 0.0  # what psutil has added, by the clock of now
+    return psutil.Process(pid).create_time() - booted
+
+
+def _machine() -> str:
+    """This start of this machine, and our name space of pids in it: containers may share a host's name."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # no Linux
+        return ""
 
 
 def seconds_since_touched(path: Path) -> float:
     """Age of a file by the clock of its own file server: against a file just touched in the same folder."""
-    probe = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    probe = atomic.temporary_name(path)
     try:
         probe.touch()
         now = probe.stat().st_mtime

@@ -14,19 +14,17 @@ from pathlib import Path
 
 import torch
 
-import models
-import optimizers
-from harness import atomic, checkpoint, curvature, device, environment, schedule, tasks
+from harness import checkpoint, device, environment, tasks
 from harness.config import RunConfig
-from harness.data.task import Batch, Task
+from harness.data.task import Task
 from harness.distributed import ALONE, Group
 from harness.errors import PrunedError, StoppedError, UsageError
+from harness.learner import Learner
 from harness.metrics import Metrics, MetricsFile, finite, read
 from harness.monitor import Monitor
 from harness.progress import Progress, sound_checkpoint
 from harness.record import RunRecord, Status
 from harness.store import Attempt
-from optimizers.base import UpdateRule
 
 log = logging.getLogger("htbench")
 
@@ -38,7 +36,7 @@ class Training:
         self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
     ) -> None:
         self.config, self.attempt, self.monitor, self.group = config, attempt, monitor, group
-        self.device = torch.device(device.choose(config, group.local_rank))
+        self.device = torch.device(device.choose(config, group))
 
         # --- data ---
         if config.data_fingerprint != tasks.fingerprint(config.task):
@@ -56,32 +54,9 @@ class Training:
         )
         steps = (config.epochs or 0) * self.task.epoch_size / config.batch_size
         self.total = config.steps or max(1, round(steps))
-        self.micro_batch = config.micro_batch or config.batch_size
 
-        # --- model ---
-        torch.set_num_threads(config.threads)
-        torch.backends.cuda.matmul.allow_tf32 = config.precision.tf32
-        torch.manual_seed(config.seed)
-        self.model = models.build(config.model, **self.task.model_options)
-        self.model.to(self.device, getattr(torch, config.precision.params))
-        self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
-        self.autocast = torch.autocast(
-            self.device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
-        )
-
-        # --- optimizer ---
-        rule = config.optimizer
-        self.optimizer = optimizers.build(
-            rule.name,
-            self.model,
-            lr=rule.lr,
-            weight_decay=rule.weight_decay,
-            routing=rule.routing,
-            aux_lr=rule.aux_lr,
-            **rule.hyper,
-        )
-        for rates in self.optimizer.param_groups:
-            rates["initial_lr"] = rates["lr"]
+        # --- model and optimizer ---
+        self.learner = self._untrained()
 
         # --- resume ---
         self.checkpoint_path = attempt.folder / "checkpoint.pt"
@@ -89,15 +64,21 @@ class Training:
         self.progress = self._resume()
         self.saved_at = time.monotonic()
 
+    def _untrained(self) -> Learner:
+        return Learner(self.config, self.task, self.total, self.device, self.group)
+
     def _resume(self) -> Progress:
         """Put the checkpoint back, if there is one that can be used; every process reads it."""
-        saved = sound_checkpoint(self.checkpoint_path, self.metrics_path)
-        progress = Progress.from_json(saved["loop"]) if saved else Progress()
+        progress, saved = sound_checkpoint(self.checkpoint_path, self.metrics_path)
         if not self.group.same(progress.step):
             raise OSError(errno.ESTALE, "the processes of the run see different checkpoints")
-        if saved:
-            checkpoint.restore(saved, self.model, self.optimizer)
-            log.info("going on from step %d", progress.step)
+        if saved is not None:
+            try:
+                checkpoint.restore(saved, self.learner.model, self.learner.optimizer)
+                log.info("going on from step %d", progress.step)
+            except checkpoint.UnusableCheckpointError as error:
+                log.warning("%s; starting from the first step", error)
+                progress, self.learner = Progress(), self._untrained()
         if self.group.leads:
             written = max((row["step"] for row in read(self.metrics_path)), default=0)
             self.attempt.note_repeats(max(0, written - progress.step))
@@ -132,11 +113,8 @@ class Training:
         began = time.perf_counter()
 
         while progress.step < self.total:
-            self._set_learning_rate(progress.step)
-            batch = self.task.batch(progress.step)
-            self._observe_curvature(batch)
-            losses.append(self._step(batch))
-            rates.append(self.optimizer.param_groups[0]["lr"])
+            losses.append(self.learner.update(progress.step))
+            rates.append(self.learner.lr)
             progress.step += 1
 
             stop, evaluate, save = self._due()
@@ -157,49 +135,6 @@ class Training:
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
             began = time.perf_counter()
         return ""
-
-    def _set_learning_rate(self, step: int) -> None:
-        rule = self.config.schedule
-        factor = schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * factor
-
-    def _observe_curvature(self, batch: Batch) -> None:
-        """Before the updates for which Sophia wants it, a second backward pass on the coming batch."""
-        rule, step = self.optimizer, self.progress.step
-        if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
-            curvature.observe(
-                rule,
-                self.task,
-                self.forward,
-                batch,
-                seed=self.config.seed,
-                step=step,
-                micro_batch=self.micro_batch,
-                device=self.device,
-                autocast=self.autocast,
-                group=self.group,
-            )
-
-    def _step(self, batch: Batch) -> torch.Tensor:
-        """One update from one global batch; returns its mean loss per counted target, before the update.
-
-        Of several processes each returns its part of that mean, and their sum is the mean.
-        """
-        total = torch.zeros((), device=self.device)
-        for micro in batch.share(self.group).split(self.micro_batch):
-            with self.autocast:
-                loss = self.task.loss(self.forward, micro.to(self.device))
-            # Divided by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
-            mean = loss / batch.count
-            torch.autograd.backward(mean)
-            total += mean.detach()
-        self.group.sum_gradients(self.model)
-        if self.config.grad_clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return total
 
     def _due(self) -> tuple[bool, bool, bool]:
         """Whether after this step to stop, to evaluate, to save. The last step does its own."""
@@ -238,16 +173,13 @@ class Training:
             # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
             metrics.flush(durable=True)
             progress = dataclasses.asdict(self.progress)
-            checkpoint.save(self.checkpoint_path, progress, self.model, self.optimizer)
+            checkpoint.save(self.checkpoint_path, progress, self.learner.model, self.learner.optimizer)
         self.saved_at = time.monotonic()
 
     # --- result ---
 
     def _evaluate(self, step: int, metrics: Metrics, split: str = "val") -> dict[str, float]:
-        self.group.take_buffers(self.model)
-        with self.autocast:
-            figures = self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)
-        named = {f"{split}_{name}": value for name, value in figures.items()}
+        named = {f"{split}_{name}": value for name, value in self.learner.evaluate(split).items()}
         metrics.add(step, named)
         return named
 
@@ -292,7 +224,7 @@ class Training:
         config, progress = self.config, self.progress
         if config.checkpoint.keep_weights and status == "completed":
             self.attempt.check()
-            _save_weights(self.attempt.folder / "weights.pt", self.model)
+            checkpoint.save_weights(self.attempt.folder / "weights.pt", self.learner.model)
         record = RunRecord(
             key=self.attempt.key,
             config=dataclasses.asdict(config),
@@ -303,7 +235,7 @@ class Training:
             seconds_per_step=statistics.median(progress.windows) if progress.windows else None,
             peak_memory=device.peak_memory(self.device.type),
             cost={
-                "parameters": sum(p.numel() for p in self.model.parameters()),
+                "parameters": sum(p.numel() for p in self.learner.model.parameters()),
                 "samples": progress.step * config.batch_size,
                 "tokens": progress.step * config.batch_size * (config.seq_len or 0),
             },
@@ -316,7 +248,3 @@ class Training:
         told = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
         log.info("%s after %d steps: %s", record.status, record.steps, told)
         return self.attempt.finish(record)
-
-
-def _save_weights(path: Path, model: torch.nn.Module) -> None:
-    atomic.write_with(path, lambda file: torch.save(model.state_dict(), file))

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import resource_tracker
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+
+
+@contextlib.contextmanager
+def signals_held_back() -> Iterator[None]:
+    """Processes started meanwhile hold STOP_SIGNALS back until they can save: until `stop_on_signals`."""
+    resource_tracker.ensure_running()  # its start unblocks signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Monitor:
@@ -38,7 +51,7 @@ class Monitor:
         """
         for number in STOP_SIGNALS:
             signal.signal(number, self._request_stop)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # a pool holds them back until now
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # held back until now
 
     @property
     def wishes(self) -> list[bool]:

@@ -34,26 +34,28 @@ class Progress:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Progress:
-        """The progress in a checkpoint."""
+        """The progress in a checkpoint. Raises TypeError or KeyError if other code has written it."""
         return cls(**(value | {"divergence": Divergence(**value["divergence"])}))
 
 
-def sound_checkpoint(path: Path, metrics: Path) -> dict[str, Any] | None:
-    """What `checkpoint.load` gives, or None: then the run starts anew, with the same numbers, later.
+def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any] | None]:
+    """How far one can go on from, and what `checkpoint.load` gives; without a checkpoint from the beginning.
 
     Args:
         path: the checkpoint; it may be missing or damaged.
         metrics: the curve, which must hold every step up to the checkpoint.
     """
     if not path.exists():
-        return None
+        return Progress(), None
     try:
         saved = checkpoint.load(path)
-    except checkpoint.CorruptCheckpointError as error:
+        progress = Progress.from_json(saved["loop"])
+    except checkpoint.UnusableCheckpointError as error:
         log.warning("%s; starting from the first step", error)
-        return None
-    step = saved["loop"]["step"]
-    if not covers(read(metrics), step):
-        log.warning("metrics.jsonl lacks steps before %d; starting from the first step", step)
-        return None
-    return saved
+    except (TypeError, KeyError) as error:
+        log.warning("%s was written by other code (%s); starting from the first step", path.name, error)
+    else:
+        if covers(read(metrics), progress.step):
+            return progress, saved
+        log.warning("metrics.jsonl lacks steps before %d; starting from the first step", progress.step)
+    return Progress(), None

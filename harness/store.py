@@ -12,20 +12,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import stat
-import threading
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from harness import atomic
-from harness.errors import LostOwnershipError, UsageError
+from harness.attempt import Attempt
+from harness.folders import make_folder, write_for_the_group
 from harness.index import Index
-from harness.liveness import HEARTBEAT_SECONDS, Owner, is_alive
+from harness.liveness import Owner, is_alive
 from harness.record import RunRecord
+
+__all__ = ["Attempt", "Kind", "RunState", "Store", "make_folder"]
 
 
 class Kind(Enum):
@@ -50,86 +50,6 @@ class RunState:
     owner: Owner | None = None
 
 
-@dataclass
-class Attempt:
-    """The right to work on one run, held by this process."""
-
-    store: Store
-    key: str
-    number: int
-    owner: Owner
-    began: float = field(default_factory=time.time)
-    checkpoint_found: int | None = (
-        None  # the mark of the checkpoint at the claim: whether this attempt made another
-    )
-    repeats: int = 0  # updates that the attempt before it had made after its last checkpoint, as far as known
-    _stop_beating: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def folder(self) -> Path:
-        """The run's folder."""
-        return self.store.run_folder(self.key)
-
-    @property
-    def path(self) -> Path:
-        """This attempt's file; its modification time is the heartbeat."""
-        return self.folder / "attempts" / f"{self.number}.json"
-
-    def check(self) -> None:
-        """Raise LostOwnershipError unless this attempt is the highest; called before writes that count."""
-        if self.store.last_attempt(self.key) != self.number:
-            raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
-
-    def note_repeats(self, updates: int) -> None:
-        """Note how many updates are made again because a process died after its last checkpoint."""
-        self.repeats = updates
-        if updates:
-            self.check()
-            atomic.write_json(self.path, self.to_json())
-
-    def finish(self, record: RunRecord) -> RunRecord:
-        """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
-
-        Returns:
-            the record on disk: `record`, or that of a process which finished the same run before us.
-        """
-        self.check()
-        written = self.store.write_record(record)
-        self._end({"reason": "finished"})
-        return written
-
-    def end(self, reason: str, message: str = "") -> None:
-        """Give the run up: `stopped` (anyone may go on with it), or a failure `oom`, `timeout` or `error`."""
-        with contextlib.suppress(LostOwnershipError, OSError):
-            self.check()
-            self._end({"reason": reason, "message": message})
-
-    def _end(self, outcome: dict[str, str]) -> None:
-        atomic.write_json(self.path, self.to_json(outcome))
-
-    def to_json(self, outcome: dict[str, str] | None = None) -> dict[str, Any]:
-        """The attempt's file; without an outcome it is under way, or its process died."""
-        return {
-            "owner": self.owner.to_json(),
-            "began": self.began,
-            "checkpoint_found": self.checkpoint_found,
-            "repeats": self.repeats,
-            "outcome": outcome,
-        }
-
-    def __enter__(self) -> Attempt:
-        threading.Thread(target=self._beat, daemon=True, name=f"heartbeat-{self.key}").start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop_beating.set()
-
-    def _beat(self) -> None:
-        while not self._stop_beating.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(OSError):
-                os.utime(self.path)
-
-
 class Store:
     """A folder of runs that many processes share.
 
@@ -140,7 +60,7 @@ class Store:
 
     def __init__(self, root: Path | str, alive: Callable[[Owner | None, Path], bool] = is_alive) -> None:
         self.root = Path(root)
-        _write_for_the_group(self.root)
+        write_for_the_group(self.root)
         self.alive = alive
         self.index = Index(self.root / "index.jsonl")
         self._folders: dict[str, Path] = {}
@@ -178,7 +98,8 @@ class Store:
     def _mend_record(self, key: str, path: Path) -> RunRecord | None:
         _, record = self.index.rows().get(key, (0, None))
         if record is not None:
-            atomic.write_json(path, record.to_json())
+            with contextlib.suppress(OSError):  # a reader of somebody else's store need not be able to write
+                atomic.write_json(path, record.to_json())
         return record
 
     def state(self, key: str, study: str = "") -> RunState:
@@ -189,7 +110,7 @@ class Store:
             return RunState(Kind.FINISHED, number, record)
         if number == 0:
             return RunState(Kind.WAITING)
-        last = self._attempt(key, number)
+        last = self.attempt(key, number)
         outcome = last.get("outcome") or {}
         reason = outcome.get("reason", "")
         if reason in ("oom", "timeout", "error"):
@@ -206,9 +127,10 @@ class Store:
     def repeated_steps(self, key: str) -> int:
         """How many updates of a run were made again after deaths, as far as its curve had been written."""
         attempts = range(1, self.last_attempt(key) + 1)
-        return sum(self._attempt(key, number).get("repeats", 0) for number in attempts)
+        return sum(self.attempt(key, number).get("repeats", 0) for number in attempts)
 
-    def _attempt(self, key: str, number: int) -> dict[str, Any]:
+    def attempt(self, key: str, number: int) -> dict[str, Any]:
+        """The file of an attempt; empty if it is missing or garbage."""
         value = atomic.read_json(self.run_folder(key) / "attempts" / f"{number}.json") if number else None
         return value if isinstance(value, dict) else {}
 
@@ -216,7 +138,7 @@ class Store:
         """Whether attempts `number`, known to be dead, and the one before it both left no new checkpoint."""
         if number < 2:
             return False
-        last, before = self._attempt(key, number), self._attempt(key, number - 1)
+        last, before = self.attempt(key, number), self.attempt(key, number - 1)
         marks = [attempt.get("checkpoint_found") for attempt in (before, last)] + [self._checkpoint_mark(key)]
         killed = all(attempt and attempt.get("outcome") is None for attempt in (before, last))
         return killed and marks[0] == marks[1] == marks[2]
@@ -235,24 +157,30 @@ class Store:
 
         Args:
             key: the run.
-            config_yaml: its config, written into the folder for people and for whoever resumes.
+            config_yaml: its config, written into the folder for people; empty: what is there stays.
             study: on whose behalf.
         """
         folder = self.run_folder(key)
-        make_folder(folder / "attempts")
         while True:
+            make_folder(folder / "attempts")
             state = self.state(key, study)
             if state.kind is not Kind.WAITING:
                 return state
             attempt = Attempt(
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
             )
-            if atomic.create_json(attempt.path, attempt.to_json(), crash="claim"):
-                break
+            with contextlib.suppress(FileNotFoundError):  # `runs gc` was quicker
+                if atomic.create_json(attempt.path, attempt.to_json(), crash="claim"):
+                    break
         for place in (folder, folder / "attempts"):
             atomic.remove_temporaries(place)
-        atomic.write_text(folder / "config.yaml", config_yaml)
+        if config_yaml:
+            atomic.write_text(folder / "config.yaml", config_yaml)
         atomic.crash_point("claimed")
+        record = self.record(key)
+        if record is not None and record.ends(study):  # the owner before us ended just after we had looked
+            attempt.end("finished")
+            return RunState(Kind.FINISHED, attempt.number, record)
         return attempt
 
     def forgive(self, key: str) -> bool:
@@ -261,7 +189,7 @@ class Store:
         if state.kind is not Kind.FAILED:
             return False
         path = self.run_folder(key) / "attempts" / f"{state.attempts}.json"
-        atomic.write_json(path, self._attempt(key, state.attempts) | {"outcome": {"reason": "stopped"}})
+        atomic.write_json(path, self.attempt(key, state.attempts) | {"outcome": {"reason": "stopped"}})
         return True
 
     def write_record(self, record: RunRecord) -> RunRecord:
@@ -306,16 +234,16 @@ class Store:
     def _read_and_note(self, key: str) -> RunRecord | None:
         record = self.record(key)
         if record is not None:
-            with contextlib.suppress(OSError):  # a reader of somebody else's store need not be able to write
+            with contextlib.suppress(OSError):  # as above
                 self._note(record)
         return record
 
     def _note(self, record: RunRecord) -> None:
         """Tidy a finished run's folder, then list its record; if killed here, the next reader does it."""
         folder = self.run_folder(record.key)
-        if record.status != "pruned":  # somebody else may go on with it
+        if record.status != "pruned":  # somebody else may be going on with it
             (folder / "checkpoint.pt").unlink(missing_ok=True)
-        atomic.remove_temporaries(folder)
+            atomic.remove_temporaries(folder)
         self.index.note(record, (folder / "record.json").stat().st_size)
 
     def rebuild_index(self) -> int:
@@ -325,33 +253,9 @@ class Store:
             the number of records.
         """
         make_folder(self.root)
-        paths = sorted(self.root.glob("runs/*/*/record.json"))
-        read = [(path, self.record(path.parent.name)) for path in paths]
-        rows = [(path.stat().st_size, record) for path, record in read if record is not None]
-        self.index.replace(rows)
+        with atomic.locked(self.root / ".index.lock"):  # two at once would remove each other's temporaries
+            paths = sorted(self.root.glob("runs/*/*/record.json"))
+            read = [(path, self.record(path.parent.name)) for path in paths]
+            rows = [(path.stat().st_size, record) for path, record in read if record is not None]
+            self.index.replace(rows)
         return len(rows)
-
-
-def _write_for_the_group(root: Path) -> None:
-    """In a folder with the setgid bit, which a group shares, let the group write what we create."""
-    existing = next(place for place in (root, *root.absolute().parents) if place.exists())
-    if existing.stat().st_mode & stat.S_ISGID:
-        os.umask(os.umask(0o077) & ~stat.S_IWGRP)
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder below the root and its parents.
-
-    Raises:
-        UsageError: the place is not writable, or a file stands in the way.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise UsageError(
-            f"The folder '{folder}' can't be made ({error.strerror}); choose another place."
-        ) from None
-    except OSError as error:
-        raise UsageError(f"The folder '{folder}' can't be made ({error.strerror}).") from None
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"The folder '{folder}' is not writable; choose another place.")

@@ -27,7 +27,7 @@ from harness.settings import to_yaml
 from harness.store import Attempt, Kind, RunState, Store
 
 # The store can't be written to. The run itself is sound: the same command goes on once there is room.
-_STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
+_STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
 
 
 def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: Group = ALONE) -> RunRecord:

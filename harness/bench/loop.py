@@ -28,6 +28,7 @@ from harness.config import Value
 from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import TextTask
+from harness.distributed import ALONE, Group
 from harness.errors import RunFailedError
 from harness.key import run_key
 from harness.monitor import Monitor
@@ -107,7 +108,7 @@ class Turns:
         self.bare: list[Seconds] = []
         self._began = _clocks()
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int, group: Group = ALONE) -> Batch:
         """The task's batch; after each odd step of the harness the bare loop makes two steps first."""
         if step > 0:
             self._note(self.harness)

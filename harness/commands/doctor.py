@@ -191,9 +191,7 @@ def _root(root: Path) -> Iterator[Finding]:
 
 def _space(place: Path) -> Finding:
     free = shutil.disk_usage(place).free
-    mounts = [p for p in psutil.disk_partitions(all=True) if place.resolve().is_relative_to(p.mountpoint)]
-    kind = max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown file system"
-    text = f"{free / 2**30:.1f} GiB free ({kind})"
+    text = f"{free / 2**30:.1f} GiB free ({_mount(place)[0]})"
     if free < NO_SPACE:
         return _problem("disk", text, "make room; a run that meets a full disk stops and can go on later")
     if free < LITTLE_SPACE:
@@ -201,13 +199,26 @@ def _space(place: Path) -> Finding:
     return _ok("disk", text)
 
 
+def _mount(place: Path) -> tuple[str, list[str]]:
+    """The kind of file system, and how it is mounted."""
+    mounts = [p for p in psutil.disk_partitions(all=True) if place.resolve().is_relative_to(p.mountpoint)]
+    if not mounts:
+        return "unknown file system", []
+    found = max(mounts, key=lambda p: len(p.mountpoint))
+    return found.fstype, found.opts.split(",")
+
+
 def _locks(folder: Path) -> Finding:
     """Whether a lock that is held is refused to others: plans and caches are written under one."""
+    local = {"localflock", "nolock", "local_lock=flock", "local_lock=all"}.intersection(_mount(folder)[1])
     advice = "mount the file system with flock (Lustre: -o flock), or choose another --root"
     try:
-        with atomic.locked(folder / "lock"), open(folder / "lock") as second:
+        # NFS locks exclusively only what is open for writing.
+        with atomic.locked(folder / "lock"), open(folder / "lock", "a") as second:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        if local:
+            return _note("locks", f"flock works on this machine only ({', '.join(local)})", advice)
         return _ok("locks", "flock works")
     except OSError as error:
         return _problem("locks", f"flock fails: {error.strerror}", advice)

@@ -13,8 +13,15 @@ from typing import Any
 
 from harness import distributed
 from harness.config import RunConfig
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, RunFailedError, StoppedError, UsageError
-from harness.monitor import STOP_SIGNALS, Monitor
+from harness.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_RUN_FAILED,
+    LostOwnershipError,
+    RunFailedError,
+    StoppedError,
+    UsageError,
+)
+from harness.monitor import STOP_SIGNALS, Monitor, signals_held_back
 from harness.ranks import Ranks
 from harness.settings import flatten, make, read_words, read_yaml
 from harness.store import Store, make_folder
@@ -40,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
     try:
         return _train(args, config)
-    except (StoppedError, RunFailedError) as error:
+    except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
         if distributed.leads():  # what ends one ends all: it is told once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
@@ -77,9 +84,10 @@ def _train(args: argparse.Namespace, config: RunConfig) -> int:
 def _start_all(args: argparse.Namespace, processes: int) -> int:
     """What `torchrun --nproc-per-node` does: this same command, once for each process of the run."""
     words = ["run", "--root", str(args.root), *args.words]
-    ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda number, frame: ranks.signal(number))
+    with signals_held_back():
+        ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
+        for number in STOP_SIGNALS:
+            signal.signal(number, lambda number, frame: ranks.signal(number))
     while (status := ranks.poll()) is None:
         wait(ranks.sentinels, 0.2)
     if status < 0:

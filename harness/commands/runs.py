@@ -154,11 +154,11 @@ def _plain(row: Row) -> dict[str, Any]:
 def _gc(args: argparse.Namespace, store: Store) -> int:
     counts, sizes = Counter[str](), Counter[str]()
     for item in garbage(store, pruned=args.pruned, orphans=args.orphans):
+        if not args.dry_run and not remove(store, item):
+            continue
         print(f"{item.kind:10}  {_mebibytes(item.size):>12}  {item.path.relative_to(store.root)}")
         counts[item.kind] += 1
         sizes[item.kind] += item.size
-        if not args.dry_run:
-            remove(item)
     verb = "would go" if args.dry_run else "removed"
     told = ", ".join(f"{n} {kind} ({_mebibytes(sizes[kind])})" for kind, n in counts.items())
     print(f"{verb}: {told or 'nothing'}")

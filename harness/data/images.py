@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.data.order import batch_indices
-from harness.data.task import SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
+from harness.data.task import IGNORED, SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
 from harness.distributed import ALONE, Group
 
 
@@ -49,10 +49,12 @@ class ImageTask:
             labels = {split: torch.from_numpy(arrays[f"{split}_labels"]) for split in SPLITS}
         return cls(images, labels, **settings)
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int, group: Group = ALONE) -> Batch:
         """Images (batch_size, C, H, W) and classes (batch_size,) of 0-based `step`."""
         chosen = torch.from_numpy(batch_indices(self.epoch_size, self.batch_size, self.data_seed, step))
-        return Batch.of(self.images["train"][chosen], self.labels["train"][chosen])
+        count = int((self.labels["train"][chosen] != IGNORED).sum())
+        ours = group.share(chosen)
+        return Batch(self.images["train"][ours], self.labels["train"][ours], count)
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         """Logits (B, classes) in float32 at least."""

@@ -20,7 +20,10 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs and targets with samples along the first dimension; `count` targets are not IGNORED."""
+    """Inputs and targets with samples along the first dimension.
+
+    `count` targets are not IGNORED; of a process's part of a global batch it is the count of the whole batch.
+    """
 
     inputs: Tensor
     targets: Tensor
@@ -60,8 +63,11 @@ class Task(Protocol):
     model_options: dict[str, int]
     epoch_size: int
 
-    def batch(self, step: int) -> Batch:
-        """The global batch of 0-based `step` on the CPU: a pure function of (data_seed, step)."""
+    def batch(self, step: int, group: Group = ALONE) -> Batch:
+        """The global batch of 0-based `step` on the CPU: a pure function of (data_seed, step).
+
+        Each process of `group` gets its share of the samples, with the count of all.
+        """
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         """Logits (N, V) of the N entries of `batch.targets`, in their order and in float32 at least."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,11 @@ class TextTask:
         streams = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
         return cls(streams, np.load(folder / TOKEN_BYTES), **settings)
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int, group: Group = ALONE) -> Batch:
         """Inputs and targets (batch_size, T) of 0-based `step`."""
         windows = batch_indices(self.epoch_size, self.batch_size, self.data_seed, step)
-        return self._gather("train", windows)
+        ours = self._gather("train", group.share(torch.from_numpy(windows)).numpy())
+        return Batch(ours.inputs, ours.targets, windows.size * self.seq_len)
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         """Logits (B T, V) in float32 at least."""
@@ -93,12 +94,12 @@ class TextTask:
     def _windows(self, split: str) -> int:
         return (len(self.streams[split]) - 1) // self.seq_len
 
-    def _held_out(self, split: str) -> list[Batch]:
+    def _held_out(self, split: str) -> Iterator[Batch]:
         available = self._windows(split)
         count = min(available, self.held_out_windows)
         windows = np.arange(count) * available // count
         starts = range(0, count, self.batch_size)
-        return [self._gather(split, windows[start : start + self.batch_size]) for start in starts]
+        return (self._gather(split, windows[start : start + self.batch_size]) for start in starts)
 
     def _gather(self, split: str, windows: npt.NDArray[np.int64]) -> Batch:
         positions = windows[:, None] * self.seq_len + np.arange(self.seq_len + 1)

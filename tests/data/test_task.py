@@ -10,6 +10,7 @@ from torch import nn
 from harness.data.images import ImageTask
 from harness.data.task import IGNORED, Batch, mean_losses
 from harness.data.text import TextTask
+from harness.distributed import Group
 
 CPU = torch.device("cpu")
 
@@ -184,3 +185,16 @@ def test_image_batches_pair_images_with_their_labels():
     for image, label in zip(batch.inputs, batch.targets, strict=True):
         row = (task.images["train"] == image).flatten(1).all(dim=1).nonzero().item()
         assert task.labels["train"][row] == label
+
+
+@pytest.mark.parametrize("make", [text_task, image_task])
+def test_every_process_gathers_its_share_and_knows_the_count_of_all(make):
+    task, whole = make(), make().batch(3)
+    shares = [task.batch(3, Group(rank, 2)) for rank in range(2)]
+    assert [len(share.inputs) for share in shares] == [2, 2] and {s.count for s in shares} == {whole.count}
+    for name in ("inputs", "targets"):
+        parts = [getattr(share, name) for share in shares]
+        assert torch.equal(torch.cat(parts), getattr(whole, name))
+        assert all(
+            part.untyped_storage().size() < getattr(whole, name).untyped_storage().size() for part in parts
+        )

@@ -8,9 +8,10 @@ from multiprocessing.connection import wait
 
 import torch
 
-from harness import distributed, loop
+from harness import distributed
 from harness.errors import PrunedError
 from harness.key import run_key
+from harness.learner import Learner
 from harness.monitor import Monitor
 from harness.plans import SEARCH, Point
 from harness.ranks import Ranks
@@ -73,7 +74,7 @@ def work(settings, root, trouble, step):
     elif trouble == "prune":
         monitor.report = lambda now, figures: prune(now, step)
     elif trouble == "no memory for the last" and not distributed.leads():
-        loop.Training._step = no_memory(loop.Training._step, step)
+        Learner.update = no_memory(Learner.update, step)
     point = Point("tiny", "only", SEARCH, run_key(make(settings)), settings)
     status = execute(root, point, monitor, lambda error: (root / f"said-{rank}").write_text(str(error)))
     (root / f"signals-{rank}").write_text(" ".join(str(int(number)) for number in monitor.signals))
@@ -86,10 +87,10 @@ def prune(now, step):
         raise PrunedError(f"enough at step {now}")
 
 
-def no_memory(proper, step):
-    def _step(self, batch):
-        if self.progress.step == step:
+def no_memory(proper, last):
+    def update(self, step):
+        if step == last:
             raise torch.OutOfMemoryError("a made-up lack of memory")
-        return proper(self, batch)
+        return proper(self, step)
 
-    return _step
+    return update

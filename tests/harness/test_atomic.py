@@ -1,12 +1,15 @@
 """Files: whole or not at all, one winner, torn lines closed, locks that die with their holder."""
 
+import errno
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +47,53 @@ def test_of_many_creators_one_wins(tmp_path):
     winners = [number for number, won in outcomes.items() if won]
     assert len(winners) == 1 and atomic.read_json(tmp_path / "a.json") == {"by": winners[0]}
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_a_creator_whose_answer_was_lost_has_won(tmp_path, monkeypatch):
+    """NFS sends the request again, and the second one fails."""
+
+    def link_twice(source, target):
+        proper(source, target)
+        proper(source, target)
+
+    proper = os.link
+    monkeypatch.setattr(os, "link", link_twice)
+    assert [atomic.create_json(tmp_path / "a.json", {"by": number}) for number in (1, 2)] == [True, False]
+    assert atomic.read_json(tmp_path / "a.json") == {"by": 1}
+
+
+def test_in_a_folder_that_is_gone_nobody_has_won(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        atomic.create_json(tmp_path / "gone" / "a.json", {})
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    path, proper, errors = tmp_path / "a.json", Path.read_bytes, [OSError(errno.ESTALE, "Stale file handle")]
+    path.write_text('{"a": 1}')
+
+    def read_bytes(self):
+        if errors:
+            raise errors.pop()
+        return proper(self)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    assert atomic.read_json(path) == {"a": 1}
+
+
+def _append_beyond_the_limit(path):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    with pytest.raises(OSError, match="too large"):
+        atomic.append_line(path, {"a": "x" * 200})
+
+
+def test_a_line_of_which_only_a_part_fits_is_an_error(tmp_path):
+    path = tmp_path / "a.jsonl"
+    process = multiprocessing.get_context("fork").Process(target=_append_beyond_the_limit, args=(path,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0 and path.stat().st_size == 100
+    atomic.append_line(path, {"a": 1})
+    assert atomic.read_json_lines(path) == [{"a": 1}]
 
 
 def test_a_torn_last_line_is_closed_before_the_next(tmp_path):

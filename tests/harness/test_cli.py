@@ -10,8 +10,10 @@ from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
     EXIT_USAGE,
+    LostOwnershipError,
     RunFailedError,
     StoppedError,
+    UsageError,
 )
 
 RUN = ["run", "task=digits", "model=resnet-nano", "steps=2", "batch_size=16"]
@@ -120,6 +122,7 @@ def test_an_unwritable_root_is_one_sentence(tmp_path, capsys, words):
     ("error", "status"),
     [
         (RunFailedError("it failed"), EXIT_RUN_FAILED),
+        (LostOwnershipError("it was taken over"), EXIT_RUN_FAILED),
         (StoppedError("it stopped."), EXIT_INTERRUPTED),
         (KeyboardInterrupt(), EXIT_INTERRUPTED),
         (OSError(28, "No space left on device", "/x/y"), EXIT_RUN_FAILED),
@@ -134,6 +137,19 @@ def test_every_trouble_has_its_exit_status(monkeypatch, capsys, error, status):
     monkeypatch.setattr("harness.commands.listings.zoo", fail)
     assert cli.main(["zoo"]) == status
     assert ("Traceback" in capsys.readouterr().err) == (status == EXIT_BUG)
+
+
+@pytest.mark.parametrize("error", [RunFailedError, LostOwnershipError, StoppedError, UsageError])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_several_processes_one_tells_what_ended_all(tmp_path, monkeypatch, capsys, error, rank):
+    def fail(args, config):
+        raise error("it ended")
+
+    monkeypatch.setattr("harness.commands.run._train", fail)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", str(rank))
+    assert cli.main([*RUN, "--root", str(tmp_path)]) != 0
+    assert capsys.readouterr().err.count("it ended") == (rank == 0)
 
 
 def test_a_run_from_the_command_line(htbench):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from in_ranks import LM, codes, end, folder, start, wait_for
 from test_train import finish, interrupt
 
 import models
-from harness import distributed, metrics, tasks
+from harness import device, distributed, metrics, tasks
 from harness.distributed import Group
 from harness.errors import UsageError
 from harness.key import run_key
@@ -214,6 +215,30 @@ def test_models_without_batch_statistics_take_the_processes_that_there_are():
     for size in (1, 2):
         distributed.check(make(LM | {"processes": 4}), Group(0, size))
     assert run_key(make(LM | {"processes": 4})) == run_key(make(LM))
+
+
+class Sees(Group):
+    """A group whose processes see these GPUs."""
+
+    def gathered(self, value):
+        return self.gpus
+
+
+@pytest.mark.parametrize(
+    ("gpus", "sentence"),
+    [
+        (["a", "b"], None),
+        (["", ""], None),
+        (["a", "a"], "2 processes and 1 GPU, .* needs its own: use processes=1"),
+        (["a", ""], "2 processes and 1 GPU,"),
+        (["a", "b", "c", "a"], "4 processes and 3 GPUs, .* use processes=3"),
+    ],
+)
+def test_each_process_needs_a_gpu_of_its_own(gpus, sentence):
+    group = Sees(0, len(gpus))
+    object.__setattr__(group, "gpus", gpus)
+    with pytest.raises(UsageError, match=sentence) if sentence else nullcontext():
+        device.choose(make(LM), group)
 
 
 def test_gradients_are_sent_in_buckets_that_keep_their_order(monkeypatch):

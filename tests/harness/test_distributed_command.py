@@ -3,6 +3,7 @@
 import signal
 import time
 
+import psutil
 import pytest
 from in_ranks import LM, folder
 from sweeping import trials_by_state
@@ -59,6 +60,17 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     assert "completed after 150 steps" in outputs[0][0] and outputs[1][0] == ""
     record = Store(htbench.root).record(run_key(make(settings)))
     assert record.attempts == 2 and record.environment["world_size"] == 2
+
+
+def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench):
+    process = htbench.start("run", *words(LM | {"steps": 150, "processes": 2}))
+    deadline = time.monotonic() + 120
+    while "spawn_main" not in str([child.cmdline() for child in psutil.Process(process.pid).children()]):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == EXIT_INTERRUPTED and "stopped at step 1 of 150" in errors, errors
 
 
 def test_a_search_of_runs_on_two_processes(htbench, write_spec):

@@ -19,7 +19,7 @@ import models
 import optimizers
 
 PATH = Path(__file__).parents[1] / "golden" / "losses.json"
-STEPS = 20
+STEPS, EARLY = 20, 8
 # Small enough that changing the initial weights by 1e-6 of themselves moves no curve of a later row by 0.4 %.
 LEARNING_RATES = {
     "llama-nano": {
@@ -90,5 +90,8 @@ def test_losses_have_not_moved(golden, model, name):
         rounded = [float(f"{loss:.6g}") for loss in losses]
         golden[key] = {"revisions": revision(model, name), "losses": rounded}
     assert golden[key]["revisions"] == revision(model, name), "a raised revision needs new golden losses"
-    # Float32 sums differ a little between processors, and twenty steps let the difference grow.
-    assert losses == pytest.approx(golden[key]["losses"], rel=5e-3), "numbers moved: raise the row's revision"
+    # Float32 sums differ a little between processors, and the difference grows: on one by up to 0.2 % in
+    # eight steps and 3 % in twenty. The later steps are for what an optimizer does only now and then.
+    for steps, rel in ((EARLY, 5e-3), (STEPS, 0.1)):
+        expected = pytest.approx(golden[key]["losses"][:steps], rel=rel)
+        assert losses[:steps] == expected, "numbers moved: raise the row's revision"

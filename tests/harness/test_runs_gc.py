@@ -10,7 +10,7 @@ from stored_runs import config, files, leave, put
 from harness import cli, slurm
 from harness.atomic import append_line, temporary_name, write_json
 from harness.errors import EXIT_USAGE
-from harness.garbage import ABANDONED_SECONDS
+from harness.garbage import ABANDONED_SECONDS, garbage, remove
 from harness.key import run_key
 from harness.plans import SEARCH, Point, slot_path, sweep_folder, write_points
 from harness.store import Store
@@ -165,6 +165,16 @@ def test_orphans_go_only_if_wanted_and_never_with_a_record(gc, tmp_path):
     assert gc("--orphans") == [str(Store(tmp_path).run_folder(orphan).relative_to(tmp_path))]
     kept = {path.name for path in tmp_path.glob("runs/*/*")}
     assert kept == {wanted, done, running}
+
+
+def test_an_orphan_that_somebody_claims_meanwhile_stays(tmp_path):
+    store, key = Store(tmp_path), leave(tmp_path)
+    (orphan,) = garbage(store, orphans=True)
+    attempt = store.claim(key, "")
+    assert not remove(store, orphan)
+    attempt.check()
+    attempt.end("error", "because")
+    assert remove(store, orphan) and not attempt.folder.exists(), "a failed one goes as well"
 
 
 def test_orphans_can_not_be_told_without_all_plans(tmp_path, capsys):

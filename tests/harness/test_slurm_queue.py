@@ -134,11 +134,14 @@ def test_without_an_answer_or_on_another_cluster_the_heartbeat_decides(squeue, o
     assert liveness.is_alive(owner, heartbeat(fresh)) is fresh
 
 
-def test_a_job_that_was_started_again_knows_its_earlier_self_is_dead(monkeypatch, owner, heartbeat):
+def test_a_job_knows_its_earlier_self_is_dead_and_asks_the_heartbeat_of_its_other_nodes(
+    monkeypatch, owner, heartbeat
+):
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "8")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
     monkeypatch.setenv("SLURM_JOB_ID", "77")
     monkeypatch.setenv("SLURM_RESTART_COUNT", "3")
     assert Owner.current().job == "8_1"
     assert not liveness.is_alive(owner, heartbeat(fresh=True))
-    assert liveness.is_alive(dataclasses.replace(owner, restart="3"), heartbeat(fresh=True))
+    for fresh in (True, False):  # an allocation goes on after one of its steps was killed
+        assert liveness.is_alive(dataclasses.replace(owner, restart="3"), heartbeat(fresh)) is fresh

@@ -1,7 +1,12 @@
 """The store's finer points; its laws are in test_store_machine.py."""
 
+import dataclasses
+import multiprocessing
 import os
+import pwd
+import shutil
 import socket
+import stat
 import time
 
 import psutil
@@ -29,9 +34,42 @@ def test_this_process_lives_and_a_reused_pid_does_not(tmp_path):
     assert not is_alive(Owner.from_json(me.to_json() | {"pid": unused}), tmp_path)
 
 
-@pytest.mark.parametrize("owner", ["elsewhere", "garbage"])
+def test_a_clock_that_is_set_kills_nobody(tmp_path, monkeypatch):
+    me, booted = Owner.current(), psutil.boot_time()
+    created = psutil.Process().create_time()
+    monkeypatch.setattr(psutil, "boot_time", lambda: booted + 100)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: created + 100)  # as psutil computes it
+    assert is_alive(me, tmp_path)
+
+
+def test_the_user_is_who_the_process_runs_as(monkeypatch):
+    monkeypatch.setenv("LOGNAME", "somebody-else")  # as after a plain `su`
+    monkeypatch.setenv("USER", "somebody-else")
+    assert Owner.current().user == pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_a_group_that_shares_a_store_reads_and_writes_what_we_create(tmp_path):
+    tmp_path.chmod(0o2770)
+    before = os.umask(0o077)
+    try:
+        make_folder(Store(tmp_path).root / "runs")
+        assert stat.S_IMODE((tmp_path / "runs").stat().st_mode) & 0o777 == 0o770
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"host": "elsewhere"},
+        {"machine": "another container of the same name"},
+        {"machine": ""},  # written by older code
+        None,  # garbage
+    ],
+)
 def test_an_owner_that_cannot_be_asked_lives_as_long_as_its_heartbeat(tmp_path, owner):
-    who = Owner.from_json(Owner.current().to_json() | {"host": "elsewhere"}) if owner == "elsewhere" else None
+    gone = {"pid": max(psutil.pids()) + 100_000}
+    who = Owner.from_json(Owner.current().to_json() | gone | owner) if owner is not None else None
     path = tmp_path / "1.json"
     path.write_text("{")
     assert is_alive(who, path)
@@ -39,6 +77,24 @@ def test_an_owner_that_cannot_be_asked_lives_as_long_as_its_heartbeat(tmp_path, 
     os.utime(path, (old, old))
     assert not is_alive(who, path)
     assert os.listdir(tmp_path) == ["1.json"]
+
+
+def test_a_process_that_proc_hides_lives_as_long_as_its_heartbeat(tmp_path, monkeypatch):
+    """As another user's does on clusters that mount /proc with hidepid."""
+
+    def hide(pid):
+        raise psutil.NoSuchProcess(pid)
+
+    def refuse(pid, number):
+        raise PermissionError
+
+    me, path = Owner.current(), tmp_path / "1.json"
+    monkeypatch.setattr(liveness, "_started", hide)
+    monkeypatch.setattr(os, "kill", refuse)
+    path.touch()
+    assert is_alive(me, path)
+    os.utime(path, (1, 1))
+    assert not is_alive(me, path)
 
 
 def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
@@ -52,7 +108,7 @@ def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
 
 
 def test_the_heartbeat_beats(store, monkeypatch):
-    monkeypatch.setattr("harness.store.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("harness.attempt.HEARTBEAT_SECONDS", 0.01)
     attempt = store.claim(KEY, "")
     os.utime(attempt.path, (0, 0))
     with attempt:
@@ -73,6 +129,45 @@ def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_
     fourth = dead.claim(KEY, "")
     assert [second.number, third.number, fourth.number] == [2, 3, 4]
     assert isinstance(dead.claim(KEY, ""), Attempt), "the third got somewhere"
+
+
+def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):
+    """Its process ends between our look for a record and our look for the process."""
+    store = Store(tmp_path, alive=lambda owner, path: bool(first.finish(record(KEY, 1))) and False)
+    first = store.claim(KEY, "")
+    state = store.claim(KEY, "")
+    assert state.kind is Kind.FINISHED and state.record == record(KEY, 1)
+    assert store.claim(KEY, "").kind is Kind.FINISHED
+
+
+def test_a_folder_that_is_cleared_away_during_the_claim_is_made_again(store, monkeypatch):
+    proper = atomic.create_json
+
+    def create_json(path, value, crash):
+        monkeypatch.setattr(atomic, "create_json", proper)
+        shutil.rmtree(path.parent.parent)
+        return atomic.create_json(path, value, crash)
+
+    monkeypatch.setattr(atomic, "create_json", create_json)
+    assert store.claim(KEY, "").number == 1
+
+
+def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store):
+    attempt = store.claim(KEY, "")
+    other = Attempt(store, KEY, attempt.number, attempt.owner)
+    attempt.note_repeats(7)
+    other.end("oom", "no memory")
+    attempt.end("error", "the other one is gone")
+    assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
+
+
+def test_whoever_lists_a_pruned_run_leaves_alone_who_goes_on_with_it(store):
+    store.claim(KEY, "").finish(dataclasses.replace(record(KEY, 1), status="pruned", pruned_by=["one"]))
+    second = store.claim(KEY, "", study="two")
+    half = atomic.temporary_name(second.folder / "checkpoint.pt")
+    half.write_text("being written")
+    store.index.path.unlink()
+    assert store.records([KEY]).keys() == {KEY} and half.exists()
 
 
 def test_the_claim_writes_the_config_and_sweeps_up(store):
@@ -99,6 +194,22 @@ def test_the_index_is_a_copy_of_the_folders(store):
     assert store.records([KEY, other]).keys() == {other}, "the folders are the truth"
 
 
+def _rebuild_often(root):
+    for _ in range(20):
+        assert Store(root).rebuild_index() == 1
+
+
+def test_the_index_is_written_anew_by_many_at_once(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    context = multiprocessing.get_context("fork")
+    crowd = [context.Process(target=_rebuild_often, args=(store.root,)) for _ in range(4)]
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join()
+    assert [process.exitcode for process in crowd] == [0] * 4
+
+
 def test_the_first_record_stays_even_if_a_second_process_gets_past_the_fence(store):
     store.claim(KEY, "").finish(record(KEY, 1))
     assert store.write_record(record(KEY, 2)) == record(KEY, 1) == store.record(KEY)
@@ -116,6 +227,17 @@ def test_a_record_is_mended_from_the_index(store):
     path.write_text("{")
     assert store.records([KEY]) == {KEY: record(KEY, 1)} == {KEY: store.record(KEY)}
     assert atomic.read_json(path) is not None
+
+
+def test_a_reader_who_may_not_write_gets_the_mended_record(store, monkeypatch):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    (store.run_folder(KEY) / "record.json").write_text("{")
+
+    def refuse(path, value, crash=""):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(atomic, "write_json", refuse)
+    assert store.record(KEY) == record(KEY, 1)
 
 
 def test_a_foreign_record_is_no_record(store):

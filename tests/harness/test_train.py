@@ -1,7 +1,10 @@
 """The training loop on a real tiny run: resume bit for bit, accumulation, evaluation, divergence, damage."""
 
+import errno
 import json
+import resource
 import zipfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -141,6 +144,51 @@ def test_a_damaged_checkpoint_costs_time_only(tmp_path, tiny, damage):
     assert "starting from the first step" in (path.parent / "log.txt").read_text()
 
 
+def renamed_progress(saved):
+    saved["loop"]["pace"] = saved["loop"].pop("windows")
+
+
+def renamed_weights(saved):
+    saved["model"] = {f"net.{name}": value for name, value in saved["model"].items()}
+
+
+def other_groups(saved):
+    saved["optimizer"]["param_groups"].pop()
+
+
+@pytest.mark.parametrize("change", [renamed_progress, renamed_weights, other_groups])
+def test_a_checkpoint_of_other_code_costs_time_only(tmp_path, tiny, change):
+    config = make(tiny | {"log_every": 1})
+    whole, whole_curve = finish(config, tmp_path / "whole")
+    interrupt(config, tmp_path / "parts", 4)
+    path = Store(tmp_path / "parts").run_folder(whole.key) / "checkpoint.pt"
+    saved = torch.load(path, weights_only=True)
+    change(saved)
+    torch.save(saved, path)
+    parts, parts_curve = finish(config, tmp_path / "parts")
+    assert (parts.metrics, parts_curve) == (whole.metrics, whole_curve)
+    assert "starting from the first step" in (path.parent / "log.txt").read_text()
+
+
+def test_a_checkpoint_that_can_not_be_read_now_is_not_given_up(tmp_path, tiny, monkeypatch):
+    config, store = make(tiny | {"log_every": 1}), Store(tmp_path)
+    interrupt(config, tmp_path, 4)
+    proper = zipfile.ZipFile
+
+    def stale(file, *args, **options):
+        if Path(str(file)).name == "checkpoint.pt":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return proper(file, *args, **options)
+
+    monkeypatch.setattr(zipfile, "ZipFile", stale)
+    with pytest.raises(RunFailedError, match=r"\(stopped\) with OSError: .*Stale"):
+        train.run(config, store)
+    monkeypatch.setattr(zipfile, "ZipFile", proper)
+    record = train.run(config, store)
+    assert record.attempts == 3
+    assert "going on from step" in (store.run_folder(record.key) / "log.txt").read_text()
+
+
 @pytest.mark.parametrize("damage", [b"", b'{"step": 1, "lo', b"\xff\xfe\x00garbage\n"])
 def test_a_damaged_curve_is_made_anew(tmp_path, tiny, damage):
     config = make(tiny | {"log_every": 1})
@@ -180,6 +228,19 @@ def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reaso
         train.run(make(tiny), Store(tmp_path))
     state = Store(tmp_path).state(run_key(make(tiny)))
     assert (state.kind, state.reason) == (kind, reason) and str(error) in state.message
+
+
+def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_path, tiny):
+    config, store = make(tiny | {"checkpoint.every_steps": 3}), Store(tmp_path)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))
+    try:
+        with pytest.raises(RunFailedError, match=r"ended \(stopped\) with OSError: .*File too large"):
+            train.run(config, store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert store.state(run_key(config)).kind is Kind.WAITING
+    assert train.run(config, store).attempts == 2
 
 
 def test_changed_data_is_refused(tmp_path, tiny):

@@ -151,6 +151,26 @@ def test_locks_that_do_not_work(tmp_path, monkeypatch, number, words):
     assert the(look(tmp_path, "locks"), words).level == "problem"
 
 
+def test_locks_of_a_file_system_that_wants_to_write_what_it_locks(tmp_path, monkeypatch):
+    """As NFS does, which makes byte-range locks of them."""
+    proper = fcntl.flock
+
+    def flock(file, operation):
+        if fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        proper(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert the(look(tmp_path, "locks"), "flock works").level == "ok"
+
+
+@pytest.mark.parametrize(("options", "level"), [("rw,localflock", "note"), ("rw,flock", "ok")])
+def test_locks_that_other_machines_do_not_see(tmp_path, monkeypatch, options, level):
+    mounted = type("mounted", (), {"mountpoint": "/", "fstype": "lustre", "opts": options})
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: [mounted])
+    assert the(look(tmp_path, "locks"), "flock works").level == level
+
+
 def test_hard_links_that_do_not_work(tmp_path, monkeypatch):
     def link(source, target):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))

@@ -1,0 +1,34 @@
+"""Folders of a store, made for all who share it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from harness.errors import UsageError
+
+
+def write_for_the_group(root: Path) -> None:
+    """In a folder with the setgid bit, which a group shares, let the group read and write what we create."""
+    existing = next(place for place in (root, *root.absolute().parents) if place.exists())
+    if existing.stat().st_mode & stat.S_ISGID:
+        os.umask(os.umask(0o077) & ~stat.S_IRWXG)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder below the root and its parents.
+
+    Raises:
+        UsageError: the place is not writable, or a file stands in the way.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise UsageError(
+            f"The folder '{folder}' can't be made ({error.strerror}); choose another place."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"The folder '{folder}' can't be made ({error.strerror}).") from None
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"The folder '{folder}' is not writable; choose another place.")
