@@ -208,6 +208,10 @@ def _noticing_losses() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if type(error) is not RuntimeError:  # no memory, or what NCCL complains of: our own trouble
+        from torch import distributed
+
+        # gloo raises a plain one. NCCL's own may also tell of trouble with our GPU, others of memory.
+        lost = type(error) is RuntimeError or "ncclRemoteError" in str(error)
+        if not lost and not isinstance(error, distributed.DistNetworkError | distributed.DistStoreError):
             raise
         raise PeerLostError(f"another process of this run is gone: {error}") from error

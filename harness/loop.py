@@ -52,6 +52,11 @@ class Training:
             seq_len=config.seq_len,
             data_seed=config.data_seed,
         )
+        if config.batch_size > self.task.epoch_size:
+            raise UsageError(
+                f"batch_size={config.batch_size} is more than the {self.task.epoch_size} training samples "
+                f"of '{config.task}'."
+            )
         steps = (config.epochs or 0) * self.task.epoch_size / config.batch_size
         self.total = config.steps or max(1, round(steps))
 
@@ -127,6 +132,7 @@ class Training:
                 return diverged
             if evaluate:
                 figures = self._evaluate(progress.step, metrics)
+                metrics.flush()  # a study that is written anew meanwhile reads it there
                 self._report(functools.partial(self.monitor.report, progress.step, figures))
             if save or stop:
                 self._save(metrics)

@@ -19,6 +19,8 @@ from harness.liveness import STALE_SECONDS
 from harness.record import RunRecord
 from harness.store import Store
 
+_BY_NAME = {"record.json": "record", "points.jsonl": "points", "submissions.jsonl": "submissions"}
+
 
 @dataclass
 class Survey:
@@ -30,7 +32,7 @@ class Survey:
         records: run -> size of its sound record, in bytes.
         index: run -> size of its record as the index has it.
         torn_index_lines: lines of the index that are no JSON objects.
-        damaged: `record`, `attempt`, `points` or `study` -> the files that can't be read whole.
+        damaged: record, attempt, points, slot, submissions or study -> the files that can't be read whole.
         leftovers: temporary files that nobody has touched for STALE_SECONDS.
         complete: False if the time was up before all files had been seen.
     """
@@ -94,16 +96,16 @@ def _look(path: Path, root: Path, found: Survey) -> None:
 def _kind(path: Path) -> str:
     if path.parent.name == "attempts":
         return "attempt"
-    return {"record.json": "record", "points.jsonl": "points"}.get(
-        path.name, "study" if path.suffix == ".journal" else ""
-    )
+    if path.parent.parent.name == "slots" and path.suffix == ".json":
+        return "slot"
+    return _BY_NAME.get(path.name, "study" if path.suffix == ".journal" else "")
 
 
 def _is_sound(kind: str, path: Path, root: Path) -> bool:
     if kind == "record":
         record = RunRecord.from_json(atomic.read_json(path))
         return record is not None and record.key == path.parent.name
-    if kind == "attempt":
+    if kind in ("attempt", "slot"):
         return isinstance(atomic.read_json(path), dict)
     if kind == "points":
         with contextlib.suppress(UsageError):

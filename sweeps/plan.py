@@ -16,7 +16,7 @@ from harness.record import RunRecord
 from harness.settings import make
 from harness.store import Kind, RunState, Store, make_folder
 from sweeps import slots
-from sweeps.spec import Block, SweepSpec
+from sweeps.spec import Block, Settings, SweepSpec
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,15 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     """
     if not spec.search.is_grid:
         return [Planned(point, config) for point, config in slots.points(spec)]
-    planned = [one for block in spec.blocks for one in _unique(_block_points(spec, block))]
-    if not planned:
-        raise UsageError(f"The sweep '{spec.name}' has no points: 'exclude' leaves none.")
-    return planned
+    points = spec.included((block, chosen) for block in spec.blocks for chosen in _grid(spec, block))
+    planned = [_planned(spec, block.name, SEARCH, chosen) for block, chosen in points]
+    return list({(one.point.block, one.point.key): one for one in planned}.values())
 
 
-def _block_points(spec: SweepSpec, block: Block) -> Iterator[Planned]:
-    fixed = spec.base | block.set
+def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
     axes = [values if isinstance(values, list) else values.points() for values in block.space.values()]
-    for values in itertools.product(*axes):
-        chosen = fixed | dict(zip(block.space, values, strict=True))
-        if any(all(chosen.get(name) == value for name, value in row.items()) for row in spec.exclude):
-            continue
-        for seed in spec.seeds:
-            yield _planned(spec, block.name, SEARCH, chosen | {"seed": seed})
+    for *values, seed in itertools.product(*axes, spec.seeds):
+        yield spec.base | block.set | dict(zip(block.space, values, strict=True)) | {"seed": seed}
 
 
 def _planned(spec: SweepSpec, block: str, stage: str, settings: dict[str, Value]) -> Planned:
@@ -59,10 +53,6 @@ def _planned(spec: SweepSpec, block: str, stage: str, settings: dict[str, Value]
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
     return Planned(Point(spec.name, block, stage, run_key(config), settings), config)
-
-
-def _unique(planned: Iterator[Planned]) -> list[Planned]:
-    return list({one.point.key: one for one in planned}.values())
 
 
 def block_of(spec: SweepSpec, point: Point) -> Block:

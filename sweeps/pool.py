@@ -5,13 +5,12 @@ Never plain `fork`: a parent that has used threads or a GPU can't be copied safe
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
@@ -21,7 +20,7 @@ from typing import Any, Protocol
 from harness import distributed, environment
 from harness.errors import UsageError
 from harness.machine import ask, usable_cores
-from harness.monitor import STOP_SIGNALS, Monitor
+from harness.monitor import Monitor, signals_held_back
 from harness.plans import Point
 from harness.ranks import Ranks
 from sweeps.execute import execute
@@ -80,7 +79,7 @@ class Pool:
         self._context.set_forkserver_preload(["sweeps.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
         resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
-        with _signals_held_back():
+        with signals_held_back():  # or Ctrl-C kills the server while it imports torch
             forkserver.ensure_running()
 
     def has_room_for(self, processes: int) -> bool:
@@ -119,19 +118,6 @@ class Pool:
             worker.ranks.signal(signal.SIGTERM)
         while self.running:
             self.finished(timeout=1.0)
-
-
-@contextlib.contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """What is started meanwhile inherits blocked stop signals, and a worker unblocks them once it can save.
-
-    Otherwise Ctrl-C in the seconds in which the server imports torch would kill it under our hands.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:

@@ -31,7 +31,7 @@ from harness.plans import SEARCH, Point, is_tuned
 from harness.settings import FIELDS, make
 from harness.store import make_folder
 from sweeps.search import Range
-from sweeps.spec import Block, SweepSpec
+from sweeps.spec import Block, Settings, SweepSpec
 
 Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
 
@@ -89,10 +89,8 @@ def studies(spec: SweepSpec) -> list[Study]:
     Raises:
         UsageError: a value that no run can have, or nothing to search.
     """
-    found = [_study(spec, block, fixed) for block in spec.blocks for fixed in _objectives(spec, block)]
-    if not found:
-        raise UsageError(f"The sweep '{spec.name}' has no points: 'exclude' leaves none.")
-    return found
+    rivals = spec.included((block, fixed) for block in spec.blocks for fixed in _objectives(spec, block))
+    return [_study(spec, block, fixed) for block, fixed in rivals]
 
 
 def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
@@ -156,7 +154,7 @@ def _from_json(value: Any) -> Study | None:
 # --- from a sweep file to studies ---
 
 
-def _objectives(spec: SweepSpec, block: Block) -> Iterator[dict[str, Value]]:
+def _objectives(spec: SweepSpec, block: Block) -> Iterator[Settings]:
     """The settings that are fixed, one mapping for each combination of the axes that do not compete."""
     fixed = {name: values for name, values in block.space.items() if not is_tuned(name)}
     searched = block.space.keys() - fixed.keys()
@@ -166,9 +164,7 @@ def _objectives(spec: SweepSpec, block: Block) -> Iterator[dict[str, Value]]:
                 f"'exclude' can't hold {shared[0]}, which is searched; narrow its range instead."
             )
     for values in itertools.product(*(values for values in fixed.values() if isinstance(values, list))):
-        chosen = spec.base | block.set | dict(zip(fixed, values, strict=True)) | {"seed": spec.seeds[0]}
-        if not any(all(chosen.get(name) == value for name, value in row.items()) for row in spec.exclude):
-            yield chosen
+        yield spec.base | block.set | dict(zip(fixed, values, strict=True)) | {"seed": spec.seeds[0]}
 
 
 def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:

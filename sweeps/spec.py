@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ _BLOCK_KEYS = {"name", "set", "space", "resources"}
 _NAME = r"\w[\w.-]{0,99}"  # a folder of its own: not "..", and no option to the command
 
 Axes = dict[str, list[Value] | Range]
+Settings = dict[str, Value]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,24 @@ class SweepSpec:
     search: Search = field(default_factory=Search)
     fresh_seeds: int = 0
     text: str = ""
+
+    def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:
+        """Those points, each with the block that it is from, that no row of `exclude` matches.
+
+        Raises:
+            UsageError: a row matches none of them, or nothing is left.
+        """
+        found, matched = [], set[int]()
+        for block, settings in points:
+            rows = [n for n, row in enumerate(self.exclude) if row.items() <= settings.items()]
+            matched.update(rows)
+            found += [] if rows else [(block, settings)]
+        for number, row in enumerate(self.exclude):
+            if number not in matched:
+                raise UsageError(f"Sweep '{self.name}': 'exclude' has {row}, which no point has.")
+        if not found:
+            raise UsageError(f"The sweep '{self.name}' has no points: 'exclude' leaves none.")
+        return found
 
 
 def find(word: str, root: Path) -> Path:

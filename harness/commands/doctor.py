@@ -248,10 +248,12 @@ def _store(root: Path) -> Iterator[Finding]:
         "record": f"`{mend}` restores what index.jsonl has; `htbench sweep run` trains the rest again",
         "points": f"`{mend}` writes them again",
         "study": f"`{mend}` writes them again",
+        "slot": f"`{mend}` fills them again with the trials of their studies",
+        "submissions": "nothing to do: a lost line costs at most some jobs that find their runs done",
         "attempt": "nothing to do: such a run is taken over when its heartbeat is two minutes old",
     }
     for kind, paths in found.damaged.items():
-        level = _note if kind == "attempt" else _problem
+        level = _note if kind in ("attempt", "submissions") else _problem
         yield level("store", f"damaged {kind} files: {_some(paths)}", advice[kind])
     yield from _index(found, mend)
     if found.leftovers:

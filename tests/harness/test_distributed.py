@@ -13,7 +13,7 @@ from test_train import finish, interrupt
 import models
 from harness import device, distributed, metrics, tasks
 from harness.distributed import Group
-from harness.errors import UsageError
+from harness.errors import PeerLostError, UsageError
 from harness.key import run_key
 from harness.settings import make
 from harness.store import Kind, Store
@@ -239,6 +239,25 @@ def test_each_process_needs_a_gpu_of_its_own(gpus, sentence):
     object.__setattr__(group, "gpus", gpus)
     with pytest.raises(UsageError, match=sentence) if sentence else nullcontext():
         device.choose(make(LM), group)
+
+
+@pytest.mark.parametrize(
+    "error, lost",
+    [
+        (RuntimeError("Connection closed by peer"), True),  # gloo
+        (torch.distributed.DistBackendError("ncclRemoteError: a remote process exited or ..."), True),
+        (torch.distributed.DistStoreError("wait timeout"), True),
+        (torch.distributed.DistBackendError("ncclUnhandledCudaError: call failed"), False),
+        (torch.OutOfMemoryError("CUDA out of memory"), False),
+    ],
+)
+def test_a_lost_process_is_told_from_our_own_trouble(monkeypatch, error, lost):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", fails)
+    with pytest.raises(PeerLostError if lost else type(error)):
+        Group(0, 2).sums([1.0])
 
 
 def test_gradients_are_sent_in_buckets_that_keep_their_order(monkeypatch):

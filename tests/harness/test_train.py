@@ -248,6 +248,11 @@ def test_changed_data_is_refused(tmp_path, tiny):
         train.run(make(tiny | {"data_fingerprint": "0" * 16}), Store(tmp_path))
 
 
+def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
+    with pytest.raises(UsageError, match=r"batch_size=1000000 is more than the \d+ training samples"):
+        train.run(make(tiny | {"batch_size": 1000000}), Store(tmp_path))
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match="no GPU"):

@@ -305,7 +305,9 @@ def test_garbage_is_named_left_alone_and_mended_by_the_command_that_is_named(sto
         "attempt": folder / "attempts" / "1.json",
         "points": kept.root / "sweeps" / "demo-digits" / "points.jsonl",
         "study": kept.root / "studies" / "demo-digits.muon.journal",
+        "submissions": kept.root / "sweeps" / "demo-digits" / "submissions.jsonl",
     }
+    damaged["submissions"].write_text('{"word": "w", "points": ["p"]}\n')
     sound = {kind: path.read_bytes() for kind, path in damaged.items()}
     for path in damaged.values():
         path.write_bytes(path.read_bytes()[:-20])
@@ -314,7 +316,7 @@ def test_garbage_is_named_left_alone_and_mended_by_the_command_that_is_named(sto
     found = look(kept.root, "store")
     for kind, path in damaged.items():
         one = the(found, f"damaged {kind} files: {path.relative_to(kept.root)}")
-        assert one.level == ("note" if kind == "attempt" else "problem")
+        assert one.level == ("note" if kind in ("attempt", "submissions") else "problem")
     assert contents(kept.root) == before
     assert main(["doctor", "--root", str(kept.root)]) == 1
 
@@ -325,6 +327,7 @@ def test_garbage_is_named_left_alone_and_mended_by_the_command_that_is_named(sto
     assert {kind for kind, path in damaged.items() if path.read_bytes() != sound[kind]} <= {
         "attempt",
         "study",
+        "submissions",
     }
     capsys.readouterr()
 
@@ -363,7 +366,8 @@ def test_old_temporary_files_are_shown_and_new_ones_are_somebodys(store):
 
 def test_a_store_of_garbage_alone(tmp_path):
     for name in ("runs/aa/aaaaaaaaaaaa/record.json", "runs/aa/aaaaaaaaaaaa/attempts/x.json", "runs/file",
-                 "sweeps/s/points.jsonl", "studies/s.journal", "index.jsonl", "cache/c"):  # fmt: skip
+                 "sweeps/s/points.jsonl", "sweeps/s/slots/s.muon/0.json", "studies/s.journal",
+                 "index.jsonl", "cache/c"):  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\x00\xff{[")
@@ -371,6 +375,7 @@ def test_a_store_of_garbage_alone(tmp_path):
     assert found == {
         "1 runs, 0 records, 1 sweeps": "ok",
         "damaged points files: sweeps/s/points.jsonl": "problem",
+        "damaged slot files: sweeps/s/slots/s.muon/0.json": "problem",
         "damaged study files: studies/s.journal": "problem",
         "damaged record files: runs/aa/aaaaaaaaaaaa/record.json": "problem",
         "damaged attempt files: runs/aa/aaaaaaaaaaaa/attempts/x.json": "note",

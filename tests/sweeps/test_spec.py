@@ -62,6 +62,8 @@ exclude: [{optimizer.lr: 0.1, optimizer.eps: 1e-6}]
 """
     )
     assert values(write_spec, text, "optimizer.eps") == [(1e-8,), (1e-6,), (1e-8,)]
+    text = BASE + "seeds: [0, 1]\nspace: {optimizer.lr: [0.1, 0.2]}\nexclude: [{optimizer.lr: 0.2, seed: 1}]"
+    assert values(write_spec, text, "optimizer.lr", "seed") == [(0.1, 0), (0.1, 1), (0.2, 0)]
 
 
 def test_the_same_points_whatever_the_order_of_keys(write_spec):
@@ -102,6 +104,10 @@ def test_only_hyperparameters_compete(write_spec):
         (BASE + "space: {optimizer.lr: {low: 0.1, high: 1, num: 3, log: 'false'}}", "true or false.*'false'"),
         (BASE + "exclude: 3", "'exclude' must be a list.*3"),
         (BASE + "exclude: {optimizer.lr: 1}", "'exclude' must be a list"),
+        (
+            BASE + "space: {optimizer.lr: [0.1]}\nexclude: [{optimizer.lr: 0.11}]",
+            "'optimizer.lr': 0.11.*no point",
+        ),
         (BASE + "search: {mode: [tpe], trials: 3}", "mode.*not available"),
         (BASE + "blocks: [{name: [a]}]", "name of block 1 must be a word"),
         ("base: false", "'base' must be a mapping, not False"),
