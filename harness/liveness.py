@@ -132,8 +132,8 @@ def _started(pid: int) -> float:
     Raises:
         psutil.NoSuchProcess: there is none.
     """
-    booted = psutil.boot_time() if psutil.LINUX else 0.0  # what psutil has added, by the clock of now
-    return psutil.Process(pid).create_time() - booted
+    began = psutil.Process(pid).create_time()
+    return began - (psutil.boot_time() if psutil.LINUX else 0.0)  # what psutil has added, by the clock of now
 
 
 def _machine() -> str:
