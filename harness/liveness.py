@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import socket
@@ -136,6 +137,7 @@ def _started(pid: int) -> float:
     return began - (psutil.boot_time() if psutil.LINUX else 0.0)  # what psutil has added, by the clock of now
 
 
+@functools.cache
 def _machine() -> str:
     """This start of this machine, and our name space of pids in it: containers may share a host's name."""
     try:
