@@ -151,10 +151,10 @@ class Training:
         old, *wishes = self.group.any(
             [time.monotonic() - self.saved_at > config.checkpoint.every_seconds, *self.monitor.wishes]
         )
-        self.monitor.adopt(wishes)
+        stop = self.monitor.adopt(wishes)
         save = old or bool(every and step % every == 0)
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
-        return self.monitor.stop_requested, evaluate, save
+        return stop, evaluate, save
 
     def _look(self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, seconds: float) -> str:
         """Write the rows of the steps since the last look; say so if the run has diverged at one of them."""

@@ -58,10 +58,16 @@ class Monitor:
         """Whether to stop, and which of STOP_SIGNALS asked for it."""
         return [self.stop_requested, *(number in self.signals for number in STOP_SIGNALS)]
 
-    def adopt(self, wishes: Sequence[bool]) -> None:
-        """Wish what any process of the run wishes; the signal may have reached only one of them."""
-        self.stop_requested, *heard = wishes
+    def adopt(self, wishes: Sequence[bool]) -> bool:
+        """Wish what any process of the run wishes; the signal may have reached only one of them.
+
+        Returns:
+            whether they have agreed to stop. What was asked for while they did is for the next step boundary.
+        """
+        stop, *heard = wishes
+        self.stop_requested = self.stop_requested or stop
         self.signals.update(number for number, wished in zip(STOP_SIGNALS, heard, strict=True) if wished)
+        return stop
 
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
         self.stop_requested = True

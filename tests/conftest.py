@@ -13,6 +13,9 @@ import pytest
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 
+# Whoever is started in the background of a script ignores Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # One thread per process, set before torch is imported: more threads than cores run far slower.
 os.environ["OMP_NUM_THREADS"] = "1"
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import resource
+import signal
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from harness import metrics, train
+from harness.distributed import Group
 from harness.errors import RunFailedError, StoppedError, UsageError
 from harness.key import run_key
 from harness.monitor import Monitor
@@ -246,6 +248,21 @@ def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_pa
 def test_changed_data_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match="has changed since"):
         train.run(make(tiny | {"data_fingerprint": "0" * 16}), Store(tmp_path))
+
+
+def test_a_signal_while_the_processes_agree_is_for_the_next_step(tmp_path, tiny, monkeypatch):
+    monitor, agree, said = Monitor(), Group.any, []
+
+    def agree_meanwhile(group, wishes):
+        agreed = agree(group, wishes)
+        if not said:
+            said.append(monitor._request_stop(signal.SIGTERM, None))
+        return agreed
+
+    monkeypatch.setattr(Group, "any", agree_meanwhile)
+    with pytest.raises(StoppedError, match="stopped at step 2 of 8"):
+        train.run(make(tiny), Store(tmp_path), monitor)
+    assert monitor.signals == {signal.SIGTERM}
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
