@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import signal
@@ -48,8 +49,13 @@ def crash_point(name: str) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """A sibling of `path` that no other writer uses and that `remove_temporaries` recognises."""
+    """A sibling of `path` that no other writer uses and that `is_temporary` recognises."""
     return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}{TEMPORARY_SUFFIX}")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is somebody's half-written one."""
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
 def sync_folder(folder: Path) -> None:
@@ -197,9 +203,14 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
         os.close(handle)
 
 
-def remove_temporaries(folder: Path) -> None:
-    """Delete what killed writers left in `folder`. Only for the folder's sole owner."""
-    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+def temporaries(folder: Path, name: str = "") -> Iterator[Path]:
+    """What is half-written in `folder`; of its file `name` alone if named."""
+    yield from folder.glob(f".{glob.escape(name)}.*{TEMPORARY_SUFFIX}" if name else f".*{TEMPORARY_SUFFIX}")
+
+
+def remove_temporaries(folder: Path, name: str = "") -> None:
+    """Delete the files among `temporaries`. Only for their sole owner."""
+    for path in temporaries(folder, name):
         path.unlink(missing_ok=True)
 
 

@@ -168,3 +168,7 @@ class RunConfig:
     threads: int = option(Param(int, 1, low=1, help="CPU threads of the run"), key=False)
     compile: bool = option(Param(bool, False, help="torch.compile the model"), key=False)
     log_every: int = option(Param(int, 10, low=1, help="steps between looks at the loss"), key=False)
+
+    def updates(self, epoch_size: float) -> int:
+        """The length of the run in steps, where an epoch has `epoch_size` samples."""
+        return self.steps or max(1, round((self.epochs or 0) * epoch_size / self.batch_size))

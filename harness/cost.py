@@ -93,11 +93,7 @@ class Cost:
 
     def steps(self, config: RunConfig) -> int | None:
         """The updates of a run; None if its epochs can't be told in steps."""
-        if config.steps is not None:
-            return config.steps
-        if self.epoch_size is None:
-            return None
-        return max(1, round((config.epochs or 0) * self.epoch_size / config.batch_size))
+        return config.steps if self.epoch_size is None else config.updates(self.epoch_size)
 
     def seconds(self, config: RunConfig, steps: int) -> float:
         """How long a run takes from its first action to its record."""

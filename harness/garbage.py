@@ -92,21 +92,17 @@ def _tree(path: Path) -> list[Path]:
     return [path, *path.rglob("*")]
 
 
-def _is_temporary(name: str) -> bool:
-    return name.startswith(".") and name.endswith(atomic.TEMPORARY_SUFFIX)
-
-
 def _temporaries(root: Path) -> Iterator[Path]:
     """Temporary files and folders, but none within one or within a snapshot of the code."""
     for place, folders, files in os.walk(root):
-        for name in filter(_is_temporary, sorted([*folders, *files])):
+        for name in filter(atomic.is_temporary, sorted([*folders, *files])):
             with contextlib.suppress(FileNotFoundError):
                 if (
                     time.time() - max(one.lstat().st_mtime for one in _tree(Path(place, name)))
                     > ABANDONED_SECONDS
                 ):
                     yield Path(place, name)
-        kept = [name for name in sorted(folders) if not _is_temporary(name)]
+        kept = [name for name in sorted(folders) if not atomic.is_temporary(name)]
         folders[:] = [] if Path(place) == root / "code" else kept
 
 

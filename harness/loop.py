@@ -57,8 +57,7 @@ class Training:
                 f"batch_size={config.batch_size} is more than the {self.task.epoch_size} training samples "
                 f"of '{config.task}'."
             )
-        steps = (config.epochs or 0) * self.task.epoch_size / config.batch_size
-        self.total = config.steps or max(1, round(steps))
+        self.total = config.updates(self.task.epoch_size)
 
         # --- model and optimizer ---
         self.learner = self._untrained()

@@ -82,7 +82,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _look(path: Path, root: Path, found: Survey) -> None:
-    if path.name.startswith(".") and path.name.endswith(atomic.TEMPORARY_SUFFIX):
+    if atomic.is_temporary(path.name):
         if time.time() - path.stat().st_mtime > STALE_SECONDS:
             found.leftovers.append(str(path.relative_to(root)))
         return

@@ -19,9 +19,9 @@ from harness import cost, tasks
 from harness.config import RunConfig
 from harness.cost import Cost, NotMeasuredError, RunClass, run_class
 from harness.store import Store
+from harness.wording import duration, memory
 from sweeps.pool import visible_gpus
 from sweeps.resources import Resources
-from sweeps.wording import bytes_in_words, duration
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def warnings(row: Row) -> list[str]:
 def _memory(cost: Cost, resources: Resources) -> str:
     if cost.gpu or resources.mem is None or not 0 < _size(resources.mem) < cost.peak_memory:
         return ""  # a size of 0 is all of the node's
-    return f"a run takes {bytes_in_words(cost.peak_memory)} of memory, mem={resources.mem} is less"
+    return f"a run takes {memory(cost.peak_memory)} of memory, mem={resources.mem} is less"
 
 
 def _size(mem: str) -> int:

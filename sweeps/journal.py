@@ -31,8 +31,7 @@ class Journal:
         new = self.logs if whole else self.logs[self.old :]
         text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in new)
         if whole:
-            for leftover in path.parent.glob(f".{path.name}.*{atomic.TEMPORARY_SUFFIX}"):
-                leftover.unlink(missing_ok=True)  # of somebody who died here
+            atomic.remove_temporaries(path.parent, path.name)  # of somebody who died here
             atomic.write_text(path, text, crash="study")
             return
         atomic.crash_point("study")

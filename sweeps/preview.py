@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from harness import environment
+from harness import environment, wording
 from harness.config import RunConfig
 from harness.errors import UsageError
 from harness.plans import SEARCH
 from harness.store import RunState, Store
-from sweeps import card, jobs, snapshot, wording
+from sweeps import card, jobs, snapshot
 from sweeps.card import Costs, Row
 from sweeps.plan import Planned, block_of, by_objective, everything, settled, states, word
 from sweeps.progress import describe
@@ -144,7 +144,7 @@ def show(view: Preview, with_arrays: bool) -> None:
         print(f"  {letter}: {resources.describe()}")
     print(f"{view.spec.name}: {_counts(view)}")
     if view.rows:
-        print("\n".join(wording.table(_table(view.rows), left=(1, 2, 3, 11))))
+        print(wording.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
     for line in [*_sums(view), *_others(view), *_trouble(view.rows)]:
         print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
     for number, text in enumerate(view.arrays if with_arrays else [], 1):
@@ -209,7 +209,7 @@ def _table(rows: Sequence[Row]) -> list[list[object]]:
             lines.append([*start, "-", *length, "-", *times, "-", "-"])
             continue
         seen = f"{cost.runs} runs" if cost.runs else "measured"
-        memory = wording.bytes_in_words(cost.peak_memory)
+        memory = wording.memory(cost.peak_memory)
         step = wording.duration(cost.step)
         lines.append([*start, wording.count(cost.parameters), *length, step, *times, memory, seen])
     return lines

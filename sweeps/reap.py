@@ -94,9 +94,7 @@ def _abandoned(store: Store, point: Point, state: RunState) -> bool:
 def _sweep_out(store: Store, point: Point) -> int:
     """Remove what killed writers left in a run's folder, unless a new owner may be at it."""
     folder = store.run_folder(point.key)
-    found = [
-        path for place in (folder, folder / "attempts") for path in place.glob(f".*{atomic.TEMPORARY_SUFFIX}")
-    ]
+    found = [path for place in (folder, folder / "attempts") for path in atomic.temporaries(place)]
     old = [path for path in found if seconds_since_touched(path) > STALE_SECONDS]
     for path in old:
         path.unlink(missing_ok=True)

@@ -15,11 +15,11 @@ import subprocess
 from pathlib import Path
 
 from harness import environment
-from harness.atomic import TEMPORARY_SUFFIX, temporary_name
+from harness.atomic import temporaries, temporary_name
 from harness.environment import HOME
 from harness.errors import UsageError
 from harness.store import make_folder
-from sweeps.wording import bytes_in_words
+from harness.wording import memory
 
 LARGEST = 200 * 2**20  # bytes of a whole snapshot: code is a hundredth of that, data belong elsewhere
 PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
@@ -38,7 +38,7 @@ def take(root: Path) -> Path:
     if folder.exists():
         return folder
     make_folder(folder.parent)
-    for leftover in folder.parent.glob(f".{folder.name}.*{TEMPORARY_SUFFIX}"):
+    for leftover in temporaries(folder.parent, folder.name):
         shutil.rmtree(leftover, ignore_errors=True)  # of a process that died here; submissions hold a lock
     temporary = temporary_name(folder)
     paths = _files(root)
@@ -77,7 +77,7 @@ def _files(root: Path) -> list[Path]:
     )
     sizes = {path: (HOME / path).stat().st_size for path in files}
     if sum(sizes.values()) > LARGEST:
-        size, largest = bytes_in_words(sum(sizes.values())), HOME / max(files, key=sizes.__getitem__)
+        size, largest = memory(sum(sizes.values())), HOME / max(files, key=sizes.__getitem__)
         raise UsageError(
             f"A copy of the code for jobs would take {size}, the largest file being '{largest}'; "
             f"let git ignore what is not code."

@@ -88,8 +88,7 @@ def _refresh(store: Store, path: Path, name: str, rows: list[Row], rebuild: bool
     size = path.stat().st_size if path.exists() else -1
     if not rebuild and noted == {"digest": digest, "size": size}:
         return  # nothing has changed: importing Optuna alone would cost a second
-    for leftover in path.parent.glob(f".{digest_path.name}.*{atomic.TEMPORARY_SUFFIX}"):
-        leftover.unlink(missing_ok=True)
+    atomic.remove_temporaries(path.parent, digest_path.name)
     whole = rebuild or not isinstance(noted, dict) or noted.get("size") != size
     try:
         journal = Journal([] if whole else path.read_bytes().splitlines())

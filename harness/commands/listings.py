@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import models as zoo_of_models
+from harness.wording import aligned
 from optimizers.registry import ZOO, Param
 
 WIDTH = 110  # of the wrapped hyperparameters
@@ -140,15 +141,3 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def aligned(rows: Iterable[Sequence[str]], figures: Sequence[str] = ()) -> str:
-    """Rows of words as columns, each as wide as its widest word; below a head in `figures` to the right."""
-    rows = list(rows)
-    sides = [">" if head in figures else "<" for head in rows[0]]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(f"{word:{side}{width}}" for word, side, width in zip(row, sides, widths, strict=True))
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.settings import read_words
+from harness.wording import aligned
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -77,7 +78,7 @@ def _treatment(rule: str, group: dict[str, Any], p: Any) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    from harness.commands.listings import aligned, shown
+    from harness.commands.listings import shown
 
     header = ("parameter", "shape", "rule", "lr", "weight_decay")
     cells = [

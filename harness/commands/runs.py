@@ -13,13 +13,13 @@ from typing import Any
 
 from harness import catalogue, plans, tasks
 from harness.catalogue import FINISHED, UNFINISHED, Row
-from harness.commands.listings import aligned
 from harness.errors import UsageError, nearest
 from harness.garbage import garbage, remove
 from harness.merge import Merged, merge
 from harness.record import RunRecord
 from harness.settings import read_words
 from harness.store import Store, make_folder
+from harness.wording import aligned, duration, memory
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     if args.json:
         print(json.dumps([_plain(row) for row in found], indent=1))
     elif found:
-        print(aligned([_HEADER, *map(_cells, found)], figures=("lr", "steps", "s/step")))
+        print(aligned([_HEADER, *map(_cells, found)], words=set(_HEADER) - {"lr", "steps", "s/step"}))
     else:
         print(f"No such run in '{store.root}'.", file=sys.stderr)
     return 0
@@ -107,7 +107,7 @@ def _cells(row: Row) -> list[str]:
         "" if record is None else _figure(record),
         "" if record is None or record.seconds_per_step is None else f"{record.seconds_per_step:.3g}",
         *("" if record is None else str(record.environment.get("code", ""))[:24],),
-        _age(time.time() - row.time),
+        duration(max(1.0, time.time() - row.time)),
         _host(row),
     ]
 
@@ -123,13 +123,6 @@ def _host(row: Row) -> str:
     if row.record is not None:
         return str(row.record.environment.get("host", ""))
     return row.state.owner.host if row.state is not None and row.state.owner is not None else ""
-
-
-def _age(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0, seconds):.0f} s"
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -156,17 +149,13 @@ def _gc(args: argparse.Namespace, store: Store) -> int:
     for item in garbage(store, pruned=args.pruned, orphans=args.orphans):
         if not args.dry_run and not remove(store, item):
             continue
-        print(f"{item.kind:10}  {_mebibytes(item.size):>12}  {item.path.relative_to(store.root)}")
+        print(f"{item.kind:10}  {memory(item.size):>12}  {item.path.relative_to(store.root)}")
         counts[item.kind] += 1
         sizes[item.kind] += item.size
     verb = "would go" if args.dry_run else "removed"
-    told = ", ".join(f"{n} {kind} ({_mebibytes(sizes[kind])})" for kind, n in counts.items())
+    told = ", ".join(f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items())
     print(f"{verb}: {told or 'nothing'}")
     return 0
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:.1f} MiB"
 
 
 # --- import ---

@@ -30,7 +30,7 @@ def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 
 def _build(folder: Path, fill: Callable[[Path], None]) -> None:
-    for remains in folder.parent.glob(f".{folder.name}.*{atomic.TEMPORARY_SUFFIX}"):
+    for remains in atomic.temporaries(folder.parent, folder.name):
         shutil.rmtree(remains)  # we hold the lock, so whoever made them is dead
     temporary, discarded = atomic.temporary_name(folder), atomic.temporary_name(folder)
     try:

@@ -39,7 +39,7 @@ def words(settings):
 
 
 def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
-    settings = LM | {"steps": 150, "checkpoint.every_steps": 5}
+    settings = LM | {"steps": 300, "checkpoint.every_steps": 5}
     process = htbench.start("run", *words(settings | {"processes": 2}))
     checkpoint = folder(settings, htbench.root) / "checkpoint.pt"
     deadline = time.monotonic() + 120
@@ -57,7 +57,7 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     ]
     outputs = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    assert "completed after 150 steps" in outputs[0][0] and outputs[1][0] == ""
+    assert "completed after 300 steps" in outputs[0][0] and outputs[1][0] == ""
     record = Store(htbench.root).record(run_key(make(settings)))
     assert record.attempts == 2 and record.environment["world_size"] == 2
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -71,6 +72,34 @@ def wait_for(condition, seconds=240):
     while not condition():
         assert time.monotonic() < deadline, f"{condition}; the queue is {queue()}"
         time.sleep(0.2)
+
+
+def hold(*folders):
+    """Stop runs in the middle, each as soon as it has a checkpoint: what comes next meets none at its end."""
+    held = set()
+
+    def all_held():
+        for folder in set(folders) - held:
+            if (folder / "checkpoint.pt").exists():
+                os.kill(owner(folder)["pid"], signal.SIGSTOP)
+                held.add(folder)
+        return len(held) == len(folders)
+
+    wait_for(all_held)
+
+
+def let_go(*folders):
+    """Go on with runs that are held, and with the signals that they got meanwhile."""
+    for folder in folders:
+        os.kill(owner(folder)["pid"], signal.SIGCONT)
+
+
+def attempt(folder, number=1):
+    return json.loads((folder / "attempts" / f"{number}.json").read_text())
+
+
+def owner(folder, number=1):
+    return attempt(folder, number)["owner"]
 
 
 def submit(site, spec, *words, **environment):

@@ -6,7 +6,20 @@ import re
 import signal
 
 import pytest
-from on_cluster import FEW, NODES, accepted, ask, cluster, queue, site, submit, submitted, wait_for
+from on_cluster import (
+    FEW,
+    NODES,
+    accepted,
+    ask,
+    attempt,
+    cluster,
+    owner,
+    queue,
+    site,
+    submit,
+    submitted,
+    wait_for,
+)
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "site"]  # fixtures
@@ -32,16 +45,13 @@ def last_step(folder):
     return json.loads(rows[-2])["step"]  # the last line may be under way
 
 
-def goes_on(folder, attempt=2):
-    """Wait for another attempt; the step at which it went on."""
-    wait_for(lambda: (folder / "attempts" / f"{attempt}.json").exists())
+def goes_on(folder):
+    """Wait for a second attempt; the step at which it went on."""
+    wait_for(lambda: (folder / "attempts" / "2.json").exists())
     pattern = r"going on from step (\d+)"
-    wait_for(lambda: len(re.findall(pattern, (folder / "log.txt").read_text())) == attempt - 1)
-    return int(re.findall(pattern, (folder / "log.txt").read_text())[-1])
-
-
-def owner(folder, attempt):
-    return json.loads((folder / "attempts" / f"{attempt}.json").read_text())
+    wait_for(lambda: re.search(pattern, (folder / "log.txt").read_text()))
+    (step,) = re.findall(pattern, (folder / "log.txt").read_text())
+    return int(step)
 
 
 def preempt(site):
@@ -58,8 +68,8 @@ def test_a_preempted_run_goes_on_after_the_urgent_one(site, cluster, write_spec,
     preempt(site)
     step = goes_on(folder)
     assert step >= before - EVERY
-    assert owner(folder, 1)["outcome"]["reason"] == "stopped", "it was saved at the next step"
-    assert [owner(folder, n)["owner"]["job"] for n in (1, 2)] == [job, job]
+    assert attempt(folder)["outcome"]["reason"] == "stopped", "it was saved at the next step"
+    assert [owner(folder, n)["job"] for n in (1, 2)] == [job, job]
     assert accepted(site, spec) == 0
 
 
@@ -72,14 +82,14 @@ def test_a_run_on_a_lost_node_goes_on_from_its_last_checkpoint(site, cluster, wr
     cluster("start-daemons")
     step = goes_on(folder)
     assert step >= before - EVERY and step % EVERY == 0
-    assert owner(folder, 1)["outcome"] is None, "it had no time to say anything"
+    assert attempt(folder)["outcome"] is None, "it had no time to say anything"
 
 
 def test_a_run_killed_for_its_memory_goes_on_by_the_next_submit(site, write_spec):
     spec = write_spec(ENDLESS)
     folder, _ = start(site, spec)
     before = last_step(folder)
-    os.kill(owner(folder, 1)["owner"]["pid"], signal.SIGKILL)  # as the kernel does
+    os.kill(owner(folder)["pid"], signal.SIGKILL)  # as the kernel does
     wait_for(lambda: not queue())
     assert accepted(site, spec) == 1
     step = goes_on(folder)

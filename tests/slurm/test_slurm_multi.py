@@ -1,14 +1,27 @@
 """Runs on several processes and nodes of a real SLURM (`tests/slurm/run`)."""
 
 import contextlib
-import json
 import os
 import signal
 
 import psutil
 import pytest
 from conftest import Htbench
-from on_cluster import accepted, ask, attempts, cluster, finish, queue, site, submitted, wait_for
+from on_cluster import (
+    accepted,
+    ask,
+    attempt,
+    attempts,
+    cluster,
+    finish,
+    hold,
+    let_go,
+    owner,
+    queue,
+    site,
+    submitted,
+    wait_for,
+)
 from sweeping import results
 
 from harness.store import Store
@@ -78,17 +91,17 @@ def test_a_warned_run_is_queued_again_once_and_a_killed_process_ends_its_job(sit
     jobs = [row["job"] for row in submitted(site.root, "multi") if "job" in row]
     keys = [row["points"][0] for row in submitted(site.root, "multi") if "points" in row]
     folders = [Store(site.root).run_folder(key) for key in keys]
-    wait_for(lambda: (folders[0] / "checkpoint.pt").exists())
+    hold(*folders)
     os.kill(processes_of(jobs[0])[1], signal.SIGKILL)
-    wait_for(lambda: (folders[1] / "checkpoint.pt").exists())
     ask("scancel", "--signal=USR2", jobs[1])  # the one on two nodes
+    let_go(*folders)
     wait_for(lambda: set(queue()) == {jobs[1]})
     assert accepted(site, spec) == 1, "the killed one"
     finish(site, spec, "multi")
     assert list(attempts(site.root).values()) == [2, 2]
-    first = [json.loads((folder / "attempts" / "1.json").read_text())["outcome"] for folder in folders]
+    first = [attempt(folder)["outcome"] for folder in folders]
     assert first == [None, {"reason": "stopped", "message": ""}]
-    second = json.loads((folders[1] / "attempts" / "2.json").read_text())["owner"]
+    second = owner(folders[1], 2)
     assert (second["job"], second["restart"]) == (jobs[1], "1")
     assert all((folder / "log.txt").read_text().count("going on from step") == 1 for folder in folders)
     assert_as_of_one_process(site, LONG, write_spec, tmp_path)

@@ -15,9 +15,13 @@ from on_cluster import (
     NODES,
     accepted,
     ask,
+    attempt,
     attempts,
     cluster,
     finish,
+    hold,
+    let_go,
+    owner,
     queue,
     site,
     submit,
@@ -140,16 +144,17 @@ def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(sit
     keys = submitted(site.root, "few")[0]["points"]
     job = submitted(site.root, "few")[1]["job"]
     folders = [Store(site.root).run_folder(key) for key in keys]
-    wait_for(lambda: all((folder / "checkpoint.pt").exists() for folder in folders))
+    hold(*folders)
     ask("scancel", "--signal=USR2", f"{job}_0")  # as SLURM does before the time limit
     ask("scontrol", "requeue", f"{job}_1")  # as a preemption without a warning does
-    os.kill(json.loads((folders[2] / "attempts" / "1.json").read_text())["owner"]["pid"], signal.SIGKILL)
+    os.kill(owner(folders[2])["pid"], signal.SIGKILL)
     ask("scancel", f"{job}_3")
+    let_go(folders[0], folders[1], folders[3])
     wait_for(lambda: set(queue()) == {f"{job}_0", f"{job}_1"})
     assert accepted(site, spec) == 2, "the requeued ones are in the queue"
     finish(site, spec, "few")
     assert list(attempts(site.root).values()) == [2, 2, 2, 2]
-    outcomes = [json.loads((folder / "attempts" / "1.json").read_text())["outcome"] for folder in folders]
+    outcomes = [attempt(folder)["outcome"] for folder in folders]
     assert [outcome and outcome["reason"] for outcome in outcomes] == ["stopped", "stopped", None, "stopped"]
     logs = [(folder / "log.txt").read_text() for folder in folders]
     assert all("going on from step" in log for log in logs)
@@ -169,7 +174,7 @@ def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, wri
     assert set(queue()) == {job} and accepted(site, spec) == 0
     (folder,) = site.root.glob("runs/*/*")
     wait_for(lambda: "going on from step" in (folder / "log.txt").read_text())
-    first, second = (json.loads((folder / "attempts" / f"{n}.json").read_text()) for n in (1, 2))
+    first, second = attempt(folder), attempt(folder, 2)
     assert first["outcome"]["reason"] == "stopped" and "stopped at step" in (
         next(site.root.glob("sweeps/few/logs/*/*_log.out")).read_text()
     )

@@ -1,6 +1,7 @@
 """Shared by the tests that carry out whole sweeps: a tiny one, and what must hold after it in any case."""
 
 import json
+import signal
 
 from harness import metrics, plans
 from harness.store import Store
@@ -47,6 +48,14 @@ def check_whole(root, name="tiny", failures=False):
     trials = trials_by_state(root)
     assert sorted(trials.pop("COMPLETE")) == sorted(keys)
     assert trials.keys() <= ({"FAIL"} if failures else set())
+
+
+def die_at_each(deaths, htbench, *words):
+    """Give a command again and again, until it has died at each of these crash points in turn."""
+    for death in deaths:
+        process = htbench.start(*words, crash=death)
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, f"{death} was never reached: {errors}"
 
 
 def trials_by_state(root):

@@ -1,9 +1,7 @@
 """Die at every named instant, run the command again: every point once, numbers as of an undisturbed sweep."""
 
-import signal
-
 import pytest
-from sweeping import SPEC, check_whole, results
+from sweeping import SPEC, check_whole, die_at_each, results
 
 from harness.atomic import CRASH_POINTS
 from harness.store import Store
@@ -31,10 +29,7 @@ def undisturbed(tmp_path_factory, request):
 @pytest.mark.parametrize("deaths", DEATHS, ids="+".join)
 def test_dying_there_and_running_again_gives_the_same_sweep(deaths, htbench, write_spec, undisturbed):
     spec = write_spec(SPEC)
-    for death in deaths:
-        process = htbench.start("sweep", "run", spec, "--workers", 1, crash=death)
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == -signal.SIGKILL, f"{death} was never reached: {errors}"
+    die_at_each(deaths, htbench, "sweep", "run", spec, "--workers", 1)
     again = htbench("sweep", "run", spec, "--workers", 1)
     assert again.returncode == 0, again.stderr
     check_whole(htbench.root)

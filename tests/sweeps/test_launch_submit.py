@@ -321,9 +321,9 @@ def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
     points = [one.point for one in search_points(tiny_spec)[:4]]
     dump = launch.DelayedSubmission.dump
     monkeypatch.setattr(
-        launch.DelayedSubmission, "dump", lambda self, path: [time.sleep(0.3), dump(self, path)]
+        launch.DelayedSubmission, "dump", lambda self, path: [time.sleep(1), dump(self, path)]
     )
-    monkeypatch.setattr(sbatch, "PATIENCE", 1.0)
+    monkeypatch.setattr(sbatch, "PATIENCE", 3.0)
     program = tmp_path / "bin" / "sbatch"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho Submitted batch job 8\n")

@@ -74,7 +74,7 @@ def test_a_study_that_is_lost_comes_back_from_the_folders_and_a_slot_from_the_st
 def run_under_fire(root, study, count, deaths):
     """Workers until all is done; now and then one of them is killed and another takes its place.
 
-    The deaths come at numbers of finished runs, not at times: so many of them hit on a fast machine as on a slow one.
+    The deaths come at numbers of finished runs, not at times: so a fast machine is not done before them.
     """
     chance = random.Random(1)
     workers = [Worker(root) for _ in range(count)]

@@ -1,11 +1,10 @@
 """Whole searches through the command: each mode from file to table, again, extended, after every death."""
 
 import json
-import signal
 
 import pytest
 from searching import SEARCH, check_search, state_of, studies
-from sweeping import results
+from sweeping import die_at_each, results
 
 from harness import train
 from harness.atomic import CRASH_POINTS
@@ -89,10 +88,7 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("deaths", DEATHS, ids="+".join)
 def test_dying_there_and_running_again_gives_the_same_search(deaths, htbench, write_spec, undisturbed):
     path = write_spec(PRUNED)
-    for death in deaths:
-        process = htbench.start("sweep", "run", path, "--workers", 1, crash=death)
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == -signal.SIGKILL, f"{death} was never reached: {errors}"
+    die_at_each(deaths, htbench, "sweep", "run", path, "--workers", 1)
     again = htbench("sweep", "run", path, "--workers", 1)
     assert again.returncode == 0, again.stderr
     (study,) = studies(htbench.root, path)

@@ -14,7 +14,7 @@ from harness import plans
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from harness.store import Store
 
-LONG = SPEC.replace("steps: 8", "steps: 150")
+LONG = SPEC.replace("steps: 8", "steps: 300")
 
 
 def attempts(root):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 
 
 def duration(seconds: float | None) -> str:
@@ -15,9 +15,12 @@ def duration(seconds: float | None) -> str:
     return f"{_three(seconds / 86400)} d"
 
 
-def bytes_in_words(size: int) -> str:
-    """Memory: `350 MiB`, `1.2 GiB`."""
-    return f"{_three(size / 2**30)} GiB" if size >= 2**30 else f"{_three(size / 2**20)} MiB"
+def memory(size: int) -> str:
+    """Bytes, in memory or on a disk: `12 KiB`, `350 MiB`, `1.2 GiB`."""
+    for unit, one in (("GiB", 2**30), ("MiB", 2**20)):
+        if size >= one:
+            return f"{_three(size / one)} {unit}"
+    return f"{_three(size / 2**10)} KiB"
 
 
 def count(number: int) -> str:
@@ -32,19 +35,18 @@ def _three(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
-def table(rows: Sequence[Sequence[object]], left: Sequence[int]) -> list[str]:
-    """Lines with columns as wide as they need to be.
+def aligned(rows: Iterable[Sequence[object]], words: Container[str] | None = None) -> str:
+    """Lines with columns as wide as they need to be, words to the left and figures to the right.
 
     Args:
         rows: the first is the head.
-        left: columns of words; the others are figures, which stand to the right.
+        words: heads of the columns of words; None: all of them.
     """
     cells = [[str(cell) for cell in row] for row in rows]
+    sides = ["<" if words is None or head in words else ">" for head in cells[0]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
+    lines = (
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
         for row in cells
-    ]
+    )
+    return "\n".join(line.rstrip() for line in lines)
