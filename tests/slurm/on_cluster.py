@@ -18,6 +18,8 @@ from conftest import Htbench
 from searching import check_search, studies
 from sweeping import check_whole
 
+from harness.store import Store
+
 CLUSTER = Path(__file__).with_name("cluster.sh")
 NODES = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
 FEW = """
@@ -55,6 +57,18 @@ def site(cluster):
     ask("scancel", "-u", "root")
     wait_for(lambda: not queue())
     shutil.rmtree(root)
+
+
+@pytest.fixture
+def held(cluster):
+    """Nothing starts, jobs stay in the queue, until `partition("UP")`."""
+    partition("DOWN")
+    yield
+    partition("UP")
+
+
+def partition(state):
+    ask("scontrol", "update", "PartitionName=gpu", f"State={state}")
 
 
 def ask(*words):
@@ -148,6 +162,12 @@ def repeated_steps(root):
 def attempts(root):
     folders = root.glob("runs/*/*/attempts")
     return {folder.parent.name: len(list(folder.glob("*.json"))) for folder in folders}
+
+
+def run_folders(site, name):
+    """Of all runs that were submitted, in that order."""
+    keys = [key for row in submitted(site.root, name) for key in row.get("points", ())]
+    return [Store(site.root).run_folder(key) for key in keys]
 
 
 def submitted(root, name):

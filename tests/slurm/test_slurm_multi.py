@@ -18,6 +18,7 @@ from on_cluster import (
     let_go,
     owner,
     queue,
+    run_folders,
     site,
     submitted,
     wait_for,
@@ -89,8 +90,7 @@ def test_a_warned_run_is_queued_again_once_and_a_killed_process_ends_its_job(sit
     spec = write_spec(LONG)
     assert accepted(site, spec) == 2
     jobs = [row["job"] for row in submitted(site.root, "multi") if "job" in row]
-    keys = [row["points"][0] for row in submitted(site.root, "multi") if "points" in row]
-    folders = [Store(site.root).run_folder(key) for key in keys]
+    folders = run_folders(site, "multi")
     hold(*folders)
     os.kill(processes_of(jobs[0])[1], signal.SIGKILL)
     ask("scancel", "--signal=USR2", jobs[1])  # the one on two nodes

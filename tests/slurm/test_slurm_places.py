@@ -21,7 +21,13 @@ from on_cluster import (
     attempts,
     cluster,
     finish,
+    held,
+    hold,
+    let_go,
+    owner,
+    partition,
     queue,
+    run_folders,
     site,
     submit,
     wait_for,
@@ -31,7 +37,7 @@ from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
 from harness.store import Store
 
 pytestmark = pytest.mark.slurm
-__all__ = ["cluster", "site"]  # fixtures
+__all__ = ["cluster", "held", "site"]  # fixtures
 HOME = Path(__file__).resolve().parents[2]
 
 
@@ -83,11 +89,11 @@ def test_editing_the_code_does_not_change_jobs_in_the_queue(site, write_spec, tm
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(HOME / name, home / name)
     spec = write_spec(FEW)
-    ask("scontrol", "update", "PartitionName=gpu", "State=DOWN")
+    partition("DOWN")
     done = submit(site, spec, PYTHONPATH=str(home))
     assert "3 submitted" in done.stdout, done.stderr
     (home / "harness" / "train.py").write_text("raise SystemExit('edited')")
-    ask("scontrol", "update", "PartitionName=gpu", "State=UP")
+    partition("UP")
     wait_for(lambda: not queue())
     records = Store(site.root).records(attempts(site.root))
     (code,) = (site.root / "code").iterdir()
@@ -97,20 +103,19 @@ def test_editing_the_code_does_not_change_jobs_in_the_queue(site, write_spec, tm
 def test_a_full_disk_is_told_and_the_work_goes_on_once_there_is_room(disk, cluster, write_spec):
     site = Htbench(disk.path / "store")
     spec = write_spec(LONG)
-    spec.write_text(LONG.replace("steps: 600", "steps: 1500"))
     assert accepted(site, spec) == 4
-    wait_for(lambda: len(list(site.root.glob("runs/*/*/checkpoint.pt"))) == 4)
+    folders = run_folders(site, "few")
+    hold(*folders)
     disk.fill()
+    let_go(*folders)
     wait_for(lambda: not queue())
-    owners = [json.loads(path.read_text())["owner"] for path in site.root.glob("runs/*/*/attempts/1.json")]
-    assert len(owners) == 4, "what was there is still whole"
+    assert all(map(owner, folders)), "what was there is still whole"
     disk.fill()
     assert "No space left on device" in one_sentence(submit(site, spec), EXIT_RUN_FAILED)
     assert site("sweep", "status", spec).returncode == 0
     disk.empty()
     finish(site, spec, "few")
-    logs = [path.read_text() for path in site.root.glob("runs/*/*/log.txt")]
-    assert all("going on from step" in log for log in logs)
+    assert all("going on from step" in (folder / "log.txt").read_text() for folder in folders)
 
 
 def test_a_read_only_store_can_be_looked_at_and_is_told(disk, cluster, write_spec):
@@ -206,7 +211,7 @@ def people(cluster):
         subprocess.run(["userdel", name], check=True)
 
 
-def test_two_people_share_a_store(people, write_spec, tmp_path):
+def test_two_people_share_a_store(people, held, write_spec, tmp_path):
     for place in (tmp_path, *tmp_path.parents):  # pytest keeps its folders to root
         if place != Path("/tmp") and place.is_relative_to("/tmp"):
             place.chmod(0o755)
@@ -221,8 +226,11 @@ def test_two_people_share_a_store(people, write_spec, tmp_path):
     assert seen.get("queued", 0) + seen.get("running", 0) == 5, "with hers"
     assert "1 jobs cancelled" in bert("sweep", "cancel", his).stdout
     assert "4 of other people go on" in bert("sweep", "cancel", hers).stdout
-    wait_for(lambda: list(anna.root.glob("runs/*/*/checkpoint.pt")))
+    partition("UP")
+    folders = run_folders(anna, "few")
+    hold(*folders)
     assert "4 jobs cancelled" in anna("sweep", "cancel", hers).stdout
+    let_go(*folders)
     wait_for(lambda: not queue())
     assert accepted(bert, his) == 5, "what she began and gave up, he goes on with"
     wait_for(lambda: not queue())

@@ -6,8 +6,20 @@ import signal
 import time
 
 import pytest
-from on_cluster import FEW, LONG, accepted, ask, cluster, queue, site, submit, submitted, wait_for
-from test_slurm_sweeps import held, sbatch_that_kills_its_caller
+from on_cluster import (
+    FEW,
+    LONG,
+    accepted,
+    cluster,
+    held,
+    partition,
+    queue,
+    site,
+    submit,
+    submitted,
+    wait_for,
+)
+from test_slurm_sweeps import sbatch_that_kills_its_caller
 
 from harness.errors import EXIT_USAGE
 
@@ -118,7 +130,7 @@ def test_submissions_of_killed_submitters_are_settled(site, write_spec, tmp_path
     )
     assert submitted(site.root, "few")[-1]["job"] in next(iter(queue()))
     assert accepted(site, spec) == 0
-    ask("scontrol", "update", "PartitionName=gpu", "State=UP")
+    partition("UP")
     wait_for(lambda: not queue())
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert row["completed"] == 3, "the array that was found did its work"

@@ -19,10 +19,13 @@ from on_cluster import (
     attempts,
     cluster,
     finish,
+    held,
     hold,
     let_go,
     owner,
+    partition,
     queue,
+    run_folders,
     site,
     submit,
     submitted,
@@ -35,7 +38,7 @@ from harness.errors import EXIT_USAGE
 from harness.store import Store
 
 pytestmark = pytest.mark.slurm
-__all__ = ["cluster", "site"]  # fixtures
+__all__ = ["cluster", "held", "site"]  # fixtures
 
 # Fifty-six runs with a GPU, so six arrays on a cluster whose arrays have eleven tasks, and four without.
 SPEC = """
@@ -50,14 +53,6 @@ blocks:
   - {name: cpu, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.15, 0.2]}}
 resources: {timeout_min: 20, mem: 500M}
 """
-
-
-@pytest.fixture
-def held(site):
-    """Nothing starts: jobs stay in the queue."""
-    ask("scontrol", "update", "PartitionName=gpu", "State=DOWN")
-    yield
-    ask("scontrol", "update", "PartitionName=gpu", "State=UP")
 
 
 # --- the ordinary life of a sweep ---
@@ -141,9 +136,8 @@ def test_what_slurm_refuses_is_told_in_its_words(site, write_spec):
 def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(site, write_spec, tmp_path):
     spec = write_spec(LONG)
     assert accepted(site, spec) == 4
-    keys = submitted(site.root, "few")[0]["points"]
     job = submitted(site.root, "few")[1]["job"]
-    folders = [Store(site.root).run_folder(key) for key in keys]
+    folders = run_folders(site, "few")
     hold(*folders)
     ask("scancel", "--signal=USR2", f"{job}_0")  # as SLURM does before the time limit
     ask("scontrol", "requeue", f"{job}_1")  # as a preemption without a warning does
@@ -213,7 +207,7 @@ def test_a_submitter_killed_halfway_submits_each_point_once(site, write_spec, tm
 
 def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec):
     spec = write_spec(FEW)
-    ask("scontrol", "update", "PartitionName=gpu", "State=DOWN")
+    partition("DOWN")
     assert accepted(site, spec) == 3
     cluster("stop-controller")
     try:
@@ -227,7 +221,7 @@ def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec
         assert time.monotonic() - began < 30
     finally:
         cluster("start-controller")
-        ask("scontrol", "update", "PartitionName=gpu", "State=UP")
+        partition("UP")
     assert accepted(site, spec) == 1
     finish(site, spec, "few")
     assert len(plans.read_points(site.root, "few")) == 4
