@@ -75,8 +75,8 @@ def test_a_refusal_is_told_wherever_it_was_printed(stand_in, says, sentence):
 
 
 def test_a_silence_ends_with_what_was_said_and_with_all_that_was_started(stand_in, monkeypatch, tmp_path):
-    monkeypatch.setattr(sbatch, "PATIENCE", 0.5)
-    with pytest.raises(RefusedError, match="no answer within 0.5 s: Slurm job queue full"):
+    monkeypatch.setattr(sbatch, "PATIENCE", 2.0)
+    with pytest.raises(RefusedError, match="no answer within 2 s: Slurm job queue full"):
         stand_in(f"echo Slurm job queue full >&2; sleep 60 & echo $! > {tmp_path}/pid; wait")
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 10
