@@ -150,8 +150,8 @@ def test_a_pruned_run_ends_for_its_study_only_and_others_go_on_from_its_checkpoi
 def test_asha_spends_clearly_fewer_steps_and_finds_as_good_a_point(write_spec, tmp_path):
     from conftest import Htbench
 
-    # A warm-up of 8 steps and the first rung at 18: before and right after it, all rates look alike. One worker:
-    # with several, the order in which trials reach a rung decides which of them go on.
+    # A warm-up of 8 steps and the first rung at 18: before and right after it, all rates look alike.
+    # One worker: with several, the order in which trials reach a rung decides which of them go on.
     text = SEARCH.replace("steps: 8", "steps: 162, schedule.warmup: 0.05")
     text = text.replace("evaluation.every: 2", "evaluation.every: 6")
     text = text.replace("trials: 4", "trials: 30").replace("replicate: {seeds: 1}", "")
