@@ -205,7 +205,8 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
 
 def temporaries(folder: Path, name: str = "") -> Iterator[Path]:
     """What is half-written in `folder`; of its file `name` alone if named."""
-    yield from folder.glob(f".{glob.escape(name)}.*{TEMPORARY_SUFFIX}" if name else f".*{TEMPORARY_SUFFIX}")
+    start = f".{glob.escape(name)}." if name else "."
+    return folder.glob(f"{start}*{TEMPORARY_SUFFIX}")
 
 
 def remove_temporaries(folder: Path, name: str = "") -> None:

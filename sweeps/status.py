@@ -24,8 +24,8 @@ from sweeps.spec import SweepSpec
 MOST_LINES = 12  # of runs at work, and of failures; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")
 COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
-_WORDS = ("sweep", "block", "best so far")  # heads of columns that are no figures
 ALWAYS = ("completed", "running", "waiting", "failed")  # the others only if there is one
+_WORDS = ("sweep", "block", "best so far")  # heads of columns that are no figures
 
 
 @dataclass
@@ -177,9 +177,10 @@ def show(screen: Screen, again: bool = False) -> None:
     if again:
         print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
         print(time.strftime("%Y-%m-%d %H:%M:%S"))
-    lines = aligned(_rows(screen), words=_WORDS).splitlines()
+    rows = _rows(screen)
+    lines = aligned(rows, words=_WORDS).splitlines()
     if width and max(map(len, lines)) > width:  # the last column would be cut off: it gets lines of its own
-        lines = aligned([row[:-1] for row in _rows(screen)], words=_WORDS).splitlines()
+        lines = aligned([row[:-1] for row in rows], words=_WORDS).splitlines()
         lines += [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
     lines += _sweeps(screen)
     lines += _some([_line(run) for block in screen.blocks for run in block.at_work], "at work")

@@ -105,14 +105,9 @@ def models(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(rows, indent=1))
         return 0
-    counts = [f"{row['parameters']:,}" for row in rows]
-    width = max(map(len, counts))  # figures stand under figures
-    header = ("name", "kind", "parameters".rjust(width), "settings")
-    cells = [
-        (row["name"], row["kind"], count.rjust(width), _words(row["settings"]))
-        for row, count in zip(rows, counts, strict=True)
-    ]
-    print(aligned([header, *cells]))
+    words = ("name", "kind", "settings")
+    cells = [(row["name"], row["kind"], f"{row['parameters']:,}", _words(row["settings"])) for row in rows]
+    print(aligned([("name", "kind", "parameters", "settings"), *cells], words=words))
     return 0
 
 

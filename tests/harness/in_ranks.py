@@ -3,10 +3,10 @@
 import multiprocessing
 import os
 import sys
-import time
 from multiprocessing.connection import wait
 
 import torch
+import waiting
 
 from harness import distributed
 from harness.errors import PrunedError
@@ -52,10 +52,14 @@ def codes(ranks):
 
 
 def wait_for(path, ranks):
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        assert ranks.poll() is None and time.monotonic() < deadline, f"no {path.name}, but {codes(ranks)}"
-        time.sleep(0.02)
+    def there():
+        assert path.exists() or ranks.poll() is None, told()
+        return path.exists()
+
+    def told():
+        return f"no {path.name}, but {codes(ranks)}"
+
+    waiting.wait_for(there, told=told)
 
 
 def folder(settings, root):

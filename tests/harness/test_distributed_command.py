@@ -1,12 +1,12 @@
 """Several processes as people start them: `htbench run`, torchrun's variables, the local pool, a search."""
 
 import signal
-import time
 
 import psutil
 import pytest
 from in_ranks import LM, folder
 from sweeping import trials_by_state
+from waiting import wait_for
 
 from harness import plans
 from harness.errors import EXIT_INTERRUPTED, UsageError
@@ -42,9 +42,7 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     settings = LM | {"steps": 300, "checkpoint.every_steps": 5}
     process = htbench.start("run", *words(settings | {"processes": 2}))
     checkpoint = folder(settings, htbench.root) / "checkpoint.pt"
-    deadline = time.monotonic() + 120
-    while not checkpoint.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(checkpoint.exists)
     process.send_signal(signal.SIGTERM)  # to the one that people see
     _, errors = process.communicate(timeout=120)
     assert process.returncode == EXIT_INTERRUPTED, errors
@@ -64,10 +62,8 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
 
 def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench):
     process = htbench.start("run", *words(LM | {"steps": 150, "processes": 2}))
-    deadline = time.monotonic() + 120
-    while "spawn_main" not in str([child.cmdline() for child in psutil.Process(process.pid).children()]):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    starter = psutil.Process(process.pid)
+    wait_for(lambda: "spawn_main" in str([child.cmdline() for child in starter.children()]), every=0.01)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == EXIT_INTERRUPTED and "stopped at step 1 of 150" in errors, errors

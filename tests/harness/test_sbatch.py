@@ -1,10 +1,10 @@
 """How jobs are handed to `sbatch` and what its answers mean, by a stand-in for it."""
 
 import os
-import time
 
 import psutil
 import pytest
+from waiting import wait_for
 
 from harness import sbatch
 from harness.sbatch import RefusedError
@@ -79,10 +79,11 @@ def test_a_silence_ends_with_what_was_said_and_with_all_that_was_started(stand_i
     with pytest.raises(RefusedError, match="no answer within 2 s: Slurm job queue full"):
         stand_in(f"echo Slurm job queue full >&2; sleep 60 & echo $! > {tmp_path}/pid; wait")
     pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 10
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "it might submit behind our back"
-        time.sleep(0.02)
+    wait_for(
+        lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE,
+        seconds=10,
+        told=lambda: "it might submit behind our back",
+    )
 
 
 def test_options_of_the_script_go_before_variables_of_the_shell(stand_in, tmp_path):

@@ -12,6 +12,7 @@ import time
 import psutil
 import pytest
 from test_store_machine import record
+from waiting import wait_for
 
 from harness import atomic, liveness
 from harness.errors import UsageError
@@ -112,10 +113,7 @@ def test_the_heartbeat_beats(store, monkeypatch):
     attempt = store.claim(KEY, "")
     os.utime(attempt.path, (0, 0))
     with attempt:
-        deadline = time.monotonic() + 30
-        while attempt.path.stat().st_mtime == 0 and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert attempt.path.stat().st_mtime > 0
+        wait_for(lambda: attempt.path.stat().st_mtime > 0, seconds=30)
 
 
 def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_path):

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+import waiting
 from conftest import Htbench
 from searching import check_search, studies
 from sweeping import check_whole
@@ -81,25 +82,22 @@ def queue():
     return {job: state for job, state in rows}
 
 
-def wait_for(condition, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{condition}; the queue is {queue()}"
-        time.sleep(0.2)
+def wait_for(condition):
+    waiting.wait_for(condition, 240, every=0.2, told=lambda: f"{condition}; the queue is {queue()}")
 
 
 def hold(*folders):
     """Stop runs in the middle, each as soon as it has a checkpoint: what comes next meets none at its end."""
-    held = set()
+    stopped = set()
 
-    def all_held():
-        for folder in set(folders) - held:
+    def all_stopped():
+        for folder in set(folders) - stopped:
             if (folder / "checkpoint.pt").exists():
                 os.kill(owner(folder)["pid"], signal.SIGSTOP)
-                held.add(folder)
-        return len(held) == len(folders)
+                stopped.add(folder)
+        return len(stopped) == len(folders)
 
-    wait_for(all_held)
+    wait_for(all_stopped)
 
 
 def let_go(*folders):
@@ -164,10 +162,10 @@ def attempts(root):
     return {folder.parent.name: len(list(folder.glob("*.json"))) for folder in folders}
 
 
-def run_folders(site, name):
+def run_folders(root, name):
     """Of all runs that were submitted, in that order."""
-    keys = [key for row in submitted(site.root, name) for key in row.get("points", ())]
-    return [Store(site.root).run_folder(key) for key in keys]
+    keys = [key for row in submitted(root, name) for key in row.get("points", ())]
+    return [Store(root).run_folder(key) for key in keys]
 
 
 def submitted(root, name):

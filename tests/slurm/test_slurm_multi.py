@@ -90,7 +90,7 @@ def test_a_warned_run_is_queued_again_once_and_a_killed_process_ends_its_job(sit
     spec = write_spec(LONG)
     assert accepted(site, spec) == 2
     jobs = [row["job"] for row in submitted(site.root, "multi") if "job" in row]
-    folders = run_folders(site, "multi")
+    folders = run_folders(site.root, "multi")
     hold(*folders)
     os.kill(processes_of(jobs[0])[1], signal.SIGKILL)
     ask("scancel", "--signal=USR2", jobs[1])  # the one on two nodes

@@ -137,7 +137,7 @@ def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(sit
     spec = write_spec(LONG)
     assert accepted(site, spec) == 4
     job = submitted(site.root, "few")[1]["job"]
-    folders = run_folders(site, "few")
+    folders = run_folders(site.root, "few")
     hold(*folders)
     ask("scancel", "--signal=USR2", f"{job}_0")  # as SLURM does before the time limit
     ask("scontrol", "requeue", f"{job}_1")  # as a preemption without a warning does

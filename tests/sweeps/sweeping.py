@@ -3,6 +3,8 @@
 import json
 import signal
 
+from conftest import Htbench
+
 from harness import metrics, plans
 from harness.store import Store
 
@@ -48,6 +50,15 @@ def check_whole(root, name="tiny", failures=False):
     trials = trials_by_state(root)
     assert sorted(trials.pop("COMPLETE")) == sorted(keys)
     assert trials.keys() <= ({"FAIL"} if failures else set())
+
+
+def carried_out(folder, text, *words):
+    """The store of a sweep that nobody has disturbed, and its file."""
+    spec = folder / "tiny.yaml"
+    spec.write_text(text)
+    done = Htbench(folder / "store")("sweep", "run", spec, *words)
+    assert done.returncode == 0, done.stderr
+    return folder / "store", spec
 
 
 def die_at_each(deaths, htbench, *words):

@@ -1,7 +1,7 @@
 """Die at every named instant, run the command again: every point once, numbers as of an undisturbed sweep."""
 
 import pytest
-from sweeping import SPEC, check_whole, die_at_each, results
+from sweeping import SPEC, carried_out, check_whole, die_at_each, results
 
 from harness.atomic import CRASH_POINTS
 from harness.store import Store
@@ -15,15 +15,10 @@ DEATHS = [[name] for name in CRASH_POINTS if name not in ("ask", "tell")] + [
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, request):
-    from conftest import Htbench
-
-    folder = tmp_path_factory.mktemp("undisturbed")
-    (folder / "tiny.yaml").write_text(SPEC)
-    done = Htbench(folder / "store")("sweep", "run", folder / "tiny.yaml", "--workers", 1)
-    assert done.returncode == 0, done.stderr
-    check_whole(folder / "store")
-    return results(folder / "store")
+def undisturbed(tmp_path_factory):
+    root, _ = carried_out(tmp_path_factory.mktemp("undisturbed"), SPEC, "--workers", 1)
+    check_whole(root)
+    return results(root)
 
 
 @pytest.mark.parametrize("deaths", DEATHS, ids="+".join)

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from waiting import wait_for
 
 from harness import sbatch, slurm
 from harness.errors import UsageError
@@ -397,9 +398,7 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
     words = [sys.executable, "-c", JOB, pickle.dumps(slow).hex()]
     process = subprocess.Popen(words, cwd=snapshot.HOME, env=os.environ | env)
-    deadline = time.monotonic() + 120
-    while not (folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for((folder / "metrics.jsonl").exists)
     process.send_signal(number)
     assert process.wait(timeout=60) == 2
     assert (folder / "checkpoint.pt").exists()

@@ -8,6 +8,7 @@ import time
 import pytest
 from searching import SEARCH, check_search, forget, join, plan, state_of, trained
 from slot_worker import Worker
+from waiting import wait_for
 
 from harness.store import Store
 from sweeps import trials
@@ -80,8 +81,7 @@ def run_under_fire(root, study, count, deaths):
     workers = [Worker(root) for _ in range(count)]
     killed = 0
     for done in sorted(chance.sample(range(study.trials - 2 * count), deaths)):
-        while len(trained(root)) < done:
-            time.sleep(0.01)
+        wait_for(lambda done=done: len(trained(root)) >= done, every=0.01)
         time.sleep(chance.uniform(0, 0.1))  # anywhere in a run, not only just after one
         number = chance.randrange(count)
         killed += workers[number].kill()

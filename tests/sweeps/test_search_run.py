@@ -4,7 +4,7 @@ import json
 
 import pytest
 from searching import SEARCH, check_search, state_of, studies
-from sweeping import die_at_each, results
+from sweeping import carried_out, die_at_each, results
 
 from harness import train
 from harness.atomic import CRASH_POINTS
@@ -75,14 +75,9 @@ DEATHS = [pytest.param([name], marks=pytest.mark.slow) for name in CRASH_POINTS 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    from conftest import Htbench
-
-    folder = tmp_path_factory.mktemp("undisturbed")
-    (folder / "tiny.yaml").write_text(PRUNED)
-    done = Htbench(folder / "store")("sweep", "run", folder / "tiny.yaml", "--workers", 1)
-    assert done.returncode == 0, done.stderr
-    (study,) = studies(folder / "store", folder / "tiny.yaml")
-    return results(folder / "store"), state_of(study, folder / "store")
+    root, path = carried_out(tmp_path_factory.mktemp("undisturbed"), PRUNED, "--workers", 1)
+    (study,) = studies(root, path)
+    return results(root), state_of(study, root)
 
 
 @pytest.mark.parametrize("deaths", DEATHS, ids="+".join)

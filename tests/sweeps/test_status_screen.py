@@ -5,10 +5,10 @@ import os
 import re
 import signal
 import socket
-import time
 from collections import Counter
 
 import pytest
+from waiting import wait_for
 
 from harness import plans, slurm
 from harness.errors import EXIT_INTERRUPTED
@@ -31,14 +31,6 @@ def report(htbench, spec):
     done = htbench("sweep", "status", spec, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 60
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found
 
 
 def stop(process):

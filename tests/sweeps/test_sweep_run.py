@@ -8,7 +8,8 @@ import signal
 import time
 
 import pytest
-from sweeping import SPEC, check_whole, results
+from sweeping import SPEC, carried_out, check_whole, results
+from waiting import wait_for
 
 from harness import plans
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
@@ -27,13 +28,7 @@ def attempts(root):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A finished tiny sweep; tests copy it before they damage it."""
-    from conftest import Htbench
-
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "tiny.yaml").write_text(SPEC)
-    done = Htbench(folder / "store")("sweep", "run", folder / "tiny.yaml")
-    assert done.returncode == 0, done.stderr
-    return folder / "store"
+    return carried_out(tmp_path_factory.mktemp("finished"), SPEC)[0]
 
 
 @pytest.fixture
@@ -85,9 +80,7 @@ def test_interrupted_it_saves_and_goes_on(htbench, write_spec, moment, number):
     """While the server still loads torch, and in the middle of runs; Ctrl-C reaches the whole group."""
     spec = write_spec(LONG)
     process = htbench.start("sweep", "run", spec, "--workers", 2)
-    deadline = time.monotonic() + 120
-    while not list(htbench.root.glob(moment)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: list(htbench.root.glob(moment)))
     time.sleep(0.3)
     os.killpg(process.pid, number)
     _, errors = process.communicate(timeout=120)
@@ -101,12 +94,7 @@ def test_interrupted_it_saves_and_goes_on(htbench, write_spec, moment, number):
 def test_a_killed_worker_is_replaced(htbench, write_spec):
     spec = write_spec(LONG)
     process = htbench.start("sweep", "run", spec, "--workers", 1)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        started = list(htbench.root.glob("runs/*/*/checkpoint.pt"))
-        if started:
-            break
-        time.sleep(0.02)
+    started = wait_for(lambda: list(htbench.root.glob("runs/*/*/checkpoint.pt")))
     owner = json.loads((started[0].parent / "attempts" / "1.json").read_text())["owner"]
     os.kill(owner["pid"], signal.SIGKILL)
     _, errors = process.communicate(timeout=300)
