@@ -74,9 +74,11 @@ class Worker:
         crash: the crash point where it dies.
         in_order: whether it takes the slots as they come; else each worker has an order of its own, as the
             jobs of an array would.
+        retry: whether it also tries runs again that were killed twice before a checkpoint, as the command
+            `sweep retry` does; made-up runs have no checkpoints.
     """
 
-    def __init__(self, root, sweep="tiny", steps=81, crash="", in_order=False):
+    def __init__(self, root, sweep="tiny", steps=81, crash="", in_order=False, retry=False):
         self.pid = os.fork()
         if self.pid:
             return
@@ -85,7 +87,7 @@ class Worker:
             os.setsid()  # a crash point takes the whole process group
             os.environ["HTBENCH_CRASH"] = crash
             random.seed()
-            work(root, sweep, steps, in_order)
+            work(root, sweep, steps, in_order, retry)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -102,7 +104,7 @@ class Worker:
         return self.wait() == -signal.SIGKILL
 
 
-def work(root, sweep, steps, in_order):
+def work(root, sweep, steps, in_order, retry):
     """Go through the slots until all have ended."""
     store = Store(root)
     left = [point for point in plans.read_points(root, sweep) if point.slot]
@@ -110,12 +112,15 @@ def work(root, sweep, steps, in_order):
         random.shuffle(left)
     while left:
         for point in left:
-            if not _ended(store, point):
+            if not _ended(store, point, retry):
                 execute(root, point, Monitor(), train=made_up(steps))
-        left = [point for point in left if not _ended(store, point)]
+        left = [point for point in left if not _ended(store, point, retry)]
 
 
-def _ended(store, point):
-    found = state(store, plans.filled(store.root, point))
-    assert found.kind is not Kind.FAILED, found.message
+def _ended(store, point, retry):
+    point = plans.filled(store.root, point)
+    found = state(store, point)
+    if found.kind is Kind.FAILED:
+        assert retry and found.reason == "killed", found.message
+        store.forgive(point.key)
     return found.kind is Kind.FINISHED

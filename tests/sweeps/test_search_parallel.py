@@ -78,14 +78,14 @@ def run_under_fire(root, study, count, deaths):
     The deaths come at numbers of finished runs, not at times: so a fast machine is not done before them.
     """
     chance = random.Random(1)
-    workers = [Worker(root) for _ in range(count)]
+    workers = [Worker(root, retry=True) for _ in range(count)]
     killed = 0
     for done in sorted(chance.sample(range(study.trials - 2 * count), deaths)):
         wait_for(lambda done=done: len(trained(root)) >= done, every=0.01)
         time.sleep(chance.uniform(0, 0.1))  # anywhere in a run, not only just after one
         number = chance.randrange(count)
         killed += workers[number].kill()
-        workers[number] = Worker(root)
+        workers[number] = Worker(root, retry=True)
     join(*workers)
     trials.reconcile(Store(root), "tiny", study.name)
     check_search(root, study)
