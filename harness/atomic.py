@@ -191,7 +191,12 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
-    """Append one JSON line with a single write; a torn last line, left by a crash, is closed first."""
+    """Append one JSON line with a single write; a torn last line, left by a crash, is closed first.
+
+    Of several writers each must hold a lock: on network file systems the end of a file is where a client
+    thinks that it is (open(2), O_APPEND).
+    """
+    see_others(path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         size = os.fstat(handle).st_size
@@ -217,8 +222,23 @@ def remove_temporaries(folder: Path, name: str = "") -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the advisory lock `path`; the kernel frees it when its holder dies, so none outlives a crash."""
+    """Hold the advisory lock `path`; the kernel frees it when its holder dies, so none outlives a crash.
+
+    Its holder sees what others have put into the lock's folder.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        see_others(path.parent)
         yield
+
+
+def see_others(path: Path) -> None:
+    """Make sure that what others have done to a file or a folder shows from now on.
+
+    Network file systems answer from memory: NFS for up to a minute when asked what names a folder has,
+    GlusterFS for a second when asked how long a file is. Whoever sets the time of something is told how it
+    is now, and forgets what it remembered otherwise (nfs(5), "Data and metadata coherence").
+    """
+    with contextlib.suppress(OSError):  # not there, or not ours to write: then we decide nothing
+        os.utime(path)

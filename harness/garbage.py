@@ -128,7 +128,7 @@ def _code(store: Store) -> Iterator[Path]:
         return
     newest = max(versions, key=lambda path: path.stat().st_mtime)
     own = Path(__file__).resolve().parents[1]
-    with atomic.locked(store.root / ".submit.lock"):  # who submits takes a snapshot before noting its use
+    with plans.submitting(store.root):  # who submits takes a snapshot before noting its use
         needed = _needed_code(store)
         for path in versions:
             if path != newest and path.resolve() != own and needed is not None and path.name not in needed:

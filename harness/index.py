@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from harness import atomic
@@ -28,7 +29,12 @@ class Index:
 
     def note(self, record: RunRecord, size: int) -> None:
         """Add a line: `record`, whose file has `size` bytes."""
-        atomic.append_line(self.path, {"size": size, "record": record.to_json()})
+        with self.locked():
+            atomic.append_line(self.path, {"size": size, "record": record.to_json()})
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Be the only one who writes."""
+        return atomic.locked(self.path.with_name(f".{self.path.stem}.lock"))
 
     def rows(self) -> dict[str, tuple[int, RunRecord]]:
         """Size and record by key; damaged lines are left out. Read again only if the file has changed."""
@@ -53,7 +59,7 @@ class Index:
         return found
 
     def replace(self, rows: Iterable[tuple[int, RunRecord]]) -> None:
-        """Write the whole file anew."""
+        """Write the whole file anew. The caller holds the lock."""
         lines = [json.dumps({"size": size, "record": record.to_json()}) + "\n" for size, record in rows]
         atomic.remove_temporaries(self.path.parent)
         atomic.write_text(self.path, "".join(lines))

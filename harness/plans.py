@@ -9,8 +9,10 @@ asks the study for a trial, then writes `<root>/sweeps/<name>/slots/<study>/<num
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,16 @@ def read_points(root: Path, name: str) -> list[Point]:
     if path.exists() and not (rows and sound):
         raise UsageError(f"'{path}' is damaged; `htbench sweep index {name}` writes it anew.")
     return [filled(root, Point(**row)) for row in rows]
+
+
+@contextlib.contextmanager
+def submitting(root: Path) -> Iterator[None]:
+    """Be the only one who submits, reaps or clears away, and see all that others have noted before."""
+    with atomic.locked(root / ".submit.lock"):
+        atomic.see_others(root / "sweeps")
+        for folder in root.glob("sweeps/*"):
+            atomic.see_others(folder)
+        yield
 
 
 def slot_path(root: Path, sweep: str, slot: str) -> Path:

@@ -177,6 +177,7 @@ class Store:
         if config_yaml:
             atomic.write_text(folder / "config.yaml", config_yaml)
         atomic.crash_point("claimed")
+        atomic.see_others(folder)
         record = self.record(key)
         if record is not None and record.ends(study):  # the owner before us ended just after we had looked
             attempt.end("finished")
@@ -253,7 +254,7 @@ class Store:
             the number of records.
         """
         make_folder(self.root)
-        with atomic.locked(self.root / ".index.lock"):  # two at once would remove each other's temporaries
+        with self.index.locked():
             paths = sorted(self.root.glob("runs/*/*/record.json"))
             read = [(path, self.record(path.parent.name)) for path in paths]
             rows = [(path.stat().st_size, record) for path, record in read if record is not None]

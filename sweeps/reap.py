@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness import atomic, slurm
+from harness import atomic, plans, slurm
 from harness.liveness import STALE_SECONDS, current_user, seconds_since_touched
 from harness.plans import Point
 from harness.slurm import SlurmError
@@ -102,7 +102,7 @@ def _sweep_out(store: Store, point: Point) -> int:
 
 
 def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Reaped) -> None:
-    with atomic.locked(store.root / ".submit.lock"):  # nobody is between an intent and its answer
+    with plans.submitting(store.root):  # nobody is between an intent and its answer
         jobs = slurm.queue()
         done.mended = submit.recover(store.root, jobs)
         for one in submissions.read(store.root, spec.name):

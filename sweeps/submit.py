@@ -141,7 +141,7 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
     largest = max_array_size()
     slurm.require("sbatch")
     make_folder(store.root)
-    with atomic.locked(store.root / ".submit.lock"):
+    with plans.submitting(store.root):
         write_plan(store.root, spec, planned)
         jobs = slurm.queue()
         recover(store.root, jobs)

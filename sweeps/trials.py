@@ -133,6 +133,10 @@ def _locked_and_sound(
         filled = slots.read_slots(store.root, study)
         link = _open(store, study)
         agrees = link.agrees(filled)
+        if not agrees:  # perhaps others have appended what our file system does not show yet
+            atomic.see_others(link.journal)
+            link = _open(store, study)
+            agrees = link.agrees(filled)
         if agrees and rebuild:  # which knows of slots only
             empty = (number for number in range(study.trials) if number not in filled)
             for number, _ in zip(list(empty), link.lost(filled), strict=False):

@@ -10,8 +10,10 @@ import random
 import signal
 import traceback
 
+from nfs_client import Client, Server
+
 from harness import plans
-from harness.atomic import append_line
+from harness.atomic import append_line, locked
 from harness.errors import PrunedError, RunFailedError
 from harness.key import run_key
 from harness.metrics import MetricsFile
@@ -49,7 +51,8 @@ def made_up(steps):
                         monitor.report(step, figures)
             except PrunedError:
                 status = "pruned"
-        append_line(store.root / "trained.jsonl", {"key": key, "steps": step, "status": status})
+        with locked(store.root / ".trained.lock"):
+            append_line(store.root / "trained.jsonl", {"key": key, "steps": step, "status": status})
         figures = figures if status == "completed" else {}
         ends = [monitor.study] if status == "pruned" else []
         record = RunRecord(
@@ -76,9 +79,10 @@ class Worker:
             jobs of an array would.
         retry: whether it also tries runs again that were killed twice before a checkpoint, as the command
             `sweep retry` does; made-up runs have no checkpoints.
+        nfs: whether it is on a node of its own and sees the store over NFS.
     """
 
-    def __init__(self, root, sweep="tiny", steps=81, crash="", in_order=False, retry=False):
+    def __init__(self, root, sweep="tiny", steps=81, crash="", in_order=False, retry=False, nfs=False):
         self.pid = os.fork()
         if self.pid:
             return
@@ -87,6 +91,8 @@ class Worker:
             os.setsid()  # a crash point takes the whole process group
             os.environ["HTBENCH_CRASH"] = crash
             random.seed()
+            if nfs:
+                Client(Server(root), seconds=2).__enter__()  # runs take milliseconds
             work(root, sweep, steps, in_order, retry)
             status = 0
         except BaseException:

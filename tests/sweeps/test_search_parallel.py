@@ -51,6 +51,12 @@ def test_workers_that_share_a_study_and_one_that_dies_everywhere(tmp_path, write
     check_once(tmp_path, study)
 
 
+def test_workers_on_nodes_that_see_the_store_over_nfs(tmp_path, write_spec):
+    study = study_of(tmp_path, write_spec, 16)
+    join(*(Worker(tmp_path, nfs=True) for _ in range(4)))
+    check_once(tmp_path, study)
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_study_that_is_lost_comes_back_from_the_folders_and_a_slot_from_the_study(
     tmp_path, write_spec, storage
