@@ -133,7 +133,7 @@ def _locked_and_sound(
         filled = slots.read_slots(store.root, study)
         link = _open(store, study)
         agrees = link.agrees(filled)
-        if not agrees:  # perhaps others have appended what our file system does not show yet
+        if not agrees and not study.storage:  # others have appended what does not show yet, perhaps
             atomic.see_others(link.journal)
             link = _open(store, study)
             agrees = link.agrees(filled)
