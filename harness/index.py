@@ -33,7 +33,7 @@ class Index:
             atomic.append_line(self.path, {"size": size, "record": record.to_json()})
 
     def locked(self) -> AbstractContextManager[None]:
-        """Be the only one who writes."""
+        """Be the only one who writes: two would write into each other's lines or remove their temporaries."""
         return atomic.locked(self.path.with_name(f".{self.path.stem}.lock"))
 
     def rows(self) -> dict[str, tuple[int, RunRecord]]:
