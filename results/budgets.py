@@ -26,7 +26,7 @@ def budgets(part: pd.DataFrame, choices: Sequence[Choice]) -> list[str]:
 
 
 def _sizes(sizes: Mapping[str, int]) -> list[str]:
-    """ "htmuon was chosen among 9 settings, adamw, sgdm and muon among 3."; nothing if nobody had a choice."""
+    """ "htmuon was chosen among 9 settings, adamw, sgdm and muon among 3."; nothing without any choice."""
     groups = sorted(_inverted(sizes).items(), reverse=True)
     most, names = groups[0]
     if len(groups) == 1:

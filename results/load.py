@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,7 +19,10 @@ from harness.store import Kind, Store
 from optimizers.registry import ZOO, resolve_value
 
 _UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
-_FIRST = "sweep block stage slot search key state reason task model setting candidate score optimizer".split()
+_FIRST = (
+    *"sweep block stage slot search ranges key state reason".split(),
+    *"task model setting candidate score optimizer".split(),
+)
 _LAST = "steps seconds_per_step useful_seconds machine".split()
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 
@@ -26,7 +30,8 @@ _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per point, in the order of the sweeps' names and of their plans.
 
-    Columns: sweep, block, stage, slot and search (its study's terms in words; both empty for a grid), key,
+    Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
+    as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
     state (completed, diverged, pruned, failed, running, waiting), reason, task, model, setting (what else is
     fixed, in words), candidate (the same word for points that differ in their seeds only), score
     (`harness.score`; None cannot win), optimizer, lr and every other tuned setting (None in a slot that
@@ -45,7 +50,11 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     records = store.records({point.key for point in points if point.key})
     terms = {point.study: plans.search_of(store.root, point) for point in _one_per_study(points)}
     rows = [
-        {"search": _search(terms.get(point.study)), **_row(point, records.get(point.key), store)}
+        {
+            "search": _search(found := terms.get(point.study)),
+            "ranges": _ranges(found),
+            **_row(point, records.get(point.key), store),
+        }
         for point in points
     ]
     return _in_order(pd.DataFrame(rows))
@@ -62,6 +71,11 @@ def _search(terms: dict[str, Any] | None) -> str:
     options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
     pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
     return f"{terms['mode']} in {terms['trials']} trials{pruned}"
+
+
+def _ranges(terms: dict[str, Any] | None) -> str:
+    axes = (terms or {}).get("axes") or {}
+    return json.dumps({canonical(name): axis for name, axis in axes.items()}) if axes else ""
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:

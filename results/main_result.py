@@ -21,8 +21,8 @@ _UNFINISHED = {"running", "waiting", "failed"}
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
 _BOLD = (
     f"Bold is better than every other row: t-tests of the best mean against each of them, all significant at "
-    f"{SIGNIFICANCE:.0%} after Holm's correction. A test is paired if both rows have the same seeds, else Welch's; "
-    f"for accuracies it counts the sampling error of the test set, too.",
+    f"{SIGNIFICANCE:.0%} after Holm's correction. A test is paired if both rows have the same seeds, else "
+    f"Welch's; for accuracies it counts the sampling error of the test set, too.",
     "Nothing is bold while a run of any row is missing or has failed, if a row has one seed only, or if the "
     "best two print alike.",
 )
@@ -127,11 +127,13 @@ def _test(choice: Choice, metric: Metric) -> Cell:
 
 
 def _counts(choices: list[Choice], tests: list[Cell]) -> list[Cell]:
-    """On how many fresh seeds each row's test figure is; fewer than the others', or not all there are: why."""
+    """Over how many fresh seeds each test figure is, marked where others have more or some don't count."""
     found = [cell.value.n if isinstance(cell.value, Summary) else None for cell in tests]
     known = [n for n in found if n is not None]
     return [
-        Cell() if n is None else Cell(n, notes=(*wording.stale(choice), *wording.fewer("reported on", n, known)))
+        Cell()
+        if n is None
+        else Cell(n, notes=(*wording.stale(choice), *wording.fewer("reported on", n, known)))
         for choice, n in zip(choices, found, strict=True)
     ]
 

@@ -86,11 +86,13 @@ def p_value(a: Sample, b: Sample) -> float | None:
     inverse = sum((variance / error) ** 2 / freedom for variance, freedom in seeds)
     from scipy import stats
 
-    return float(2 * stats.t.sf(abs(a.mean - b.mean) / math.sqrt(error), 1 / inverse if inverse else math.inf))
+    return float(
+        2 * stats.t.sf(abs(a.mean - b.mean) / math.sqrt(error), 1 / inverse if inverse else math.inf)
+    )
 
 
 def _seed_variances(a: Sample, b: Sample) -> list[tuple[float, int]]:
-    """What the seeds add to the variance of the difference, with degrees of freedom; empty if all are equal."""
+    """What seeds add to the variance of the difference, with degrees of freedom; empty if all are equal."""
     if a.values.keys() == b.values.keys():
         groups = [[a.values[seed] - b.values[seed] for seed in a.values]]
     else:

@@ -143,7 +143,7 @@ def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
 
 
 def caveats(part: pd.DataFrame, choice: Choice, axes: list[str]) -> dict[str, tuple[str, ...]]:
-    """Footnotes to a choice by column: optima at the edge of a grid; under "lr" also ties.
+    """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
     Args:
         part: the frame of the workload.
@@ -153,8 +153,8 @@ def caveats(part: pd.DataFrame, choice: Choice, axes: list[str]) -> dict[str, tu
     assert choice.winner is not None
     notes: dict[str, tuple[str, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     for edge in edges(part, choice.winner, axes):
-        more = f"; to go on: `{edge.hint}`" if edge.hint else ""
-        found = f"{edge.column}={edge.value:g} is at the edge of its grid{more}"
+        more = f"; to go on, {edge.hint}" if edge.hint else ""
+        found = f"{edge.column}={edge.value:g} is at the edge of its {edge.place}{more}"
         notes[edge.column] = (*notes.get(edge.column, ()), found)
     return notes
 

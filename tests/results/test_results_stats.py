@@ -79,7 +79,9 @@ def test_no_spread_says_nothing_if_the_sampling_error_is_not_known(other):
     assert p_value(on_seeds([1.0, 1.0]), other([2.0, 2.0])) is None
     assert p_value(on_seeds([1.0, 1.0], variance=0.1), other([2.0, 2.0])) is None
     assert p_value(on_seeds([1.0, 1.0], variance=0.0), other([2.0, 2.0], variance=0.0)) is None
-    assert p_value(on_seeds([0.95, 0.96, 0.97]), on_seeds([0.85, 0.86, 0.87])) is None, "equal but for rounding"
+    assert p_value(on_seeds([0.95, 0.96, 0.97]), on_seeds([0.85, 0.86, 0.87])) is None, (
+        "equal but for rounding"
+    )
 
 
 def share(right, of):
