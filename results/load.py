@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -12,12 +13,13 @@ from harness.errors import UsageError, nearest
 from harness.plans import SEED_FIELDS, Point, is_tuned
 from harness.record import RunRecord
 from harness.score import score
+from harness.settings import canonical
 from harness.store import Kind, Store
 from results import identity, provenance
 
 _FIRST = (
-    *("sweep", "block", "stage", "slot", "search", "key", "state", "reason", "task", "model", "setting"),
-    *("candidate", "score", "rule", "variant", "optimizer"),
+    *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
+    *("task", "model", "setting", "candidate", "score", "rule", "variant", "optimizer"),
 )
 _LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
@@ -27,7 +29,8 @@ _TUNED = "tuned"  # of a row on its way into the frame: its columns of settings 
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per point, in the order of the sweeps' names and of their plans.
 
-    Columns: sweep, block, stage, slot and search (its study's terms in words; both empty for a grid), key,
+    Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
+    as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
     state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
     else is fixed, in words), candidate (the same word for points that differ in their seeds only), score
     (`harness.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of its
@@ -48,7 +51,11 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     records = store.records({point.key for point in points if point.key})
     terms = {point.study: plans.search_of(store.root, point) for point in _one_per_study(points)}
     rows = [
-        {"search": _search(terms.get(point.study)), **_row(point, records.get(point.key), store)}
+        {
+            "search": _search(found := terms.get(point.study)),
+            "ranges": _ranges(found),
+            **_row(point, records.get(point.key), store),
+        }
         for point in points
     ]
     _tell_data_apart(rows)
@@ -67,6 +74,11 @@ def _search(terms: dict[str, Any] | None) -> str:
     options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
     pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
     return f"{terms['mode']} in {terms['trials']} trials{pruned}"
+
+
+def _ranges(terms: dict[str, Any] | None) -> str:
+    axes = (terms or {}).get("axes") or {}
+    return json.dumps({canonical(name): axis for name, axis in axes.items()}) if axes else ""
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:

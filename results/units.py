@@ -17,6 +17,7 @@ class Metric:
         scale: what a record's value is multiplied by.
         digits: decimals printed.
         higher_is_better: the direction.
+        is_share: whether it is the share of test samples that are right, so that its sampling error is known.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Metric:
     scale: float
     digits: int
     higher_is_better: bool
+    is_share: bool = False
 
     @property
     def column(self) -> str:
@@ -33,7 +35,7 @@ class Metric:
 
 PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
 BITS_PER_BYTE = Metric("bits_per_byte", "bits/byte", 1, 3, False)
-ACCURACY = Metric("accuracy", "accuracy (%)", 100, 2, True)
+ACCURACY = Metric("accuracy", "accuracy (%)", 100, 2, True, is_share=True)
 
 _REPORTED = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
 
