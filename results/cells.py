@@ -94,6 +94,7 @@ class Section:
         columns, rows: the grid; a row has one cell per column.
         axis: what the columns with an `across` value are steps of; empty for a table that is no grid.
         notes: sentences that hold for the whole section.
+        mixtures: why its numbers may not be comparable, in words; `--strict` refuses them.
     """
 
     title: str
@@ -102,6 +103,7 @@ class Section:
     rows: list[list[Cell]]
     axis: str = ""
     notes: tuple[str, ...] = ()
+    mixtures: tuple[str, ...] = ()
 
     def too_wide(self) -> str:
         """Where to look instead, if the grid has more columns than a page holds; empty if not."""

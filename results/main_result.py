@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from results import wording
+from results import timing, wording
 from results.budgets import budgets
 from results.cells import SYMBOLS, Cell, Column, Section
 from results.load import tuned_columns
-from results.select import OPTIMIZER, Choice, Row, choose, searched
+from results.select import OPTIMIZER, Choice, choose, searched
 from results.stats import SIGNIFICANCE, Summary, best_rows
 from results.units import Metric, reported
 
@@ -50,7 +50,7 @@ def section(part: pd.DataFrame) -> Section:
         (Column("", "n"), _counts(choices, tests[metrics[0]])),
         (_summary("val", metrics[0]), _validations(choices, metrics[0])),
         (Column("val_loss_ratio", "val loss / untrained"), [_untrained_ratio(choice) for choice in choices]),
-        (Column("ms_per_step", "ms/step"), [_milliseconds(choice) for choice in choices]),
+        (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
     ]
     said = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
     notes = (
@@ -58,7 +58,7 @@ def section(part: pd.DataFrame) -> Section:
         *budgets(part, choices),
         wording.SPREAD,
         *_BOLD,
-        *_timing(choices),
+        *((timing.NOTE,) if any(column.name == "ms_per_step" for column, _ in said) else ()),
         wording.origin(part),
     )
     columns = [column for column, _ in said]
@@ -149,7 +149,7 @@ def _validations(choices: list[Choice], metric: Metric) -> list[Cell]:
     ]
 
 
-# --- training and speed ---
+# --- training ---
 
 
 def _untrained_ratio(choice: Choice) -> Cell:
@@ -159,22 +159,3 @@ def _untrained_ratio(choice: Choice) -> Cell:
     if not untrained:
         return Cell()
     return Cell(statistics.fmean(trained) / statistics.fmean(untrained), digits=3)
-
-
-def _timed(choice: Choice) -> list[Row]:
-    """The runs of the chosen setting whose time is known."""
-    runs = [*choice.winner.runs, *choice.replicas] if choice.winner else []
-    return [run for run in runs if wording.figures([run], "seconds_per_step")]
-
-
-def _milliseconds(choice: Choice) -> Cell:
-    seconds = wording.figures(_timed(choice), "seconds_per_step")
-    return Cell(statistics.median(seconds) * 1000, digits=2) if seconds else Cell()
-
-
-def _timing(choices: list[Choice]) -> list[str]:
-    machines = sorted({str(run["machine"]) for choice in choices for run in _timed(choice)})
-    if not machines:
-        return []
-    caution = ": not one kind of machine, so do not compare" if len(machines) > 1 else ""
-    return [f"ms/step is the median over the chosen setting's runs on {'; '.join(machines)}{caution}."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from harness import tasks
 
@@ -44,3 +45,15 @@ def reported(task: str) -> tuple[Metric, ...]:
     """The metrics of a task, first the one by which runs are chosen. Raises ValueError for an unknown one."""
     row = tasks.spec(task)
     return tuple(sorted(_REPORTED[row.kind], key=lambda metric: metric.name != row.metric))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a row of the frame has a value there; NaN is the frame's word for none."""
+    return isinstance(value, int | float) and value == value
+
+
+def word(value: Any) -> str:
+    """A value of the frame in a word."""
+    if value is None or value != value:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

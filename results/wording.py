@@ -13,7 +13,7 @@ from results.cells import SYMBOLS, Cell
 from results.edges import edges
 from results.select import WORKLOAD, Candidate, Choice, Row
 from results.stats import Sample, Summary, summarize
-from results.units import Metric
+from results.units import Metric, word
 
 SPREAD = "± is the sample standard deviation over seeds; a single seed (n=1) has none."
 
@@ -163,7 +163,7 @@ def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[str
     if not tied:
         return ()
     names = [axis for axis in axes if plain(chosen.value(axis)) is not None]
-    others = "; ".join(", ".join(f"{name}={_word(one.value(name))}" for name in names) for one in tied)
+    others = "; ".join(", ".join(f"{name}={word(one.value(name))}" for name in names) for one in tied)
     return (f"same validation metric as {others}; the validation loss, then the order of the plan decided",)
 
 
@@ -182,8 +182,4 @@ def plain(value: Any) -> str | float | None:
     """A setting as a cell's value: numbers stay numbers, NaN is nothing, the rest is words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None if pd.isna(value) else value
-    return None if value is None else _word(value)
-
-
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return None if value is None else word(value)
