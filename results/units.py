@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from harness import tasks
 
 
+_PERCENT = "_percent"  # what the CSV column of a share ends with
+
+
 @dataclass(frozen=True)
 class Metric:
     """One figure of a record.
@@ -28,7 +31,7 @@ class Metric:
     @property
     def column(self) -> str:
         """Its name in CSV: the unit shows where it is not the record's."""
-        return f"{self.name}_percent" if self.scale == 100 else self.name
+        return f"{self.name}{_PERCENT}" if self.scale == 100 else self.name
 
 
 PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
@@ -42,3 +45,9 @@ def reported(task: str) -> tuple[Metric, ...]:
     """The metrics of a task, first the one by which runs are chosen. Raises ValueError for an unknown one."""
     row = tasks.spec(task)
     return tuple(sorted(_REPORTED[row.kind], key=lambda metric: metric.name != row.metric))
+
+
+def within(column: str, interval: tuple[float, float]) -> tuple[float, float]:
+    """An interval without the values that a share, told from other metrics by its CSV column, can't have."""
+    low, high = interval
+    return (max(0.0, low), min(100.0, high)) if column.endswith(_PERCENT) else interval
