@@ -15,7 +15,7 @@ from typing import Any
 
 import models
 import optimizers
-from harness import tasks, yaml_text
+from harness import limits, tasks, yaml_text
 from harness.config import OptimizerConfig, RunConfig, Value
 from harness.errors import UsageError, nearest
 from optimizers.registry import Param, resolve_value
@@ -85,7 +85,7 @@ def read_words(words: Sequence[str]) -> dict[str, Value]:
     try:
         _check_words(words)
         return flatten(OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True))
-    except (YAMLError, OmegaConfBaseException) as error:
+    except (YAMLError, UnicodeError, OmegaConfBaseException) as error:
         raise UsageError(f"{' '.join(words)}: {' '.join(str(error).split())}") from None
 
 
@@ -152,6 +152,8 @@ def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value]]:
     for name, value in settings.items():
         name = canonical(name)
         if name in FIELDS:
+            if FIELDS[name].type is str:
+                yaml_text.check_word(name, value)
             given[name] = resolve_value(FIELDS[name], name, value)
         elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
             hyper[name.removeprefix(_HYPER)] = value
@@ -176,6 +178,7 @@ def _build(kind: type, given: Settings, prefix: str = "") -> Any:
 def _resolve(config: RunConfig, hyper: Settings) -> RunConfig:
     task = tasks.spec(config.task)
     _check_parts(config)
+    limits.check_config(config)
     return dataclasses.replace(
         config,
         optimizer=_resolve_optimizer(config.optimizer, hyper, task.adamw_lr),

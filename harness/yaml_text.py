@@ -40,6 +40,15 @@ def check(text: str) -> None:
             _check_scalar(event.value)
 
 
+def check_word(name: str, value: object) -> None:
+    """Raise UsageError if YAML has made true or false of a word."""
+    if isinstance(value, bool):
+        raise UsageError(
+            f"{name} must be a word, not {str(value).lower()}: YAML reads yes, no, on and off as true or "
+            "false, so write the word in quotes."
+        )
+
+
 def _check_scalar(word: str) -> None:
     if len(word) > LONGEST and _WHOLE.fullmatch(word):
         raise UsageError(f"The number {word[:10]}... has {len(word)} digits; at most {LONGEST} make sense.")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from harness import tasks
 
-
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
 

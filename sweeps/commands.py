@@ -12,6 +12,7 @@ from harness import plans, slurm
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
 from harness.plans import Point
 from harness.store import Store, make_folder
+from sweeps import limits
 from sweeps import spec as specs
 from sweeps.flags import add_actions
 from sweeps.plan import everything, filled, search_points, settled, state, write_plan
@@ -46,6 +47,8 @@ def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.runner import Runner
 
     runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
+    for live in runner.sweeps:
+        limits.check_start(live.spec, live.search, store.root, action="run")
     make_folder(store.root)
     runner.run()
     if runner.interrupted:
@@ -72,6 +75,7 @@ def _submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
         return _plan(args, store, loaded)
     for spec in loaded:
         planned = everything(store, spec)
+        limits.check_start(spec, planned, store.root, action="submit")
         jobs.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
         studies.refresh(store, spec, planned)
     return 0

@@ -1,4 +1,4 @@
-"""What `sweep plan` shows: what is left to run and what it takes, and if asked for each point and SLURM's answer."""
+"""What `sweep plan` shows: what is left to run, what it takes, each point, and what SLURM makes of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.config import RunConfig
 from harness.errors import UsageError
 from harness.plans import SEARCH
 from harness.store import RunState, Store
-from sweeps import card, jobs, snapshot
+from sweeps import card, jobs, limits, snapshot
 from sweeps.card import Costs, Row
 from sweeps.plan import Planned, block_of, by_objective, everything, settled, states, word
 from sweeps.progress import describe
@@ -89,6 +89,7 @@ class Preview:
 def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     """Look a sweep over."""
     planned = everything(store, spec)
+    limits.check_start(spec, planned, store.root, action="plan")
     known = states(store, [one.point for one in planned])
     found = jobs.with_queue(known, jobs.in_queue(store, known))
     left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]

@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from harness import distributed
+from harness import distributed, limits
 from harness.config import RunConfig
 from harness.errors import (
     EXIT_INTERRUPTED,
@@ -42,6 +42,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"One config file at most; got {', '.join(files)}.")
     settings = flatten(_read(files[0])) if files else {}
     config = make(settings | read_words([word for word in args.words if "=" in word]))
+    if not distributed.started():  # whoever started this process as one of several has seen to it
+        limits.check_data(config, args.root / "cache")
+        limits.warn(limits.check_here(config))
     make_folder(args.root)
     if config.processes > 1 and not distributed.started():
         return _start_all(args, config.processes)

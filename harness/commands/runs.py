@@ -22,7 +22,6 @@ from harness.settings import read_words
 from harness.store import Store, make_folder
 from harness.wording import aligned, duration, memory
 
-
 NEWEST = 50  # so many are listed unless more are asked for; JSON, which no person reads, has all
 
 
