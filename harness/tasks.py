@@ -1,6 +1,7 @@
 """Every task a run can name, as a literal table that can be read without torch.
 
-A row names two functions: one fingerprints the data quickly, the other loads it with all that needs torch.
+A row names three functions: two quickly fingerprint and count the data, one loads it with all that needs
+torch.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 class TaskSpec:
     """One row of `TASKS`.
 
-    `fingerprint` and `loader` are "module:function". `adamw_lr` is the learning rate of AdamW on this task,
-    also where it trains what a matrix optimizer leaves over. `revision` is raised when the same data gives
-    other numbers.
+    `fingerprint`, `loader` and `train_size` are "module:function". `adamw_lr` is the learning rate of AdamW
+    on this task, also where it trains what a matrix optimizer leaves over. `revision` is raised when the same
+    data gives other numbers.
     """
 
     name: str
@@ -31,20 +32,22 @@ class TaskSpec:
     higher_is_better: bool
     fingerprint: str
     loader: str
+    train_size: str
     adamw_lr: float
     seq_len: int | None = None  # tokens per sequence unless the run says otherwise
     revision: int = 1
 
 
 def _text(name: str, module: str, *, adamw_lr: float, seq_len: int) -> TaskSpec:
-    functions = (f"{module}:fingerprint", f"{module}:load")
-    return TaskSpec(name, "lm", "perplexity", False, *functions, adamw_lr=adamw_lr, seq_len=seq_len)
+    return TaskSpec(name, "lm", "perplexity", False, *_functions(module), adamw_lr=adamw_lr, seq_len=seq_len)
 
 
 def _images(name: str, module: str, *, adamw_lr: float) -> TaskSpec:
-    return TaskSpec(
-        name, "image", "accuracy", True, f"{module}:fingerprint", f"{module}:load", adamw_lr=adamw_lr
-    )
+    return TaskSpec(name, "image", "accuracy", True, *_functions(module), adamw_lr=adamw_lr)
+
+
+def _functions(module: str) -> tuple[str, str, str]:
+    return f"{module}:fingerprint", f"{module}:load", f"{module}:train_size"
 
 
 _ROWS = (
@@ -66,6 +69,19 @@ def fingerprint(name: str) -> str:
     """Hex digest of the task's raw data and of all that shapes it. Raises UsageError if data is missing."""
     digest: str = _function(spec(name).fingerprint)()
     return digest
+
+
+def train_size(name: str, cache: Path, seq_len: int | None = None) -> int:
+    """The number of training samples, or a bound above it where data is not prepared yet. Torch-free, quick.
+
+    Args:
+        name: a row of `TASKS`.
+        cache: folder for prepared data, which is only read.
+        seq_len: tokens per sequence; None means the row's.
+    """
+    row = spec(name)
+    count: int = _function(row.train_size)(cache, seq_len or row.seq_len)
+    return count
 
 
 def build(name: str, *, cache: Path, batch_size: int, seq_len: int | None = None, data_seed: int) -> Task:

@@ -7,6 +7,8 @@ from typing import Any
 
 from harness import tasks
 
+_PERCENT = "_percent"  # what the CSV column of a share ends with
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -31,7 +33,7 @@ class Metric:
     @property
     def column(self) -> str:
         """Its name in CSV: the unit shows where it is not the record's."""
-        return f"{self.name}_percent" if self.scale == 100 else self.name
+        return f"{self.name}{_PERCENT}" if self.scale == 100 else self.name
 
 
 PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
@@ -57,3 +59,9 @@ def word(value: Any) -> str:
     if value is None or value != value:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def within(column: str, interval: tuple[float, float]) -> tuple[float, float]:
+    """An interval without the values that a share, told from other metrics by its CSV column, can't have."""
+    low, high = interval
+    return (max(0.0, low), min(100.0, high)) if column.endswith(_PERCENT) else interval

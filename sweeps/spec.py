@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import optimizers
+from harness import yaml_text
 from harness.config import Value
 from harness.errors import UsageError, nearest
 from harness.plans import SEED_FIELDS, sweep_folder
 from harness.settings import FIELDS, flatten, read_words, read_yaml
-from sweeps import resources
+from sweeps import limits, resources
 from sweeps.resources import Resources
 from sweeps.search import RANGE_KEYS, Range, Search, read_range, read_search
 
@@ -129,6 +130,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
     _check_keys(tree, _TOP_KEYS, "the sweep")
     given = tree.get("name")
+    yaml_text.check_word("The name", given)
     name = path.stem if given is None else str(given)
     if not re.fullmatch(_NAME, name):
         raise UsageError(
@@ -152,7 +154,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         raise UsageError(
             f"A search runs each trial on one seed, not on {seeds}; winners get more by 'replicate'."
         )
-    return SweepSpec(
+    spec = SweepSpec(
         name=name,
         base=base,
         seeds=seeds,
@@ -162,6 +164,8 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
         text=path.read_text(encoding="utf-8"),
     )
+    limits.check_size(spec)
+    return spec
 
 
 def _exclude(value: Any) -> list[dict[str, Value]]:
@@ -183,6 +187,7 @@ def _block(row: Any, number: int, common: Axes, search: Search, shared: dict[str
     _check_keys(row, _BLOCK_KEYS, f"block {number}")
     fixed = _settings(_mapping(row, "set"), f"block {number}")
     name = row.get("name") or fixed.get("optimizer.name") or number
+    yaml_text.check_word(f"The name of block {number}", row.get("name"))
     if not isinstance(name, str | int) or not str(name).isprintable():
         raise UsageError(f"The name of block {number} must be a word, not {name!r}.")
     name = str(name)
