@@ -28,18 +28,21 @@ def read(path: Path) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: int(row["step"]))
 
 
-def last_step(path: Path) -> int:
-    """How far a curve goes by its last sound row, without reading all of it; 0 if there is none."""
+def tail(path: Path) -> list[dict[str, Any]]:
+    """The last sound rows as they stand in the file, without reading all of it; none if there is no file."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
             lines = file.read().splitlines()
     except FileNotFoundError:
-        return 0
-    for line in reversed(lines):
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            return int(json.loads(line)["step"])
-    return 0
+        return []
+    return [row for row in atomic.json_objects(lines) if isinstance(row.get("step"), int)]
+
+
+def last_step(path: Path) -> int:
+    """How far a curve goes by its last sound row, without reading all of it; 0 if there is none."""
+    rows = tail(path)
+    return int(rows[-1]["step"]) if rows else 0
 
 
 def covers(rows: list[dict[str, Any]], step: int) -> bool:
