@@ -16,7 +16,7 @@ from typing import Any
 
 from harness import atomic
 
-_TAIL = 4096  # bytes that hold some rows
+TAIL = 4096  # bytes that hold some rows
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -28,11 +28,11 @@ def read(path: Path) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: int(row["step"]))
 
 
-def tail(path: Path) -> list[dict[str, Any]]:
-    """The last sound rows as they stand in the file, without reading all of it; none if there is no file."""
+def tail(path: Path, size: int = TAIL) -> list[dict[str, Any]]:
+    """The sound rows in the last `size` bytes, as they stand in the file; none if there is no file."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
             lines = file.read().splitlines()
     except FileNotFoundError:
         return []
