@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness import tasks
+from harness import revisions, tasks
 from harness.config import RunConfig
 from harness.errors import UsageError
 from harness.machine import has_gpu, usable_cores
@@ -34,13 +34,24 @@ def check_seed(name: str, seed: int) -> None:
         raise UsageError(f"{name}={seed} is more than 2^63-1 ({LARGEST_SEED}), the largest seed.")
 
 
+def check_protocol(config: RunConfig) -> None:
+    """Raise UsageError for a protocol that no task has yet."""
+    if config.protocol != "honest":
+        raise UsageError(
+            f"protocol={config.protocol} is not there yet: it would train on the validation split, too, and "
+            f"choose on the reported one; use protocol=honest."
+        )
+
+
 def check_data(config: RunConfig, cache: Path) -> None:
-    """Raise UsageError if the data is not what the config asks for.
+    """Raise UsageError if the data or the code is not what the config asks for.
 
     Args:
         config: the run.
         cache: folder for prepared data; it need not exist.
     """
+    check_protocol(config)
+    revisions.check(config)
     now = tasks.fingerprint(config.task)
     if config.data_fingerprint != now:
         raise UsageError(

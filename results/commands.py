@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness import atomic, plans
-from harness.errors import UsageError, nearest
+from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
 from harness.store import Store, make_folder
+from results.cells import Table
 from results.figures import FIGURES
 from results.gallery import hang
 from results.load import load
@@ -18,8 +19,13 @@ from results.tables import TABLES
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """[NAME ...] [--sweep NAME]... [--format md|csv|latex] [--out DIR]"""
+    """[NAME ...] [--sweep NAME]... [--format md|csv|latex] [--out DIR] [--strict]"""
     _add_common(parser, TABLES)
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit status 1 if runs behind a table differ in what can change their numbers",
+    )
     parser.add_argument(
         "--format", choices=FORMATS, default="md", help="how to write them (default: %(default)s)"
     )
@@ -33,13 +39,23 @@ def table(args: argparse.Namespace) -> int:
     tables = [TABLES[name](frame) for name in names]
     if args.out is None:
         print(render_all(tables, args.format), end="")
-        return 0
+        return _mixed(tables) if args.strict else 0
     make_folder(args.out)
     for name, shown in zip(names, tables, strict=True):
         path = args.out / f"{name}.{FORMATS[args.format].suffix}"
         atomic.write_text(path, render(shown, args.format))
         print(path)
-    return 0
+    return _mixed(tables) if args.strict else 0
+
+
+def _mixed(tables: Iterable[Table]) -> int:
+    """Name every mixture; the exit status."""
+    found = dict.fromkeys(
+        f"{table.name}, {mixture}" for table in tables for one in table.sections for mixture in one.mixtures
+    )
+    for sentence in found:
+        print(f"htbench: {sentence}.", file=sys.stderr)
+    return EXIT_RUN_FAILED if found else 0
 
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from harness import plans, slurm
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
 from harness.plans import Point
 from harness.store import Store, make_folder
+from harness.survey import faults
 from sweeps import limits
 from sweeps import spec as specs
 from sweeps.flags import add_actions
@@ -119,6 +120,8 @@ def _index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
 
     make_folder(store.root)
     print(f"index.jsonl: {store.rebuild_index()} records")
+    for key, what in faults(store).items():
+        print(f"htbench: run {key}: {what}", file=sys.stderr)
     for spec in loaded:
         planned = everything(store, spec)
         replicated = [one for one in planned if one.point.stage == plans.REPLICATE]

@@ -9,6 +9,7 @@ import json
 import math
 import random
 import shutil
+import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -76,7 +77,7 @@ class Bench:
                 point, state, metrics or {}, reason, steps or base["steps"], seconds, cpu, environment
             )
             if curve:
-                self.curve(key, steps or base["steps"], seed, level=(metrics or {}).get("train_loss", 2.0))
+                self.curve(key, steps or base["steps"], seed, metrics)
         elif state in ("running", "failed"):
             self._attempt(key, {"reason": reason, "message": "/a/path"} if state == "failed" else None)
         return key
@@ -117,14 +118,16 @@ class Bench:
         }
         (self._folder(key) / "attempts" / "1.json").write_text(json.dumps(attempt))
 
-    def curve(self, key, steps, seed, level=2.0):
-        """A falling training loss with the noise of batches, and two evaluations."""
-        noise = random.Random(f"{key}-{seed}")
-        rows = [
-            {"step": s, "loss": level + 3 * math.exp(-6 * s / steps) + noise.gauss(0, 0.08), "lr": 0.01}
-            for s in range(1, steps + 1)
-        ]
-        rows += [{"step": s, "val_loss": level + 0.2} for s in (steps // 2, steps)]
+    def curve(self, key, steps, seed, metrics=None):
+        """A falling training loss with the noise of batches, and evaluations that end as the record says."""
+        noise, final = random.Random(f"{key}-{seed}"), metrics or {}
+        losses = [3 * math.exp(-6 * s / steps) + noise.gauss(0, 0.08) for s in range(1, steps + 1)]
+        level = final.get("train_loss", 2.0) - statistics.fmean(losses[-max(1, steps // 10) :])
+        rows = [{"step": s, "loss": level + loss, "lr": 0.01} for s, loss in enumerate(losses, 1)]
+        rows.append({"step": steps // 2, "val_loss": level + 0.2})
+        for split in ("val_", "test_"):
+            figures = {name: value for name, value in final.items() if name.startswith(split)}
+            rows += [{"step": steps} | figures] if figures else []
         path = self._folder(key) / "metrics.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
