@@ -93,7 +93,7 @@ def _train_loss(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, float
 def _difference(name: str, told: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
     here, there = (figures.get(name, "missing") for figures in (told, curve))
     numbers = all(isinstance(value, int | float) for value in (here, there))
-    if here == there or (numbers and math.isclose(here, there, rel_tol=_ROUNDING)):
+    if here == there or (numbers and math.isclose(here, there, rel_tol=_ROUNDING, abs_tol=_ROUNDING**2)):
         return ""
     here, there = ("not finite" if value is None else value for value in (here, there))
     return f"{name} is {here} in record.json, {there} in metrics.jsonl"

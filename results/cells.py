@@ -14,6 +14,10 @@ SYMBOLS = {
     "diverged": ("div.", "diverged (@N: at step N): a result of its settings, not a failure"),
     "pruned": ("pruned", "stopped early by its search"),
     "failed": ("failed", "the run failed, for the reason given; 'htbench sweep retry' tries it again"),
+    "damaged": (
+        "damaged",
+        "the record of the run and its curve do not agree, or the record is gone: no figure of it counts",
+    ),
     "completed": ("n/a", "finished without a finite figure"),
 }
 NOTHING = "There is nothing to show: these sweeps have no such runs."

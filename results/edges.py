@@ -17,7 +17,7 @@ from results.load import tuned_columns
 from results.select import OPTIMIZER, Candidate, Row, searched
 
 _AT_END = 0.01  # of a searched range, of its logarithm if that is how it was searched
-_WITHOUT_RECORD = ("running", "waiting", "failed")
+_WITHOUT_RECORD = ("running", "waiting", "failed", "damaged")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness import plans
+from harness import integrity, plans
 from harness.errors import UsageError, nearest
 from harness.plans import SEED_FIELDS, Point, is_tuned
 from harness.record import RunRecord
@@ -136,11 +136,9 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         record = None  # pruned, but not by the study that this point belongs to
     found = {"state": "waiting", "reason": ""}
     if record is None and point.key:
-        state = store.state(point.key, point.study)
-        record = state.record  # it may have finished just now
-        found = {"state": _STATES.get(state.kind, ""), "reason": state.reason}
+        record, found = _unfinished(point, store)
     if record is not None:
-        found = {"state": record.status, "reason": record.note}
+        found = _finished(record, store)
     values = identity.of_record(record) if record is not None else identity.of_plan(point)
     # Nobody knows yet what an empty slot will be tuned to.
     tuned = {identity.column(name): values[name] if point.key else None for name in values if is_tuned(name)}
@@ -155,16 +153,33 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         "model": values["model"],
         "setting": identity.setting(values),
         "candidate": identity.candidate(values) if point.key else point.slot,
-        "score": score(record) if record else None,
+        "score": score(record) if record and found["state"] != "damaged" else None,
         "rule": values["optimizer.name"],
         "variant": identity.variant(values),
         "optimizer": values["optimizer.name"],
         **tuned,
         _TUNED: tuned.keys(),
         **{name: values[name] for name in SEED_FIELDS},
-        **(_outcome(record) if record else {}),
+        **(_outcome(record) if record and found["state"] != "damaged" else {}),
         identity.DATA: values[identity.DATA],
     }
+
+
+def _unfinished(point: Point, store: Store) -> tuple[RunRecord | None, dict[str, str]]:
+    """The record, if it was written just now, and what is the matter with the run."""
+    state = store.state(point.key, point.study)
+    gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
+    if gone:
+        return None, {"state": "damaged", "reason": gone}
+    return state.record, {"state": _STATES.get(state.kind, ""), "reason": state.reason}
+
+
+def _finished(record: RunRecord, store: Store) -> dict[str, str]:
+    """What became of the run, if its curve says the same."""
+    wrong = integrity.contradiction(store.run_folder(record.key), record)
+    if wrong:
+        return {"state": "damaged", "reason": wrong}
+    return {"state": record.status, "reason": record.note}
 
 
 def _outcome(record: RunRecord) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from results.select import OPTIMIZER, Choice, choose, searched
 from results.stats import SIGNIFICANCE, Summary, best_rows
 from results.units import Metric, reported
 
-_UNFINISHED = {"running", "waiting", "failed"}
+_UNFINISHED = {"running", "waiting", "failed", "damaged"}
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
 _BOLD = (
     f"Bold is better than every other row: t-tests of the best mean against each of them, all significant at "

@@ -22,9 +22,9 @@ WORKLOAD = ("task", "model", "setting")
 OPTIMIZER = (*WORKLOAD, "optimizer")
 
 # A candidate without score is called after its worst run, a group without winner after its best hope.
-_WORST_FIRST = ("diverged", "pruned", "failed", "running", "waiting", "completed")
-_HOPE_FIRST = ("running", "waiting", "failed", "diverged", "pruned", "completed")
-_UNFINISHED = ("running", "waiting", "failed")
+_WORST_FIRST = ("damaged", "diverged", "pruned", "failed", "running", "waiting", "completed")
+_HOPE_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
+_UNFINISHED = ("running", "waiting", "failed", "damaged")
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,10 @@ def explain(runs: Sequence[Row]) -> Cell:
     if state == "failed":
         notes = tuple(f"run {run['key']}: {_FAILURES.get(run['reason'], run['reason'])}" for run in runs)
         return Cell(state=state, detail=f" ({', '.join(reasons)})", notes=notes, runs=keys(runs))
+    if state == "damaged":
+        return Cell(
+            state=state, notes=tuple(f"run {run['key']}: {run['reason']}" for run in runs), runs=keys(runs)
+        )
     if state == "diverged":
         steps = [int(run["steps"]) for run in runs]
         first, last = min(steps), max(steps)
