@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import os
 import platform
 import socket
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from harness.machine import ask, usable_cores
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and tells its workers
 HOME = Path(__file__).resolve().parents[1]  # of the code that this process runs
+PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
 _LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
 
 
@@ -25,14 +28,36 @@ def git(home: Path) -> tuple[str, ...]:
 
 @functools.cache
 def code_version() -> str:
-    """The commit of this code, `+dirty` if files differ from it; without git, the package version."""
+    """The commit of this code; `<commit>+<digest>` if packages differ from it; without git, our version.
+
+    The digest is over the changed and the untracked, not ignored, files of the packages: two edits are two
+    versions.
+    """
     told = os.environ.get(CODE_VERSION_VARIABLE)
     if told:
         return told
-    described, commit = ask(
-        *git(HOME), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+dirty"
-    )
-    return commit if described and (HOME / ".git").exists() else f"htbench {_version('htbench')}"
+    found, commit = ask(*git(HOME), "rev-parse", "--short=12", "HEAD")
+    if not found or not (HOME / ".git").exists():
+        return f"htbench {_version('htbench')}"
+    paths = {
+        *_listed("diff", "--name-only", "--no-renames", "-z", "HEAD", "--", *PACKAGES),
+        *_listed("ls-files", "--others", "--exclude-standard", "-z", "--", *PACKAGES),
+    }
+    return f"{commit}+{_digest(paths)}" if paths else commit
+
+
+def _listed(*words: str) -> list[str]:
+    answered, names = ask(*git(HOME), *words)
+    return [name for name in names.split("\0") if name] if answered else []
+
+
+def _digest(paths: Iterable[str]) -> str:
+    """Eight hex digits over the names and the contents of some files of the code; a deleted one has none."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        file = HOME / path
+        digest.update(f"{path}\0".encode() + (file.read_bytes() if file.is_file() else b"gone"))
+    return digest.hexdigest()[:8]
 
 
 def _version(name: str) -> str:

@@ -84,4 +84,5 @@ def ask(
         with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends what hangs in a driver
             said = process.communicate(timeout=0.5)[0].strip()  # what it waits for, perhaps
         return False, f"no answer within {patience:g} s" + (f": {said}" if said else "")
-    return process.returncode == 0, printed.strip() or f"exit status {process.returncode}"
+    why = f"exit status {process.returncode}" if process.returncode else ""
+    return process.returncode == 0, printed.strip() or why

@@ -16,13 +16,12 @@ from pathlib import Path
 
 from harness import environment
 from harness.atomic import temporaries, temporary_name
-from harness.environment import HOME
+from harness.environment import HOME, PACKAGES
 from harness.errors import UsageError
 from harness.store import make_folder
 from harness.wording import memory
 
 LARGEST = 200 * 2**20  # bytes of a whole snapshot: code is a hundredth of that, data belong elsewhere
-PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
 
 
 def version(root: Path) -> str:
