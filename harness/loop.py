@@ -26,6 +26,7 @@ from harness.progress import Progress, sound_checkpoint
 from harness.record import RunRecord, Status, timestamp
 from harness.store import Attempt
 from harness.timing import Moment
+from optimizers import reach
 
 log = logging.getLogger("htbench")
 
@@ -68,7 +69,13 @@ class Training:
         self.metrics_path = attempt.folder / "metrics.jsonl"
         self.progress = self._resume()
         self.warm_from = self.progress.step + timing.warm_up(self.total)  # what this process times
+        self._say_if_little_is_reached()
         self.saved_at = time.monotonic()
+
+    def _say_if_little_is_reached(self) -> None:
+        note = reach.little_reach(self.config.optimizer.name, self.learner.optimizer)
+        if note and self.group.leads and self.progress.step == 0:
+            log.warning("%s", note)
 
     def _untrained(self) -> Learner:
         return Learner(self.config, self.task, self.total, self.device, self.group)

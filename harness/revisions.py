@@ -26,7 +26,7 @@ PLACE = Path(__file__).with_name("sources.json")
 
 # The second is made from a checkpoint, which the search for definitions does not follow.
 _LOOP = ("harness.loop:Training", "harness.divergence:Divergence")
-_ASSEMBLY = "optimizers.hybrid:assemble"  # decides which parameter gets which rule
+_ASSEMBLY = "optimizers.assemble:assemble"  # decides which parameter gets which rule
 
 
 def current(config: RunConfig) -> dict[str, int | str]:

@@ -18,8 +18,9 @@ from harness.errors import UsageError
 
 # Where the numbers are made. The other modules declare settings, keep files or start processes.
 NUMERIC = (
-    *("optimizers.base", "optimizers.bases", "optimizers.cosmos", "optimizers.elementwise"),
-    *("optimizers.galore", "optimizers.hybrid", "optimizers.muon", "optimizers.soap"),
+    *("optimizers.assemble", "optimizers.base", "optimizers.bases", "optimizers.cosmos"),
+    *("optimizers.elementwise", "optimizers.galore", "optimizers.groups", "optimizers.hybrid"),
+    *("optimizers.muon", "optimizers.routing", "optimizers.soap"),
     *("optimizers.spectral", "optimizers.spectral_rule"),
     *("models.llama", "models.resnet"),
     *("harness.learner", "harness.loop", "harness.schedule", "harness.curvature", "harness.divergence"),

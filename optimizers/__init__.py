@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from optimizers.cosmos import Cosmos
     from optimizers.elementwise import Cautious, Mars, Sophia
     from optimizers.galore import GaLore
-    from optimizers.hybrid import Hybrid, Model, Routing, split_parameters
+    from optimizers.groups import Model
+    from optimizers.hybrid import Hybrid
     from optimizers.muon import AdaMuon, Muon, NorMuon
+    from optimizers.routing import Routing, split_parameters
     from optimizers.soap import Soap
     from optimizers.spectral import SPECTRAL
     from optimizers.spectral.exact import gram_power, rank_power, svd_power
@@ -71,7 +73,7 @@ _HOME = {
     "rank_power": "spectral.exact",
     "svd_power": "spectral.exact",
     "Hybrid": "hybrid",
-    "split_parameters": "hybrid",
+    "split_parameters": "routing",
     "mix_power": "spectral.mix_power",
     "AdaMuon": "muon",
     "Muon": "muon",
@@ -94,6 +96,10 @@ def __getattr__(name: str) -> object:
     return getattr(importlib.import_module(f"optimizers.{_HOME[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def build(
     name: str,
     model_or_named_parameters: Model,
@@ -104,14 +110,22 @@ def build(
     aux_lr: float | None = None,
     **hyper: object,
 ) -> Optimizer:
-    """Build an optimizer of `ZOO` for a model.
+    """Build an optimizer of `ZOO`, an ordinary `torch.optim.Optimizer`.
+
+    Sophia also wants a second backward pass now and then: before update `step` (0-based), if
+    `optimizer.wants_curvature(step)`, do one on labels that are sampled from the model's own predictions, and
+    call `optimizer.observe_curvature(batch_size)`. Without these passes it is sign momentum, and warns.
+    docs/optimizers.md has a loop with it, and with groups and schedules.
 
     Args:
         name: a row of `ZOO`.
-        model_or_named_parameters: a module, or (name, parameter) pairs; frozen parameters are left out.
-        lr, weight_decay: None takes the default of the row.
+        model_or_named_parameters: a module; parameters; (name, parameter) pairs; or group dicts of either, as
+            for any `torch.optim.Optimizer`. A group may have settings of its own: all keyword arguments below
+            but `routing`, with the same meaning. Frozen parameters of a module or of pairs are left out.
+        lr, weight_decay: None takes the default of the row. `lr` is the learning rate of the rule.
         routing: which parameters the rule gets, see `split_parameters`. An optimizer that treats all of them
-            alike (`routed` false in its row) takes them all.
+            alike (`routed` false in its row) takes them all. Parameters without modules around them can be
+            told apart by their shapes only, parameters without names by no predicate.
         aux_lr: learning rate of the auxiliary AdamW; None is 1e-3 (MARS: 3e-3), as in the released code.
         hyper: the other hyperparameters of the row, coerced and checked by `resolve`.
 
@@ -125,14 +139,12 @@ def build(
     def number(param: Param, field_name: str, value: float | None) -> Any:
         return resolve_value(param, field_name, param.default if value is None else value)
 
-    from optimizers.hybrid import assemble  # imports torch
+    from optimizers.assemble import assemble  # imports torch
 
-    return assemble(
-        row,
-        model_or_named_parameters,
-        lr=number(row.lr, "lr", lr),
-        weight_decay=number(row.weight_decay, "weight_decay", weight_decay),
-        routing=routing,
-        aux_lr=number(row.aux_lr, "aux_lr", aux_lr),
-        hyper=resolve(name, hyper),
-    )
+    settings = {
+        "lr": number(row.lr, "lr", lr),
+        "weight_decay": number(row.weight_decay, "weight_decay", weight_decay),
+        "aux_lr": number(row.aux_lr, "aux_lr", aux_lr),
+        **resolve(name, hyper),
+    }
+    return assemble(row, model_or_named_parameters, routing, settings)

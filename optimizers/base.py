@@ -52,6 +52,10 @@ class UpdateRule(torch.optim.Optimizer, ABC):
             alone in this step (the first one of SOAP).
         """
 
+    def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
+        """What a parameter gets in place of the rule's own treatment, in a few words; empty if nothing."""
+        return ""
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters with hyperparameters of its own, as `torch.optim.Optimizer` does.
 

@@ -100,6 +100,13 @@ class Cosmos(UpdateRule):
         }
         super().__init__(params, defaults)
 
+    def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
+        """Adam, or Adam in a subspace that is the whole space, which leaves nothing to Newton-Schulz."""
+        if W.ndim != 2 or len(W) > group["max_rows"]:
+            return "Adam"
+        n = W.shape[group["side"] == "right"]
+        return f"rank {group['rank']} covers all {n} columns" if group["rank"] >= n else ""
+
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return lr_ratio sqrt(m n) Gt / ||Gt|| of the block above, or Adam's direction."""
         if G.ndim != 2 or len(G) > group["max_rows"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -133,6 +134,9 @@ class Sophia(UpdateRule):
     unbiased estimate of the diagonal of the Gauss-Newton matrix (Gauss-Newton-Bartlett). Until the first
     estimate, and always with `sign_momentum`, a step is lr sign(m).
 
+    The loop makes the estimates: before update `step` (0-based), if `wants_curvature(step)`, it does a
+    backward pass on sampled labels and calls `observe_curvature(B)`. A loop that never does is warned once.
+
     Args:
         params: parameters of any shape. Groups share the passes: when one group is due, all get an estimate.
         lr: learning rate, which is also the most that an entry moves in a step.
@@ -156,6 +160,7 @@ class Sophia(UpdateRule):
     """
 
     table = SOPHIA
+    steps_since_estimate: int | None = 0  # of this object, not saved; None: the warning was given
 
     def __init__(
         self,
@@ -179,6 +184,7 @@ class Sophia(UpdateRule):
             "eps": eps,
         }
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **own})
+        self.register_step_post_hook(_warn_without_curvature)
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return sign(m) min(1, |m| / (rho h + eps)) of the block above."""
@@ -202,9 +208,26 @@ class Sophia(UpdateRule):
     @torch.no_grad()
     def observe_curvature(self, batch_size: int) -> None:
         """Update h of every parameter that has a gradient; see `UpdateRule.observe_curvature`."""
+        self.steps_since_estimate = self.steps_since_estimate and 0
         for group in self.param_groups:
             if not group["sign_momentum"]:
                 for W in group["params"]:
                     if W.grad is not None:
                         g = W.grad * math.sqrt(batch_size)
                         second_moment(self.state[W], "h", g, group["betas"][1])
+
+
+def _warn_without_curvature(sophia: Sophia, *step_arguments: object) -> None:
+    """After a step: say once that more steps than `curvature_interval` were made without an estimate."""
+    intervals = [group["curvature_interval"] for group in sophia.param_groups if not group["sign_momentum"]]
+    if sophia.steps_since_estimate is None or not intervals:
+        return
+    sophia.steps_since_estimate += 1
+    if sophia.steps_since_estimate > min(intervals):
+        warnings.warn(
+            f"Sophia made {sophia.steps_since_estimate} steps without a new curvature estimate (before the "
+            "first one it is sign momentum): call observe_curvature before each step for which "
+            "wants_curvature is true, or give sign_momentum=True",
+            stacklevel=3,
+        )
+        sophia.steps_since_estimate = None

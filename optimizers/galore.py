@@ -72,6 +72,13 @@ class GaLore(UpdateRule):
         }
         super().__init__(params, defaults)
 
+    def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
+        """Adam without projection, or a projection that loses nothing."""
+        if W.ndim < 2 or group["rank"] == 0:
+            return "not projected"
+        n = min(matrix_view(W).shape)
+        return f"rank {group['rank']} covers all {n} dimensions" if group["rank"] >= n else ""
+
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return (1 - lr weight_decay) alpha N P^T of the block above."""
         G = matrix_view(G)

@@ -80,6 +80,10 @@ class Soap(UpdateRule):
         }
         super().__init__(params, defaults)
 
+    def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
+        """Adam, where no dimension is rotated."""
+        return "" if _rotated(W, group) else "not rotated"
+
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
         """Return (1 - lr weight_decay) Q_L N Q_R^T of the block above, None at the first step."""
         G = precise(G)
@@ -107,11 +111,15 @@ def rotate(X: Tensor, Q: Bases, *, back: bool = False) -> Tensor:
 
 def _start(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
     """Make L and Q. The weight stays, unless the gradient says that the run has diverged."""
-    rotated = [k for k, n in enumerate(G.shape) if G.ndim > 1 and 1 < n <= group["max_precond_dim"]]
-    state["L"] = {k: G.new_zeros(G.shape[k], G.shape[k]) for k in rotated}
+    state["L"] = {k: G.new_zeros(G.shape[k], G.shape[k]) for k in _rotated(G, group)}
     _gather(G, state, group)
     state["Q"] = {k: eigenvectors(L) for k, L in state["L"].items()}
     return None if G.isfinite().all() else G
+
+
+def _rotated(W: Tensor, group: dict[str, Any]) -> list[int]:
+    """The dimensions that have a basis of their own."""
+    return [k for k, n in enumerate(W.shape) if W.ndim > 1 and 1 < n <= group["max_precond_dim"]]
 
 
 def _gather(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ class OptimizerSpec:
         state: the tensors that it keeps for a parameter, in the symbols of its docstring.
         vectors: what happens to tensors of one dimension, in a few words.
         fixed: constructor arguments that this row pins (Muon and HTMuon are one class).
-        released: which parameters the rule takes under `routing="released"`, a key of `hybrid.ROUTES`.
+        released: which parameters the rule takes under `routing="released"`, a key of `routing.ROUTES`.
         has_aux: whether parameters that the rule does not take go to an auxiliary AdamW, so that `aux_lr` and
             the `aux_*` parameters matter.
         aux_lr: range and default of that AdamW's learning rate.

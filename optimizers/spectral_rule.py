@@ -108,15 +108,16 @@ class SpectralRule(UpdateRule):
         super().__init__(params, shared | own)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters; see `UpdateRule`."""
+        """Add a group of parameters; see `UpdateRule`. A group that is refused is not added."""
         super().add_param_group(param_group)
-        group = self.param_groups[-1]
+        group = self.param_groups.pop()
         for W in group["params"]:
             if W.ndim < 2:
                 raise ValueError(f"{type(self).__name__} takes matrices, got shape {tuple(W.shape)}")
             if len(W) % group["blocks"]:
                 raise ValueError(f"blocks must divide the {len(W)} rows of a matrix, got {group['blocks']}")
         _check_power(group["spectral"], group["p"])
+        self.param_groups.append(group)
 
 
 def momentum(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:

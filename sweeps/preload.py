@@ -14,7 +14,7 @@ for _name in (
     "harness.data.text",
     "models.llama",
     "models.resnet",
-    "optimizers.hybrid",
+    "optimizers.assemble",
     "optimizers.muon",
     "sweeps.execute",
 ):

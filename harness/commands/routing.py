@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import UsageError
 from harness.settings import read_words
 from harness.wording import aligned
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
 
 
 def show(words: Sequence[str], *, as_json: bool) -> int:
@@ -24,13 +22,20 @@ def show(words: Sequence[str], *, as_json: bool) -> int:
         raise UsageError(
             f"--routing takes a model and an optimizer, such as 'llama-60m muon', not '{words[0]}'."
         )
-    rows = routes(words[0], words[1], read_words(words[2:]))
+    rows, note = routes(words[0], words[1], read_words(words[2:]))
     print(json.dumps(rows, indent=1) if as_json else _table(rows))
+    if note:
+        print(note if as_json else f"\n{note}", file=sys.stderr if as_json else sys.stdout)
     return 0
 
 
-def routes(model_name: str, optimizer_name: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def routes(
+    model_name: str, optimizer_name: str, settings: dict[str, Any]
+) -> tuple[list[dict[str, Any]], str]:
     """One row of plain values per parameter, in the model's order; nothing is allocated.
+
+    Returns:
+        the rows, and what a run would say of an optimizer that reaches little (`optimizers.reach`).
 
     Raises:
         UsageError: an unknown model or optimizer, or a bad hyperparameter.
@@ -39,6 +44,7 @@ def routes(model_name: str, optimizer_name: str, settings: dict[str, Any]) -> li
 
     import models
     import optimizers
+    from optimizers.reach import little_reach, treatments
 
     settings = {key.removeprefix("optimizer."): value for key, value in settings.items()}
     try:
@@ -47,29 +53,24 @@ def routes(model_name: str, optimizer_name: str, settings: dict[str, Any]) -> li
             optimizer = optimizers.build(optimizer_name, model, **settings)
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
-    of = {p: (rule, group) for rule, group in _groups(optimizer) for p in group["params"]}
-    return [_row(name, p, *of[p]) for name, p in model.named_parameters()]
-
-
-def _groups(optimizer: Optimizer) -> list[tuple[str, dict[str, Any]]]:
-    parts = getattr(optimizer, "parts", (optimizer,))
-    return [(type(part).__name__, group) for part in parts for group in part.param_groups]
+    how = treatments(optimizer)
+    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+    rows = [_row(name, p, how[p], groups[p]) for name, p in model.named_parameters()]
+    return rows, little_reach(optimizer_name, optimizer)
 
 
 def _row(name: str, p: Any, rule: str, group: dict[str, Any]) -> dict[str, Any]:
     return {
         "parameter": name,
         "shape": list(p.shape),
-        "rule": _treatment(rule, group, p),
+        "rule": _shown(rule, group, p),
         "lr": group["lr"],
         "weight_decay": group["weight_decay"],
     }
 
 
-def _treatment(rule: str, group: dict[str, Any], p: Any) -> str:
+def _shown(rule: str, group: dict[str, Any], p: Any) -> str:
     """The class, and what of the group or the shape makes it treat this parameter in a way of its own."""
-    if group.get("rank") == 0:
-        return f"{rule}, not projected"
     if group.get("blocks", 1) > 1:
         return f"{rule}, {group['blocks']} blocks"
     if p.ndim > 2 and "spectral" in group:
@@ -91,6 +92,10 @@ def _table(rows: list[dict[str, Any]]) -> str:
         )
         for row in rows
     ]
-    rules = sorted({row["rule"].partition(",")[0] for row in rows})
-    counts = [f"{sum(row['rule'].partition(',')[0] == rule for row in rows)} by {rule}" for rule in rules]
+    rules = sorted({_class(row["rule"]) for row in rows})
+    counts = [f"{sum(_class(row['rule']) == rule for row in rows)} by {rule}" for rule in rules]
     return f"{aligned([header, *cells])}\n\n{len(rows)} parameters, each once: {', '.join(counts)}."
+
+
+def _class(rule: str) -> str:
+    return rule.replace(",", " ").split()[0]

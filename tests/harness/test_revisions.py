@@ -56,6 +56,23 @@ def test_released_code_is_at_its_released_revision(name):
     assert make(DOCS | rule(name)).revisions == {}
 
 
+def test_every_module_is_either_watched_or_known_to_make_no_numbers():
+    """If this fails, a module is new: does it make numbers? Then it belongs into `sources.NUMERIC`."""
+    without = {
+        *("optimizers", "optimizers.param", "optimizers.reach", "optimizers.registry", "optimizers.spec"),
+        *("optimizers.rows_elementwise", "optimizers.rows_spectral", "optimizers.rows_subspace"),
+        *("models", "models.registry", "harness.data", "harness.data.cache"),
+    }
+    files = [
+        path for folder in ("optimizers", "models", "harness/data") for path in (HOME / folder).rglob("*.py")
+    ]
+    modules = {
+        ".".join(path.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__") for path in files
+    }
+    watched = {name for name in modules if sources._is_numeric(name)}
+    assert modules - watched == without
+
+
 def test_every_part_of_ours_is_looked_up():
     for row in (*optimizers.ZOO.values(), *models.SIZES.values()):
         if not row.target.startswith("torch."):
@@ -93,7 +110,7 @@ def test_two_edits_are_two_runs_and_undoing_one_gives_the_released_run(edit):
         ("harness/schedule.py", "0.5 * (1 + ", "0.25 * (2 + ", "loop", DOCS),
         ("harness/data/text.py", "- 1) // self.seq_len", "- 2) // self.seq_len", "task", DOCS),
         ("harness/data/order.py", "step * batch_size,", "step * batch_size + 0,", "task", DIGITS),
-        ("optimizers/hybrid.py", "p.ndim >= 2", "p.ndim > 2", "optimizer", DOCS | rule("muon")),
+        ("optimizers/routing.py", "p.ndim >= 2", "p.ndim > 2", "optimizer", DOCS | rule("muon")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -15,6 +15,7 @@ import importlib.util, sys
 sys.path[:] = {path!r}
 import optimizers
 from optimizers import ZOO, build, resolve
+assert set(optimizers.__all__) <= set(dir(optimizers)), "classes are listed before they are imported"
 assert "torch" not in sys.modules, "importing the table must not import torch"
 for absent in ("numpy", "pandas", "optuna", "omegaconf", "harness", "models"):
     assert importlib.util.find_spec(absent) is None, absent

@@ -86,6 +86,24 @@ def test_the_sweep_of_the_readme_is_one(tmp_path):
     assert loaded.name == path.stem
 
 
+def test_the_examples_of_the_optimizers_page_run(tmp_path, monkeypatch, recwarn):
+    monkeypatch.chdir(tmp_path)
+    text = read("docs/optimizers.md")
+    examples = blocks(text, "python")
+    assert len(examples) == 5
+    scope = {}
+    for example in examples:
+        exec(compile(example, "docs/optimizers.md", "exec"), scope)
+    assert scope["optimizer"].state and "docs/optimizers.md" in README
+    assert not [str(warning.message) for warning in recwarn if "Sophia" in str(warning.message)]
+
+
+def test_the_optimizers_page_says_whose_momentum_a_cycle_overwrites():
+    _, _, text = read("docs/optimizers.md").partition("Of our optimizers that happens to ")
+    named = {word.lower() for word in re.split(r",\s+|\s+and\s+", text.partition(".")[0])}
+    assert named == {name for name, row in optimizers.ZOO.items() if not row.routed}
+
+
 def test_the_cpu_build_that_is_recommended_is_one_that_we_accept():
     (requirement,) = re.findall(r'"(torch[^"]*)"', PYPROJECT)
     assert f"pip install '{requirement}' --index-url https://download.pytorch.org/whl/cpu" in README

@@ -1,0 +1,150 @@
+"""How `build` makes an optimizer of a row of the zoo: groups are divided among its rule and an AdamW."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from torch import nn
+from torch.optim import AdamW, Optimizer
+
+from optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
+from optimizers.hybrid import Hybrid
+from optimizers.registry import OptimizerSpec, resolve, resolve_value
+from optimizers.routing import Routing, taker
+
+Settings: TypeAlias = dict[str, Any]
+Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the settings that only they have
+
+_OF_BUILD = {"no_decay_1d", "optimize_1d", "fused"}  # hyperparameters of `build`, not of a class
+
+
+def assemble(row: OptimizerSpec, given: Model, routing: Routing, settings: Settings) -> Optimizer:
+    """Build the optimizer of a row from checked settings; `optimizers.build` is the way in.
+
+    A rule that treats all parameters alike is returned as it is. Any other comes as a `Hybrid`, even if it
+    takes all of them now: groups that are added later are then divided like the first ones.
+    """
+    recipe = Recipe(row, given if isinstance(given, nn.Module) else None, routing, settings)
+    groups = [group for group in read_groups(given) if group["params"]]
+    optimizer = Hybrid(groups=groups, divide=recipe.divide)
+    alike = not row.routed and not settings.get("no_decay_1d")
+    return optimizer.parts[0] if alike else optimizer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a row of the zoo divides a group of parameters.
+
+    Args:
+        row: of the zoo.
+        model: what `build` was given, if that is a module.
+        routing: see `split_parameters`.
+        settings: `lr`, `weight_decay`, `aux_lr` and all hyperparameters; a group may have its own.
+    """
+
+    row: OptimizerSpec
+    model: nn.Module | None
+    routing: Routing
+    settings: Settings
+
+    def divide(self, group: Group) -> list[tuple[partial[Optimizer], Group]]:
+        """The pieces of a group, each with the constructor of the optimizer that it goes to.
+
+        Raises:
+            ValueError: the routing, a parameter or a hyperparameter of the group is refused.
+        """
+        group = read_group(group)
+        found = entries(group.pop("params"))
+        own, others = self._read(group)
+        settings = self.settings | own
+        chosen, rest = self._split(found, settings)
+        if self.row.has_aux and rest and not chosen and "lr" in own and "aux_lr" not in own:
+            raise ValueError(
+                "all parameters of this group go to the auxiliary AdamW: give its learning rate as aux_lr, "
+                f"not as lr={own['lr']:g}"
+            )
+        rule, aux = self._rule(settings), _aux(settings) if self.row.has_aux else {}
+        pieces = [(self._make_rule, rule, share) for share in self._of_rule(chosen, rest, settings)]
+        pieces += [(self._make_aux, aux, share) for share in self._of_aux(rest, settings)]
+        return [
+            (make(), {**others, "params": params_of(ours), **common, **special})
+            for make, common, (ours, special) in pieces
+            if ours
+        ]
+
+    def _read(self, group: Group) -> tuple[Settings, Settings]:
+        """The checked hyperparameters of a group, and its other keys, which stay in it as in torch.optim."""
+        row = self.row
+        known = {"lr": row.lr, "weight_decay": row.weight_decay, "aux_lr": row.aux_lr, **row.params}
+        own = {key: resolve_value(known[key], key, group[key]) for key in known if key in group}
+        others = {key: value for key, value in group.items() if key not in known}
+        for key in others.keys() & {*row.fixed, *(("betas", "eps") if row.has_aux else ())}:
+            resolve(row.name, {key: others[key]})  # refuses what would change the numbers of a part unseen
+        return own, others
+
+    def _split(self, found: list[Entry], settings: Settings) -> tuple[list[Entry], list[Entry]]:
+        if not self.row.routed or settings.get("optimize_1d"):
+            return found, []
+        takes = taker(self.model, self.routing, self.row.released)
+        taken = [takes(entry) for entry in found]
+        both = list(zip(found, taken, strict=True))
+        return [entry for entry, yes in both if yes], [entry for entry, yes in both if not yes]
+
+    def _of_rule(self, chosen: list[Entry], rest: list[Entry], settings: Settings) -> Iterator[Share]:
+        if settings.get("no_decay_1d"):
+            yield from _without_decay_of_vectors(chosen)
+        elif settings.get("fused", "whole") == "split":
+            yield from _by_projections(self.model, chosen)
+        else:
+            yield chosen, {}
+        if self.row.rest:
+            yield rest, dict(self.row.rest)
+
+    def _of_aux(self, rest: list[Entry], settings: Settings) -> Iterator[Share]:
+        if not self.row.has_aux:
+            return
+        if settings.get("aux_no_decay_1d"):
+            yield from _without_decay_of_vectors(rest)
+        else:
+            yield rest, {}
+
+    def _rule(self, settings: Settings) -> Settings:
+        own = [key for key in self.row.params if not key.startswith("aux_") and key not in _OF_BUILD]
+        return {**self.row.fixed, **{key: settings[key] for key in ("lr", "weight_decay", *own)}}
+
+    def _make_rule(self) -> partial[Optimizer]:
+        module, name = self.row.target.split(":")
+        rule: Callable[..., Optimizer] = getattr(importlib.import_module(module), name)
+        return partial(rule, **self._rule(self.settings))
+
+    def _make_aux(self) -> partial[Optimizer]:
+        make: Callable[..., Optimizer] = AdamW
+        return partial(make, **_aux(self.settings))
+
+
+def _aux(settings: Settings) -> Settings:
+    """The arguments of the auxiliary AdamW."""
+    decay = settings["aux_weight_decay"]
+    return {
+        "lr": settings["aux_lr"],
+        "betas": settings["aux_betas"],
+        "eps": settings["aux_eps"],
+        "weight_decay": settings["weight_decay"] if decay is None else decay,
+    }
+
+
+def _by_projections(model: nn.Module | None, found: list[Entry]) -> Iterator[Share]:
+    """By the number of projections that a matrix holds, which a model tells by `fused_projections`."""
+    find: Callable[[], dict[nn.Parameter, int]] | None = getattr(model, "fused_projections", None)
+    blocks = find() if find is not None else {}
+    for count in sorted({blocks.get(p, 1) for _, p in found}):
+        yield [entry for entry in found if blocks.get(entry[1], 1) == count], {"blocks": count}
+
+
+def _without_decay_of_vectors(found: list[Entry]) -> Iterator[Share]:
+    yield [entry for entry in found if entry[1].ndim >= 2], {}
+    yield [entry for entry in found if entry[1].ndim < 2], {"weight_decay": 0.0}

@@ -1,0 +1,129 @@
+"""Which parameters a rule takes: by shape, by the kind of module, or by a function of the user.
+
+A matrix rule cannot take norm gains and biases. The choice is made once for each parameter and is then
+visible in the parameter groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from optimizers.groups import Entry, Model, entries
+from optimizers.registry import ROUTING, resolve_value
+
+Predicate: TypeAlias = Callable[[str, nn.Parameter], bool]
+Routing: TypeAlias = "str | Predicate"
+Takes: TypeAlias = Callable[[nn.Parameter], bool]
+
+
+def split_parameters(
+    model: Model, routing: Routing, released: str = "matrix"
+) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Divide the trainable parameters into those of the rule and the rest; a tied weight counts once.
+
+    Args:
+        model: a module, parameters, or (name, parameter) pairs.
+        routing: "matrix" sends every parameter with two or more dimensions to the rule; "hidden" leaves out
+            embeddings (by module type) and the output layer (what the model's method `get_output_embeddings`
+            returns, if it has one); "released" does as the optimizer's authors did; or a predicate
+            (name, parameter) -> bool.
+        released: what "released" stands for, a key of `ROUTES`.
+
+    Raises:
+        ValueError: unknown routing, a predicate for parameters without names, or a routing that goes by the
+            modules without the module.
+    """
+    takes = taker(model, routing, released)
+    pairs = model.named_parameters() if isinstance(model, nn.Module) else model
+    chosen: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
+    for entry in entries(pairs):
+        if entry[1].requires_grad:
+            (chosen if takes(entry) else rest).append(entry[1])
+    return chosen, rest
+
+
+def taker(model: object, routing: Routing, released: str) -> Callable[[Entry], bool]:
+    """The routing as a function; a model that has changed since must be asked anew.
+
+    Raises:
+        ValueError: as `split_parameters`, a predicate's missing names when the function is called.
+    """
+    if callable(routing):
+        return _by_name(routing, model)
+    resolve_value(ROUTING, "routing", routing)
+    word = released if routing == "released" else routing
+    if word in _BY_MODULE and not isinstance(model, nn.Module):
+        raise ValueError(
+            f"routing {routing!r} must see the modules: pass the model, or a predicate as routing"
+        )
+    takes = ROUTES[word](model)
+    return lambda entry: takes(entry[1])
+
+
+def _by_name(predicate: Predicate, model: object) -> Callable[[Entry], bool]:
+    known = {p: name for name, p in model.named_parameters()} if isinstance(model, nn.Module) else {}
+
+    def takes(entry: Entry) -> bool:
+        name, p = entry
+        name = known.get(p) if name is None else name
+        if name is None:
+            raise ValueError("parameters need names here: pass the model or model.named_parameters()")
+        return predicate(name, p)
+
+    return takes
+
+
+def _matrix(model: Any) -> Takes:
+    return lambda p: p.ndim >= 2
+
+
+def _all(model: Any) -> Takes:
+    return lambda p: True
+
+
+def _two_dimensional(model: Any) -> Takes:
+    return lambda p: p.ndim == 2
+
+
+def _hidden(model: nn.Module) -> Takes:
+    ends = _embeddings(model) | _output(model)
+    return lambda p: p.ndim >= 2 and p not in ends
+
+
+def _not_output(model: nn.Module) -> Takes:
+    output = _output(model)
+    return lambda p: p.ndim >= 2 and p not in output
+
+
+def _hidden_linear(model: nn.Module) -> Takes:
+    output = _output(model)
+    linear = {m.weight for m in model.modules() if isinstance(m, nn.Linear)}
+    return lambda p: p in linear and p not in output
+
+
+# What a rule takes. The first two are words for users (`ROUTING`), the others are what some authors did.
+ROUTES: dict[str, Callable[[Any], Takes]] = {
+    "matrix": _matrix,
+    "hidden": _hidden,
+    "all": _all,
+    "two_dimensional": _two_dimensional,  # MARS: a kernel goes to AdamW
+    "not_output": _not_output,  # AdaMuon
+    "hidden_linear": _hidden_linear,  # GaLore
+}
+_BY_MODULE = {"hidden", "not_output", "hidden_linear"}
+
+
+def _embeddings(model: nn.Module) -> set[nn.Parameter]:
+    modules = [m for m in model.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))]
+    return {p for m in modules for p in m.parameters()}
+
+
+def _output(model: nn.Module) -> set[nn.Parameter]:
+    """Parameters of the layer that makes the logits, which a model names by `get_output_embeddings`."""
+    find: Callable[[], nn.Module | None] | None = getattr(model, "get_output_embeddings", None)
+    output = find() if find is not None else None
+    return set(output.parameters()) if output is not None else set()
