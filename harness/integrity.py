@@ -17,8 +17,7 @@ from harness import atomic, metrics
 from harness.record import RunRecord
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
-_ROUNDING = 1e-9  # relative: nobody cheats with less
-_ZERO = 1e-12  # absolute: sums of the same numbers in another order
+_ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # nobody cheats with less
 _ROW = 100  # bytes that hold the row of a step
 
 AGAIN = "the same command trains the run again"
@@ -94,7 +93,7 @@ def _train_loss(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, float
 def _difference(name: str, told: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
     here, there = (figures.get(name, "missing") for figures in (told, curve))
     numbers = all(isinstance(value, int | float) for value in (here, there))
-    if here == there or (numbers and math.isclose(here, there, rel_tol=_ROUNDING, abs_tol=_ZERO)):
+    if here == there or (numbers and math.isclose(here, there, **_ROUNDING)):
         return ""
     here, there = ("not finite" if value is None else value for value in (here, there))
     return f"{name} is {here} in record.json, {there} in metrics.jsonl"

@@ -23,12 +23,12 @@ def put(root, status="completed", *, step=8, accuracy=0.9, pruned_by=(), weights
     made = config(**settings)
     key, store = run_key(made), Store(root)
     attempt = store.claim(key, to_yaml(made))
-    _write_curve(attempt.folder, step)
+    figures = {"val_accuracy": accuracy, "val_loss": 1 - accuracy} if status == "completed" else {}
+    _write_curve(attempt.folder, step, figures)
     if status == "pruned":
         (attempt.folder / "checkpoint.pt").write_text(f"at {step}")
     if weights:
         (attempt.folder / "weights.pt").write_text("weights")
-    figures = {"val_accuracy": accuracy, "val_loss": 1 - accuracy} if status == "completed" else {}
     attempt.finish(
         RunRecord(
             key=key,
@@ -60,8 +60,9 @@ def leave(root, reason="stopped", *, step=3, **settings):
     return attempt.key
 
 
-def _write_curve(folder, step):
+def _write_curve(folder, step, figures=()):
     rows = [{"step": number, "loss": 1 / number} for number in range(1, step + 1)]
+    rows += [{"step": step, **figures}] if figures else []
     write_text(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     write_text(folder / "log.txt", f"{step} steps\n")
 

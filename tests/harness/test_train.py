@@ -70,17 +70,6 @@ def test_a_finished_run_is_not_trained_again(tmp_path, tiny):
     assert again == first
 
 
-def test_what_stays_out_of_the_key_does_not_change_the_numbers(tmp_path, tiny):
-    plain, _ = finish(make(tiny), tmp_path / "plain")
-    other = make(
-        tiny
-        | {"log_every": 3, "evaluation.every": 2, "evaluation.untrained": True, "checkpoint.every_steps": 1}
-    )
-    assert run_key(other) == plain.key
-    busy, _ = finish(other, tmp_path / "busy")
-    assert {name: busy.metrics[name] for name in plain.metrics} == plain.metrics
-
-
 def test_accumulation_equals_the_whole_batch(tmp_path, tiny):
     """On the language model, which has no batch statistics: equal up to the order of float32 sums."""
     tiny |= {

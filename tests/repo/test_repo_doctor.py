@@ -22,7 +22,7 @@ from harness.settings import make
 from harness.store import Store
 from harness.survey import survey
 
-STORE = {"root", "locks", "links", "store", "index", "data"}
+STORE = {"root", "locks", "links", "store", "records", "index", "data"}
 
 
 def look(root, subject=None):
@@ -75,7 +75,10 @@ def store(tmp_path):
         environment={},
     )
     store = Store(root)
-    store.claim(record.key, "").finish(record)
+    attempt = store.claim(record.key, "")
+    curve = [{"step": 100, "loss": 0.1, "lr": 0.0}, {"step": 100, **record.metrics}]
+    (attempt.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in curve))
+    attempt.finish(record)
     assert main(["sweep", "index", "demo-digits", "--root", str(root)]) == 0
     return store, record
 

@@ -97,7 +97,7 @@ def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, mon
         }
 
     assert outcomes() == {"lr_curve": "drawn", "loss": "drawn"}
-    small.curve(small.keys[0], 100, seed=99)
+    small.curve(small.keys[0], 100, seed=99, metrics=make.image(0.9, 0.4))
     assert outcomes() == {"lr_curve": "unchanged", "loss": "drawn"}
     small.add("digits", "muon", 0.005, metrics=make.image(0.8, 0.4))
     small.write()

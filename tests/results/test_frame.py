@@ -4,11 +4,19 @@ import pytest
 
 from harness import plans
 from harness.errors import UsageError
+from harness.integrity import contradiction
 from harness.plans import REPLICATE
 from harness.store import Store
 from results.load import load, tuned_columns
 
 pytest_plugins = ["synthetic_store"]
+
+
+@pytest.mark.parametrize("name", ["demo_store", "mixed_store"])
+def test_the_synthetic_records_agree_with_their_curves(request, name):
+    store = request.getfixturevalue(name)
+    for _, record in store.index.rows().values():
+        assert contradiction(store.run_folder(record.key), record, thorough=True) == ""
 
 
 def test_one_row_per_point_in_the_order_of_sweeps_and_plans(bench, make):
