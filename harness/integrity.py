@@ -23,7 +23,7 @@ _ROW = 100  # bytes that hold the row of a step
 AGAIN = "the same command trains the run again"
 
 
-def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False) -> str:
+def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cut_counts: bool = True) -> str:
     """What the record says otherwise than its curve, in a sentence; empty if nothing, or without a curve.
 
     Compared are the steps, the last figures of both held-out splits, and the mean training loss of the last
@@ -33,12 +33,15 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False) ->
         folder: of the run.
         record: its record, from wherever it was read.
         thorough: read the last tenth of the curve, however long the run was.
+        cut_counts: whether a curve whose end is missing is worth a sentence, which denies no figure.
     """
     path = folder / "metrics.jsonl"
     if record.status == "pruned" or not path.exists():
         return ""
     rows = metrics.tail(path, metrics.TAIL + (_ROW * record.steps // 10 if thorough else 0))
     last = max((row["step"] for row in rows), default=0)
+    if last < record.steps and not cut_counts:
+        return ""
     if last != record.steps:
         return f"record.json says {record.steps} steps, metrics.jsonl {last}"
     curve = _held_out(rows, last)

@@ -96,7 +96,7 @@ def parsed(table):
 def test_main_result_parses_back(mixed_store):
     rows = parsed(TABLES["main_result"](load(mixed_store)))
     found = {(one["task"], one["optimizer"]): one for one in rows}
-    assert len(rows) == 8
+    assert len(rows) == 9
     htmuon = found["pydocs", "htmuon"]
     assert htmuon["setting"] == "batch_size=16, steps=200"
     assert (float(htmuon["lr"]), float(htmuon["p"])) == (0.02, 0.125)
@@ -109,6 +109,7 @@ def test_main_result_parses_back(mixed_store):
     assert found["digits", "adamw"]["test_accuracy_percent"] == "95"
     assert found["digits", "sgdm"]["state"] == "diverged"
     assert found["digits", "muon"]["state"] == "waiting"
+    assert found["pydocs", "adam"]["state"] == "damaged"
     assert "add `optimizer.lr: 0.033` to block adamw" in found["digits", "adamw"]["notes"]
 
 

@@ -89,7 +89,8 @@ def test_several_tables_as_csv_have_one_header(demo_store, tmp_path, capsys):
 def test_the_interval_of_an_accuracy_stays_within_what_one_can_be(bench, make, capsys):
     for seed, (right, wrong) in enumerate([(1.0, 0.0), (0.94, 0.06)]):
         for optimizer, accuracy in (("muon", right), ("sgdm", wrong)):
-            bench.add("digits", optimizer, 0.02, metrics=make.image(accuracy, 0.4))
+            if seed == 0:
+                bench.add("digits", optimizer, 0.02, metrics=make.image(accuracy, 0.4))
             add = {"stage": "replicate", "seed": seed + 1, "metrics": make.image(accuracy, 0.4)}
             bench.add("digits", optimizer, 0.02, **add)
     call("table", bench.write().root, "main_result", "--format", "csv")
@@ -169,6 +170,7 @@ import argparse, sys
 from pathlib import Path
 from results import commands, gallery
 args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=None, format="md", out=None)
+args.strict = False
 heavy = {"torch", "matplotlib", "seaborn", "optuna"}
 commands.table(args)
 print("loaded:", sorted((heavy | {"scipy"}).intersection(sys.modules)), file=sys.stderr)
