@@ -84,10 +84,10 @@ def _is_missing(value: Any) -> bool:
 
 def _numbers(values: Iterable[Any]) -> list[float]:
     """The distinct numbers, ascending; nothing if some are no numbers."""
-    found = {value for value in values if not _is_missing(value)}
+    found = [value for value in values if not _is_missing(value)]
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in found):
         return []
-    return sorted(found)
+    return sorted(set(found))
 
 
 # --- grids and lists of choices ---

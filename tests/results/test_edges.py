@@ -173,11 +173,12 @@ def test_a_whole_number_at_its_bound(bench, make):
     assert found(bench) == {"ns_steps": "widen `optimizer.ns_steps` to high: 9 in block muon"}
 
 
-def test_words_of_a_search_have_no_edge(bench, make):
-    axes = {"optimizer.lr": LOG, "optimizer.scale_rule": {"choices": ["shape", "rms0.2"]}}
-    search(
-        bench, make, axes, [{"optimizer.lr": 0.02, "optimizer.scale_rule": w} for w in ("shape", "rms0.2")]
-    )
+@pytest.mark.parametrize(
+    ("name", "choices"), [("scale_rule", ["shape", "rms0.2"]), ("aux_betas", [[0.9, 0.95], [0.9, 0.99]])]
+)
+def test_choices_that_are_no_numbers_have_no_edge(bench, make, name, choices):
+    axes = {"optimizer.lr": LOG, f"optimizer.{name}": {"choices": choices}}
+    search(bench, make, axes, [{"optimizer.lr": 0.02, f"optimizer.{name}": choice} for choice in choices])
     assert found(bench) == {}
 
 
