@@ -216,7 +216,9 @@ def _prepared(cache: Path) -> set[str]:
 
 
 def _calibrated(cache: Path, config: RunConfig) -> Cost:
-    words = [sys.executable, "-m", "harness.calibrate"]
+    # As in the command: the working folder may have packages that are called like ours.
+    program = "import sys, htbench; from harness.calibrate import main; sys.exit(main())"
+    words = [sys.executable, "-c", program]
     given = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve())})
     try:
         done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=PATIENCE)

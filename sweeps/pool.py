@@ -66,7 +66,7 @@ class Pool:
         self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["sweeps.preload", *preload])
+        self._context.set_forkserver_preload(["htbench", "sweeps.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
         resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
         with signals_held_back():  # or Ctrl-C kills the server while it imports torch
