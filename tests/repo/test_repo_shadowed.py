@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 SPEC = """
 name: tiny
 base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}
@@ -39,6 +41,17 @@ def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project, progra
     assert "2 of 2 points have a result" in done.stdout and "not the package" not in done.stderr
     table = call(project, "table", "main_result", program=program)
     assert table.returncode == 0 and "| adamw" in table.stdout, table.stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a pool imports from the working folder before")
+def test_a_script_of_theirs_that_is_called_like_the_command(project):
+    (project / "htbench.py").write_text(THEIRS)
+    words = ["sweep", "run", "tiny.yaml", "--workers", "2", "--root", "store"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, ROOT / "htbench.py", *words], capture_output=True, text=True, cwd=project, env=env
+    )
+    assert done.returncode == 0 and "not the package" not in done.stderr, done.stderr
 
 
 def test_several_processes_and_a_measurement_beside_them(project):

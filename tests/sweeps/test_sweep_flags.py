@@ -7,7 +7,8 @@ import pytest
 
 from harness import cli
 from harness.errors import EXIT_USAGE
-from sweeps.flags import ACTIONS, FLAGS
+from sweeps.commands import ACTIONS
+from sweeps.flags import FLAGS
 
 SPEC = """
 name: tiny
