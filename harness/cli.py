@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import htbench  # noqa: F401  # finds our packages before others of these names
+from harness import streams
 from harness.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
@@ -57,6 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
         the exit status.
     """
     words = list(sys.argv[1:] if words is None else words)
+    streams.take_any_text()
     try:
         return _dispatch(words)
     except UsageError as error:

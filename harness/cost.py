@@ -215,8 +215,18 @@ def _prepared(cache: Path) -> set[str]:
     return {path.name for path in cache.iterdir()}
 
 
+# As in the command: the working folder, which comes first here, may have modules that are called like ours.
+_CALIBRATE = """
+import sys
+sys.path[:] = [place for place in sys.path if place]
+import htbench
+from harness.calibrate import main
+sys.exit(main())
+"""
+
+
 def _calibrated(cache: Path, config: RunConfig) -> Cost:
-    words = [sys.executable, "-m", "harness.calibrate"]
+    words = [sys.executable, "-c", _CALIBRATE]
     given = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve())})
     try:
         done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=PATIENCE)

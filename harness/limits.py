@@ -24,8 +24,9 @@ def check_config(config: RunConfig) -> None:
     """Raise UsageError if no machine could make the run."""
     for name, seed in (("seed", config.seed), ("data_seed", config.data_seed)):
         check_seed(name, seed)
-    if (config.steps or 0) > MOST_STEPS:
-        raise UsageError(f"steps={config.steps} is more than 10^12, the longest run there can be.")
+    for name, length in (("steps", config.steps), ("epochs", config.epochs)):
+        if (length or 0) > MOST_STEPS:
+            raise UsageError(f"{name}={length} is more than 10^12, the longest run there can be.")
 
 
 def check_seed(name: str, seed: int) -> None:

@@ -19,10 +19,22 @@ from sweeps.flags import add_actions
 from sweeps.plan import everything, filled, search_points, settled, state, write_plan
 from sweeps.spec import SweepSpec
 
+ACTIONS = {
+    "plan": "show what is left to run and what it will take; nothing is submitted",
+    "run": "train whatever is missing on this machine, then the winners on fresh seeds",
+    "submit": "hand whatever is missing to SLURM, a job for each run, and return at once",
+    "status": "what is done, running, queued, waiting and failed, and the best so far",
+    "reap": "tidy up after dead processes and jobs that nobody needs any more",
+    "cancel": "take the sweep's jobs out of SLURM's queue; runs at work save first",
+    "retry": "like run, and failed runs are tried again (on SLURM: submit --retry)",
+    "replicate": "run the winners of a finished grid or search on fresh seeds",
+    "index": "write index, plan and Optuna studies anew from the run folders",
+}
+
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     """ACTION SPEC... key=value..., and the flags of the action."""
-    add_actions(parser)
+    add_actions(parser, ACTIONS)
 
 
 def sweep(args: argparse.Namespace) -> int:

@@ -10,18 +10,6 @@ from typing import Any
 
 from harness.errors import UsageError
 
-ACTIONS = {
-    "plan": "show what is left to run and what it will take; nothing is submitted",
-    "run": "train whatever is missing on this machine, then the winners on fresh seeds",
-    "submit": "hand whatever is missing to SLURM, a job for each run, and return at once",
-    "status": "what is done, running, queued, waiting and failed, and the best so far",
-    "reap": "tidy up after dead processes and jobs that nobody needs any more",
-    "cancel": "take the sweep's jobs out of SLURM's queue; runs at work save first",
-    "retry": "like run, and failed runs are tried again (on SLURM: submit --retry)",
-    "replicate": "run the winners of a finished grid or search on fresh seeds",
-    "index": "write index, plan and Optuna studies anew from the run folders",
-}
-
 
 @dataclass(frozen=True)
 class Flag:
@@ -62,10 +50,10 @@ FLAGS = {
 }
 
 
-def add_actions(parser: argparse.ArgumentParser) -> None:
-    """ACTION SPEC... key=value... and the flags of the action."""
+def add_actions(parser: argparse.ArgumentParser, known: Mapping[str, str]) -> None:
+    """ACTION SPEC... key=value... and the flags of the action; `known` actions come with a line of help."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, text in ACTIONS.items():
+    for name, text in known.items():
         action = actions.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.")
         action.add_argument(
             "words",

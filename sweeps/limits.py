@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness import limits
 from harness.errors import UsageError
+from harness.plans import is_tuned
 from sweeps.resources import Resources
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ def check_size(spec: SweepSpec) -> None:
 
 
 def _points(spec: SweepSpec, block: Block) -> int:
-    axes = [len(values) for values in block.space.values() if isinstance(values, list)]
-    if spec.search.is_grid:
-        return math.prod(axes) * len(spec.seeds)
-    return spec.search.trials
+    """Of a grid all combinations; of a search its trials, for each combination of what is not searched."""
+    each = len(spec.seeds) if spec.search.is_grid else spec.search.trials
+    listed = {name: values for name, values in block.space.items() if isinstance(values, list)}
+    axes = [len(values) for name, values in listed.items() if spec.search.is_grid or not is_tuned(name)]
+    return each * math.prod(axes)
 
 
 def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, action: str) -> None:

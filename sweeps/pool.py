@@ -5,11 +5,12 @@ Never plain `fork`: a parent that has used threads or a GPU can't be copied safe
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
@@ -66,10 +67,10 @@ class Pool:
         self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["sweeps.preload", *preload])
+        self._context.set_forkserver_preload(["htbench", "sweeps.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
         resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
-        with signals_held_back():  # or Ctrl-C kills the server while it imports torch
+        with signals_held_back(), _no_working_folder():  # or Ctrl-C kills the server while it imports torch
             forkserver.ensure_running()
 
     def has_room_for(self, processes: int) -> bool:
@@ -108,6 +109,19 @@ class Pool:
             worker.ranks.signal(signal.SIGTERM)
         while self.running:
             self.finished(timeout=1.0)
+
+
+@contextlib.contextmanager
+def _no_working_folder() -> Iterator[None]:
+    """The server imports nothing from there, where anything may be called like ours; workers get our path."""
+    before = os.environ.get("PYTHONSAFEPATH")  # of Python 3.11 and later
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:

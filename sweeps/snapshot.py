@@ -70,6 +70,7 @@ def _files(root: Path) -> list[Path]:
     else:
         found = (path for package in PACKAGES for path in (HOME / package).rglob("*"))
         paths = [path.relative_to(HOME) for path in found if "__pycache__" not in path.parts]
+        paths.append(Path("htbench.py"))
     store = root.resolve()
     files = sorted(
         path for path in set(paths) if (HOME / path).is_file() and not (HOME / path).is_relative_to(store)

@@ -1,4 +1,4 @@
-"""The wheel holds the five packages with all their data files, and nothing of the tests."""
+"""The wheel holds the five packages with all their data files and the command, and nothing of the tests."""
 
 import importlib.util
 import re
@@ -12,18 +12,20 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["harness", "sweeps", "optimizers", "models", "results"]
+COMMAND = "htbench.py"
 
 
 def shipped() -> set[str]:
     """Every file of the packages that belongs into the wheel."""
-    files = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file())
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
+    files += [ROOT / COMMAND]
     return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
 def test_the_wheel_is_made_of_the_five_packages():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     section = text.partition("[tool.hatch.build.targets.wheel]\n")[2].partition("\n[")[0]
-    assert section.strip() == "packages = " + str(PACKAGES).replace("'", '"')
+    assert section.strip() == "only-include = " + str([*PACKAGES, COMMAND]).replace("'", '"')
 
 
 def test_every_package_says_that_it_is_typed():

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from harness import cli
 from harness.errors import UsageError
 from results import commands, gallery
+from results.load import load
+from results.render import render_all
 from results.tables import TABLES
 
 pytest_plugins = ["synthetic_store"]
@@ -188,3 +191,17 @@ def test_tables_need_neither_torch_nor_matplotlib_and_figures_no_torch(demo_stor
         [sys.executable, "-c", LOOK, demo_store.root], capture_output=True, text=True, check=True
     )
     assert done.stderr.splitlines() == ["loaded: []"] * 3
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
+    words = [sys.executable, "-m", "harness.cli", "table", "--root", mixed_store.root]
+    env = os.environ | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run(words, capture_output=True, env=env)
+    assert done.returncode == 0, done.stderr
+    text = render_all([TABLES[name](load(mixed_store)) for name in TABLES], "md")
+    assert "±" in text and "–" in text and "…" in text
+    plain = {"ascii": {"±": "+-", "–": "-", "…": "..."}, "latin-1": {"–": "-", "…": "..."}, "utf-8": {}}
+    for sign, spelling in plain[encoding].items():
+        text = text.replace(sign, spelling)
+    assert done.stdout.decode(encoding) == text

@@ -7,7 +7,6 @@ import pytest
 
 from harness import cost, metrics, train
 from harness.cost import Cost, passes, run_class
-from harness.errors import UsageError
 from harness.settings import make
 from harness.store import Store
 from sweeps import card, preview
@@ -141,7 +140,7 @@ def test_without_a_store_planning_makes_none(htbench, write_spec):
 
 def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, capsys, monkeypatch):
     def fail(*_):
-        raise UsageError("The disk is full.")
+        raise cost.NotMeasuredError("The disk is full.")
 
     monkeypatch.setattr(cost, "measure", fail)
     spec = specs.load(write_spec(SPEC))

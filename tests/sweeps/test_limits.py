@@ -37,6 +37,7 @@ def four_cores_and_no_gpu(monkeypatch):
         (["data_fingerprint=feed"], "data_fingerprint=feed is not that of the data of 'digits'"),
         ([f"seed={2**63}"], r"seeds?=9223372036854775808 is more than 2\^63-1"),
         ([f"data_seed={2**64}"], "data_seed=18446744073709551616 is more than"),
+        (["steps=null", "epochs=1e300"], r"epochs=1e\+300 is more than 10\^12"),
         (["steps=1000000000001"], r"steps=1000000000001 is more than 10\^12"),
         (["seed=" + "9" * 5000], "seed: The number 9999999999... has 5000 digits"),
         (["optimizer.lr=" + "9" * 400], "optimizer.lr: The number .* has 400 digits"),

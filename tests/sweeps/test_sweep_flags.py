@@ -7,7 +7,8 @@ import pytest
 
 from harness import cli
 from harness.errors import EXIT_USAGE
-from sweeps.flags import ACTIONS, FLAGS
+from sweeps.commands import ACTIONS
+from sweeps.flags import FLAGS
 
 SPEC = """
 name: tiny
@@ -70,3 +71,13 @@ def test_quiet_shows_results_and_errors_only(htbench, write_spec):
     assert done.stdout == "tiny: 2 of 2 points have a result\n"
     done = htbench("run", "--quiet", "task=digits", "model=resnet-nano", "steps=2", "batch_size=16")
     assert (done.returncode, done.stderr) == (0, "") and "completed after 2 steps" in done.stdout
+
+
+def test_progress_and_status_survive_an_ascii_terminal(htbench, write_spec):
+    spec = write_spec(SPEC.replace("name: tiny", "name: äöü").replace("name: sgdm,", "name: größer,"))
+    for words in (["plan", "--points"], ["run"], ["status"]):
+        done = htbench("sweep", *words, spec, PYTHONIOENCODING="ascii")
+        assert done.returncode == 0 and "???" in done.stdout, done.stderr
+    words = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16", "replica=ö"]
+    done = htbench("run", *words, PYTHONIOENCODING="ascii:strict")
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr

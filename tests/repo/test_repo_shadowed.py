@@ -1,0 +1,87 @@
+"""A user's own `models` or `results`, in the working folder or on PYTHONPATH, do not get in our way."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}
+space: {optimizer.lr: [0.03, 0.1]}
+"""
+THEIRS = "raise RuntimeError('this is not the package that you want')\n"
+
+
+@pytest.fixture
+def project(tmp_path):
+    """The folder of a user's project, with packages and a module that are called like ours."""
+    for name in ("models", "results"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(THEIRS)
+    (tmp_path / "optimizers.py").write_text(THEIRS)
+    (tmp_path / "mine.py").write_text("ANSWER = 42\n")
+    (tmp_path / "tiny.yaml").write_text(SPEC)
+    return tmp_path
+
+
+def call(project, *words, program=("-m", "htbench")):
+    env = os.environ | {"PYTHONPATH": str(project), "HTBENCH_ROOT": str(project / "store")}
+    words = [sys.executable, *program, *words]
+    return subprocess.run(words, capture_output=True, text=True, cwd=project, env=env, timeout=300)
+
+
+@pytest.mark.parametrize("program", [("-m", "htbench"), ("-m", "harness.cli")], ids=" ".join)
+def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project, program):
+    done = call(project, "sweep", "run", "tiny.yaml", "--workers", "2", program=program)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 points have a result" in done.stdout and "not the package" not in done.stderr
+    table = call(project, "table", "main_result", program=program)
+    assert table.returncode == 0 and "| adamw" in table.stdout, table.stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a pool imports from the working folder before")
+def test_a_script_of_theirs_that_is_called_like_the_command(project):
+    (project / "htbench.py").write_text(THEIRS)
+    words = ["sweep", "run", "tiny.yaml", "--workers", "2", "--root", "store"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, ROOT / "htbench.py", *words], capture_output=True, text=True, cwd=project, env=env
+    )
+    assert done.returncode == 0 and "not the package" not in done.stderr, done.stderr
+
+
+def test_several_processes_and_a_measurement_beside_them(project):
+    words = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16", "processes=2"]
+    done = call(project, "run", *words)
+    assert done.returncode == 0 and "completed after 2 steps" in done.stdout, done.stderr
+    plan = call(project, "sweep", "plan", "tiny.yaml", "steps=3")
+    assert plan.returncode == 0 and "can't be measured" not in plan.stdout, plan.stderr
+    assert "1 runs" in plan.stdout or "measured" in plan.stdout
+
+
+LOOK = """
+import sys, htbench
+sys.path[:] = [place for place in sys.path if place]
+import harness.cli
+harness.cli.main = lambda: print(__import__("mine").ANSWER, __import__("models").__file__) or 0
+sys.exit(htbench.main())
+"""
+
+
+def test_the_working_folder_can_be_named_after_ours(project):
+    (project / "elsewhere").mkdir()
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", LOOK], cwd=project, env=env, capture_output=True, text=True)
+    answer, _, place = done.stdout.strip().partition(" ")
+    assert answer == "42" and place and not place.startswith(str(project)), done.stderr
+
+
+def test_what_was_imported_before_ours_is_one_sentence(project):
+    (project / "models" / "__init__.py").write_text("")
+    done = call(project, program=("-c", "import models, sys, htbench; sys.exit(htbench.main())"))
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert f"another package called 'models' is in use ({project / 'models' / '__init__.py'})" in done.stderr
