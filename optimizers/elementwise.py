@@ -160,7 +160,7 @@ class Sophia(UpdateRule):
     """
 
     table = SOPHIA
-    steps_since_estimate: int | None = 0  # of this object, not saved; None: the warning was given
+    steps_since_estimate: int | None = 0  # of this object, not saved; None: no warning (any more)
 
     def __init__(
         self,

