@@ -104,10 +104,10 @@ def build(
     aux_lr: float | None = None,
     **hyper: object,
 ) -> Optimizer:
-    """Build an optimizer of `ZOO` for a model.
+    """Build an optimizer of `ZOO`, or a class outside of it, for a model.
 
     Args:
-        name: a row of `ZOO`.
+        name: a row of `ZOO`, or "module:Class" of any `torch.optim.Optimizer`, which gets all parameters.
         model_or_named_parameters: a module, or (name, parameter) pairs; frozen parameters are left out.
         lr, weight_decay: None takes the default of the row.
         routing: which parameters the rule gets, see `split_parameters`. An optimizer that treats all of them

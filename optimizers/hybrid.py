@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from optimizers import outside
 from optimizers.base import evaluate, restore_dtypes
 from optimizers.registry import ROUTING, OptimizerSpec, resolve_value
 
@@ -167,6 +168,9 @@ def assemble(
 ) -> Optimizer:
     """Build the optimizer of a row from checked hyperparameters; `optimizers.build` is the way in."""
     model = model if isinstance(model, nn.Module) else list(model)  # named_parameters() is a generator
+    if row.outside:
+        decay = {"weight_decay": weight_decay} if row.has_weight_decay else {}
+        return outside.build(row, [p for _, p in _trainable(model)], {"lr": lr, **decay, **hyper})
     hyper = {**row.fixed, **hyper}
     aux = {key: hyper.pop(key) for key in row.params if key.startswith("aux_")}
     if not row.routed or hyper.pop("optimize_1d", False):
