@@ -65,9 +65,25 @@ class ScheduleConfig:
         Param(float, 0.1, low=0, help="linear warm-up: below 1 a fraction of the run, else steps")
     )
     floor: float = option(
-        Param(float, 0.1, low=0, high=1, help="fraction of the peak that remains at the end")
+        Param(
+            float,
+            0.1,
+            low=0,
+            high=1,
+            inert=({"schedule.name": ("constant",)},),
+            help="fraction of the peak that remains at the end",
+        )
     )
-    decay: float = option(Param(float, 0.2, low=0, high=1, help="wsd only: fraction of the run that decays"))
+    decay: float = option(
+        Param(
+            float,
+            0.2,
+            low=0,
+            high=1,
+            inert=({"schedule.name": ("cosine", "constant")},),
+            help="wsd only: fraction of the run that decays",
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -155,6 +171,8 @@ class RunConfig:
     )
     replica: str = option(Param(str, "", help="a free word that makes a deliberate rerun a run of its own"))
     data_fingerprint: str = option(Param(str, "", help="hash of the data; filled in"))
+    # Which version of the code makes the numbers, as `harness.revisions.current` fills it in.
+    revisions: Mapping[str, int | str] = dataclasses.field(default_factory=dict, metadata={"key": True})
     micro_batch: int | None = option(
         Param(int, None, low=1, help="sequences or images per backward pass; empty: the whole batch"),
         key=False,

@@ -2,7 +2,7 @@
 
 It covers every field that can change the numbers, defaults written in: a changed default gives new keys and
 old records keep theirs. A field added later is left out while it has the value under which older code behaved
-alike; the revision of a task, model or optimizer is in above 1.
+alike. Revisions of the code are in above 1, and so are edits (`harness/revisions.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import models
@@ -31,15 +30,21 @@ def run_key(config: RunConfig) -> str:
 
 
 def keys_so_far(config: RunConfig) -> set[str]:
-    """The run's keys, today's and those under every earlier revision of its task, model and optimizer."""
-    names, latest = zip(*_revisions(config).items(), strict=True)
+    """The run's key, and those under every earlier revision of its task, model and optimizer."""
+    names, latest = zip(*_released(config).items(), strict=True)
     rows = itertools.product(*(range(1, revision + 1) for revision in latest))
-    return {_digest(_identity(config, dict(zip(names, row, strict=True)))) for row in rows}
+    earlier = ({name: n for name, n in zip(names, row, strict=True) if n > 1} for row in rows)
+    return {run_key(dataclasses.replace(config, revisions=one)) for one in earlier} | {run_key(config)}
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of the config that the key covers, as nested plain values."""
-    return _identity(config, _revisions(config))
+    kept = _kept(config)
+    if models.spec(config.model).batch_norm:
+        # A batch's statistics depend on how it is split, so for these models the split is part of the run.
+        kept |= {} if config.micro_batch is None else {"micro_batch": config.micro_batch}
+        kept |= {} if config.processes == 1 else {"processes": config.processes}
+    return kept | ({"revisions": dict(config.revisions)} if config.revisions else {})
 
 
 def _digest(identity: dict[str, Any]) -> str:
@@ -47,22 +52,12 @@ def _digest(identity: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def _revisions(config: RunConfig) -> dict[str, int]:
+def _released(config: RunConfig) -> dict[str, int]:
     return {
         "task": tasks.spec(config.task).revision,
         "model": models.spec(config.model).revision,
         "optimizer": optimizers.spec(config.optimizer.name).revision,
     }
-
-
-def _identity(config: RunConfig, revisions: Mapping[str, int]) -> dict[str, Any]:
-    kept = _kept(config)
-    if models.spec(config.model).batch_norm:
-        # A batch's statistics depend on how it is split, so for these models the split is part of the run.
-        kept |= {} if config.micro_batch is None else {"micro_batch": config.micro_batch}
-        kept |= {} if config.processes == 1 else {"processes": config.processes}
-    raised = {name: revision for name, revision in revisions.items() if revision > 1}
-    return kept | ({"revisions": raised} if raised else {})
 
 
 def _kept(group: Any) -> dict[str, Any]:
@@ -73,8 +68,10 @@ def _kept(group: Any) -> dict[str, Any]:
             continue
         if "part" in field.metadata:
             kept[field.name] = _kept(value)
-        elif "param" not in field.metadata:
+        elif field.name == "hyper":
             kept[field.name] = _kept_hyper(group)
+        elif field.name == "revisions":
+            continue  # above 1 only: see `identity`
         elif not _is_neutral(field.metadata["param"], value):
             kept[field.name] = value
     return kept

@@ -13,7 +13,7 @@ from typing import Any
 
 import models
 import optimizers
-from harness import tasks
+from harness import revisions, tasks
 from harness.config import OptimizerConfig, RunConfig, Value
 from harness.errors import UsageError, nearest
 from optimizers.registry import Param, resolve_value
@@ -21,6 +21,7 @@ from optimizers.registry import Param, resolve_value
 Settings = Mapping[str, Value]
 
 _HYPER = "optimizer."
+_REVISIONS = "revisions."  # a stored config names them
 
 
 def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
@@ -109,9 +110,9 @@ def make(settings: Settings) -> RunConfig:
             that do not go together; one sentence.
     """
     try:
-        given, hyper = _sort_out(settings)
+        given, hyper, code = _sort_out(settings)
         config: RunConfig = _build(RunConfig, given)
-        return _resolve(config, hyper)
+        return _resolve(config, hyper, code)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -128,9 +129,11 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
 
 
-def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value]]:
+def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dict[str, Value]]:
+    """The settings of fields, of the optimizer's hyperparameters, and the revisions."""
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}
+    code: dict[str, Value] = {}
     for name, value in settings.items():
         name = canonical(name)
         if name in FIELDS:
@@ -139,9 +142,14 @@ def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value]]:
             hyper[name.removeprefix(_HYPER)] = value
         elif name == "optimizer.hyper" and not value:
             continue  # the empty table of an optimizer without hyperparameters
+        elif name.startswith(_REVISIONS) and isinstance(value, int | str):
+            code[name.removeprefix(_REVISIONS)] = value
+        elif name == "revisions" and not value:
+            continue
         else:
             raise UsageError(f"Unknown setting '{name}'; {nearest(name, FIELDS)}")
-    return given, hyper
+    values = {name: param.default for name, param in FIELDS.items()} | given
+    return {name: value for name, value in given.items() if not FIELDS[name].is_inert(values)}, hyper, code
 
 
 def _build(kind: type, given: Settings, prefix: str = "") -> Any:
@@ -155,15 +163,20 @@ def _build(kind: type, given: Settings, prefix: str = "") -> Any:
     return kind(**values)
 
 
-def _resolve(config: RunConfig, hyper: Settings) -> RunConfig:
+def _resolve(config: RunConfig, hyper: Settings, code: Mapping[str, Value]) -> RunConfig:
     task = tasks.spec(config.task)
     _check_parts(config)
-    return dataclasses.replace(
+    resolved = dataclasses.replace(
         config,
         optimizer=_resolve_optimizer(config.optimizer, hyper, task.adamw_lr),
         seq_len=config.seq_len or task.seq_len,
+        # The whole batch at once is what happens without micro-batches.
+        micro_batch=None
+        if config.micro_batch == config.batch_size // config.processes
+        else config.micro_batch,
         data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
     )
+    return dataclasses.replace(resolved, revisions=code or revisions.current(resolved))
 
 
 def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: float) -> OptimizerConfig:

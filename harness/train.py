@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from harness import distributed
+from harness import distributed, revisions
 from harness.config import RunConfig
 from harness.distributed import ALONE, Group
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
@@ -47,10 +47,12 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             `group` was killed.
         StoppedError: `monitor` asked for a stop; the checkpoint is on disk.
         LostOwnershipError: another process took the run over.
-        UsageError: the data is not what the config was made for, or can't be divided among `group`.
+        UsageError: the data or the code is not what the config was made for, or the batch can't be divided
+            among `group`.
     """
     monitor = monitor or Monitor()
     distributed.check(config, group)
+    revisions.check(config)
     attempt = _claim(config, store, monitor, group)
     if isinstance(attempt, RunRecord):
         return attempt

@@ -6,7 +6,7 @@ Standard library only, like the table built from it (`registry.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final, TypeAlias
@@ -31,6 +31,8 @@ class Param:
         choices: the allowed words of a str.
         neutral: for a parameter added later, the value under which older code behaved the same. The config
             hash leaves the field out when it equals this, so that older records keep their keys.
+        inert: settings under which the value changes nothing, so that the default stands for all values: a
+            mapping from names to values, of which all must agree; of several mappings one.
         help: one line for listings.
     """
 
@@ -42,6 +44,7 @@ class Param:
     high_open: bool = False
     choices: tuple[str, ...] | None = None
     neutral: object = UNSET
+    inert: tuple[Mapping[str, tuple[Value, ...]], ...] = ()
     help: str = ""
 
     def allowed(self) -> str:
@@ -64,6 +67,10 @@ class Param:
         if isinstance(value, str):
             return self.choices is None or value in self.choices
         return value is not None and self._inside(value)
+
+    def is_inert(self, settings: Mapping[str, object]) -> bool:
+        """Whether the value changes nothing beside these settings."""
+        return any(all(settings.get(name) in values for name, values in one.items()) for one in self.inert)
 
     def _noun(self) -> str:
         if isinstance(self.default, tuple):

@@ -26,14 +26,22 @@ MARS: Final = {
     "eps": eps(1e-8),
     "clip": Param(bool, True, help="clip the corrected gradient of a parameter to norm 1"),
 }
+_SIGNS = ({"sign_momentum": (True,)},)  # without curvature passes nothing of them matters
 SOPHIA: Final = {
     "lr": lr(4e-4),
     "weight_decay": weight_decay(0.1),
     "betas": betas(0.965, 0.99),
-    "rho": Param(float, 0.05, low=0, low_open=True, help="steps are clipped where |m| exceeds rho h"),
-    "curvature_interval": Param(int, 10, low=1, help="steps from one curvature pass to the next (k)"),
+    "rho": Param(
+        float, 0.05, low=0, low_open=True, inert=_SIGNS, help="steps are clipped where |m| exceeds rho h"
+    ),
+    "curvature_interval": Param(
+        int, 10, low=1, inert=_SIGNS, help="steps from one curvature pass to the next (k)"
+    ),
     "curvature_at_start": Param(
-        bool, False, help="first curvature pass before the first update, as in the paper, not after k"
+        bool,
+        False,
+        inert=_SIGNS,
+        help="first curvature pass before the first update, as in the paper, not after k",
     ),
     "sign_momentum": Param(bool, False, help="no curvature passes: sign momentum (Signum), as published"),
     "eps": eps(1e-15, "added to rho h"),

@@ -31,7 +31,12 @@ MAPS: Final = {
     ),
     "interval": Param(int, 1, low=1, neutral=1, help="every so many steps; Newton-Schulz on the others"),
     "interval_phase": Param(
-        str, "last", choices=("last", "first"), neutral="last", help="steps k, 2k, ... or 1, k+1, ..."
+        str,
+        "last",
+        choices=("last", "first"),
+        neutral="last",
+        inert=({"interval": (1,)},),
+        help="steps k, 2k, ... or 1, k+1, ...",
     ),
     "ns_steps": Param(int, 5, low=1, help="Newton-Schulz iterations"),
     "ns_dtype": Param(str, "bfloat16", choices=_DTYPES, help="precision of the iterations"),
@@ -111,6 +116,7 @@ _OF_MAP: Final = {
     "stream_power": ("p", "rank", "qr_eps"),
     "mix_power": ("p", "mix_set", "mix_dtype", "mix_fp32_steps"),
 }
+_READ_BY: Final = {"ns_root": ("ns_steps", "ns_dtype")}  # it takes a factor from Newton-Schulz
 _OPEN = {"ns_root", "mix_power"}  # maps that want 0 < p < 1
 _FUSED = Param(
     str,
@@ -155,16 +161,26 @@ def _row(
 
 def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
     own = {key: table[key] for key in table if key not in ("lr", "weight_decay", "spectral", "blocks", *MAPS)}
-    of_maps = {key: table[key] for one in maps for key in _OF_MAP[one]}
+    of_maps = {key: replace(table[key], inert=_inert(key)) for one in maps for key in _OF_MAP[one]}
     if _OPEN >= set(maps):
         of_maps["p"] = replace(table["p"], low_open=True, high_open=True, help="power of the singular values")
     if len(maps) > 1:
         of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral=maps[0])
     if "newton_schulz" not in maps:
         # `interval` puts Newton-Schulz in between. Rows got these parameters later, hence neutral.
-        of_maps |= {key: replace(table[key], neutral=table[key].default) for key in _OF_MAP["newton_schulz"]}
+        of_maps |= {
+            key: replace(table[key], neutral=table[key].default, inert=_inert(key))
+            for key in _OF_MAP["newton_schulz"]
+        }
         of_maps |= {key: table[key] for key in ("interval", "interval_phase")}
     return {**own, **of_maps, "fused": _FUSED}
+
+
+def _inert(key: str) -> tuple[dict[str, tuple[str | int, ...]], ...]:
+    """Where a parameter of some maps changes nothing: with another map, and no Newton-Schulz in between."""
+    others = tuple(one for one in MAP_NAMES if key not in _READ_BY.get(one, ()) + _OF_MAP[one])
+    between = {"interval": (1,)} if key in _OF_MAP["newton_schulz"] else {}
+    return ({"spectral": others, **between},)
 
 
 _CLASSES = {"Muon": MUON, "NorMuon": NORMUON, "AdaMuon": ADAMUON}

@@ -46,8 +46,9 @@ def test_a_raised_revision_gives_new_keys(monkeypatch, part):
         "optimizer": (optimizers.ZOO, config.optimizer.name),
     }[part]
     monkeypatch.setitem(table, name, dataclasses.replace(table[name], revision=2))
-    assert identity(config)["revisions"] == {part: 2}
-    assert run_key(config) != before
+    raised = make(GOLDEN[0]["settings"])
+    assert identity(raised)["revisions"] == {part: 2}
+    assert run_key(raised) != before and run_key(config) == before
 
 
 def test_the_identity_holds_plain_values_only():
