@@ -32,13 +32,13 @@ def spec(name: str) -> ModelSpec | None:
     factory = load(place)
     if not callable(factory):
         raise ValueError(f"'{name}' must be a class or a function that returns a model, not {factory!r}")
-    kind, batch_norm = getattr(factory, "kind", ""), getattr(factory, "batch_norm", True)
+    kind = getattr(factory, "kind", "")
     return ModelSpec(
         name,
-        place,
-        kind if isinstance(kind, str) else "",
-        {},
-        batch_norm=batch_norm is not False,
+        target=place,
+        kind=kind if isinstance(kind, str) else "",
+        settings={},
+        batch_norm=getattr(factory, "batch_norm", True) is not False,
         outside=True,
     )
 

@@ -12,8 +12,8 @@ class ModelSpec:
 
     `settings` are the keyword arguments of `target` ("module:Class"). `batch_norm` says that the statistics
     of a micro-batch enter the numbers: then micro-batch and world size belong to a run's key. `revision` is
-    raised whenever the same settings give other numbers than before. `outside` marks a user's own model or that
-    of another package (`models/outside.py`).
+    raised whenever the same settings give other numbers than before. `outside` marks a user's own model, or
+    that of another package (`models/outside.py`).
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Finds a user's own part by its name: `module:attribute`, or the entry point of an installed package.
 
-The leaves import nothing of each other, so `optimizers` and `models` each have this file; a test holds the two
-equal. Standard library only.
+The leaves import nothing of each other, so `optimizers` and `models` each have this file; a test holds the
+two equal. Standard library only.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def spec(name: str) -> OptimizerSpec | None:
         name: "module:Class", or an entry point of the group `htbench.optimizers`.
 
     Raises:
-        ValueError: one sentence: the class can't be imported, or is no optimizer that a training loop can use.
+        ValueError: one sentence: the class can't be imported, or a training loop can't use it.
     """
     place = target(name, GROUP)
     if place is None:

@@ -22,8 +22,8 @@ class Param:
     """One hyperparameter: its type, default and allowed range.
 
     Args:
-        type: float, int, bool, str, or tuple (as many floats as the default has; the betas of Adam). Of classes
-            outside of the zoo, which say less, also `numbers.Real` (whole or not) and `object` (whatever plain).
+        type: float, int, bool, str, or tuple (as many floats as the default has; the betas of Adam). A class
+            outside of the zoo says less: `numbers.Real` is whole or not, `object` any plain value.
         default: value of an unset field. With a default of None, None is itself an allowed value. With UNSET
             there is none, and a value must be given.
         low, high: bounds, for a tuple those of each entry; None is unbounded.
@@ -73,7 +73,7 @@ class Param:
         return any(all(settings.get(name) in values for name, values in one.items()) for one in self.inert)
 
     def _noun(self) -> str:
-        if isinstance(self.default, tuple):
+        if self.type is tuple and isinstance(self.default, tuple):
             return f"{len(self.default)} numbers"
         return _NOUNS[self.type]
 
