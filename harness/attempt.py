@@ -50,6 +50,12 @@ class Attempt:
         """This attempt's file; its modification time is the heartbeat."""
         return self.folder / "attempts" / f"{self.number}.json"
 
+    @property
+    def first_began(self) -> float:
+        """When the first attempt at the run began, in seconds since 1970."""
+        began = self.store.attempt(self.key, 1).get("began")
+        return float(began) if isinstance(began, (int, float)) else self.began
+
     def check(self) -> None:
         """Raise LostOwnershipError unless this attempt is the highest; called before writes that count."""
         atomic.see_others(self.path.parent)

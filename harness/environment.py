@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.machine import ask
+from harness.machine import ask, usable_cores
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and tells its workers
 HOME = Path(__file__).resolve().parents[1]  # of the code that this process runs
@@ -67,6 +67,8 @@ def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, An
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "cpu": cpu_model(),
+        "cores": usable_cores(),
+        "device": device,
         **_gpu(device),
         "world_size": world_size,
         "data_fingerprint": fingerprint,

@@ -29,7 +29,8 @@ class Learner:
         self.micro_batch = config.micro_batch or config.batch_size
 
         torch.set_num_threads(config.threads)
-        torch.backends.cuda.matmul.allow_tf32 = config.precision.tf32
+        # Convolutions and matrix products alike; torch's own default is TF32 for convolutions only.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
         torch.manual_seed(config.seed)
         self.model = models.build(config.model, **task.model_options)
         self.model.to(device, getattr(torch, config.precision.params))

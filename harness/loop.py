@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from harness import checkpoint, device, environment, tasks
+from harness import checkpoint, device, environment, tasks, timing
 from harness.config import RunConfig
 from harness.data.task import Task
 from harness.distributed import ALONE, Group
@@ -23,8 +23,9 @@ from harness.learner import Learner
 from harness.metrics import Metrics, MetricsFile, finite, read
 from harness.monitor import Monitor
 from harness.progress import Progress, sound_checkpoint
-from harness.record import RunRecord, Status
+from harness.record import RunRecord, Status, timestamp
 from harness.store import Attempt
+from harness.timing import Moment
 
 log = logging.getLogger("htbench")
 
@@ -66,6 +67,7 @@ class Training:
         self.checkpoint_path = attempt.folder / "checkpoint.pt"
         self.metrics_path = attempt.folder / "metrics.jsonl"
         self.progress = self._resume()
+        self.warm_from = self.progress.step + timing.warm_up(self.total)  # what this process times
         self.saved_at = time.monotonic()
 
     def _untrained(self) -> Learner:
@@ -114,7 +116,7 @@ class Training:
         losses: list[torch.Tensor] = []
         rates: list[float] = []
         self._report(self._report_again)
-        began = time.perf_counter()
+        began = Moment.now()
 
         while progress.step < self.total:
             losses.append(self.learner.update(progress.step))
@@ -122,10 +124,10 @@ class Training:
             progress.step += 1
 
             stop, evaluate, save = self._due()
-            quiet = progress.step % config.log_every and progress.step < self.total
+            quiet = progress.step % config.log_every and progress.step not in (self.warm_from, self.total)
             if quiet and not (stop or evaluate or save):
                 continue
-            diverged = self._look(losses, rates, metrics, time.perf_counter() - began)
+            diverged = self._look(losses, rates, metrics, began)
             losses, rates = [], []
             if diverged:
                 return diverged
@@ -138,7 +140,7 @@ class Training:
             if stop:
                 self.group.told(None)  # once the leader is here, it has saved
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
-            began = time.perf_counter()
+            began = Moment.now()
         return ""
 
     def _due(self) -> tuple[bool, bool, bool]:
@@ -155,13 +157,16 @@ class Training:
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
         return stop, evaluate, save
 
-    def _look(self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, seconds: float) -> str:
+    def _look(self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment) -> str:
         """Write the rows of the steps since the last look; say so if the run has diverged at one of them."""
         progress = self.progress
         first = progress.step - len(losses) + 1
-        values = self.group.sums(torch.stack(losses).tolist())
-        progress.seconds += seconds
-        progress.windows.append(seconds / len(losses))
+        values = torch.stack(losses).tolist()  # a GPU delivers them when it has done all of these steps
+        ended = Moment.now()
+        *values, cpu = self.group.sums([*values, ended.cpu - began.cpu])
+        progress.seconds += ended.wall - began.wall
+        if progress.step > self.warm_from:
+            progress.times.add(len(losses), ended.wall - began.wall, cpu)
         self.monitor.progress(progress.step)
         for step, loss, rate in zip(range(first, progress.step + 1), values, rates, strict=True):
             metrics.add(step, {"loss": loss, "lr": rate})
@@ -227,6 +232,7 @@ class Training:
 
     def _record(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
         config, progress = self.config, self.progress
+        times = progress.times.summary(timing.warm_up(self.total))
         if config.checkpoint.keep_weights and status == "completed":
             self.attempt.check()
             checkpoint.save_weights(self.attempt.folder / "weights.pt", self.learner.model)
@@ -237,7 +243,8 @@ class Training:
             metrics=finite(figures),
             steps=progress.step,
             useful_seconds=progress.seconds,
-            seconds_per_step=statistics.median(progress.windows) if progress.windows else None,
+            seconds_per_step=times.get("mean"),
+            timing=times,
             peak_memory=device.peak_memory(self.device.type),
             cost={
                 "parameters": sum(p.numel() for p in self.learner.model.parameters()),
@@ -246,7 +253,10 @@ class Training:
             },
             attempts=self.attempt.number,
             repeated_steps=self.attempt.store.repeated_steps(self.attempt.key),
-            environment=environment.describe(self.device.type, config.data_fingerprint, self.group.size),
+            environment=environment.describe(self.device.type, config.data_fingerprint, self.group.size)
+            | {"threads": config.threads, "compile": config.compile},
+            began=timestamp(self.attempt.first_began),
+            ended=timestamp(time.time()),
             note=note,
             pruned_by=[self.monitor.study] if status == "pruned" else [],
         )

@@ -10,6 +10,7 @@ from typing import Any
 from harness import checkpoint
 from harness.divergence import Divergence
 from harness.metrics import covers, read
+from harness.timing import StepTimes
 
 log = logging.getLogger("htbench")
 
@@ -21,21 +22,26 @@ class Progress:
     Attributes:
         step: updates made.
         seconds: time spent in them.
-        windows: mean seconds per step of each look at the loss.
+        times: those of them that count for the time of a step.
         divergence: what the divergence rule has seen.
         untrained_loss: validation loss before the first update, if asked for.
     """
 
     step: int = 0
     seconds: float = 0.0
-    windows: list[float] = dataclasses.field(default_factory=list)
+    times: StepTimes = dataclasses.field(default_factory=StepTimes)
     divergence: Divergence = dataclasses.field(default_factory=Divergence)
     untrained_loss: float | None = None
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Progress:
-        """The progress in a checkpoint. Raises TypeError or KeyError if other code has written it."""
-        return cls(**(value | {"divergence": Divergence(**value["divergence"])}))
+        """The progress in a checkpoint. Raises TypeError or KeyError if other code has written it.
+
+        Version 0.1 noted `windows`, the seconds per step of windows of unknown lengths: they are not counted.
+        """
+        told = {name: one for name, one in value.items() if name != "windows"}
+        parts = {"divergence": Divergence(**told["divergence"]), "times": StepTimes(**told.get("times", {}))}
+        return cls(**(told | parts))
 
 
 def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any] | None]:

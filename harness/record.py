@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 Status = Literal["completed", "diverged", "pruned"]
+
+
+def timestamp(seconds: float) -> str:
+    """A time since 1970 as the UTC time of ISO 8601, to the second: "2026-01-31T12:00:00+00:00"."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -20,12 +26,19 @@ class RunRecord:
         metrics: final figures by name: `val_loss` (nats per token), `test_accuracy` (in [0, 1]) ...
         steps: updates made.
         useful_seconds: time in training steps that count, over all attempts, in seconds.
-        seconds_per_step: median time of one step, in seconds.
+        seconds_per_step: `timing["mean"]`, in seconds; in records of version 0.1 a median over windows.
         peak_memory: greatest memory of the process (CPU) or the device (GPU), in bytes.
         cost: parameters, tokens or images seen.
         attempts: processes that it took.
         environment: versions, hardware, code version, data fingerprint.
         note: for a diverged or pruned run, what was seen and when.
+        timing: seconds per step over all attempts, without evaluations and checkpoints, with the periodic work
+            of the optimizer: `mean`; `sd`, the sample standard deviation between windows of steps (missing if
+            there was one window only); `steps`, how many were counted; `warmup`, how many were left out at the
+            begin of each process (`harness/timing.py`); `cpu`, CPU seconds per step of all processes. On a CPU
+            one process of one thread has `cpu` = `mean`, and less if it shared its core. Empty: not measured.
+        began: when the first attempt began, in UTC as ISO 8601 with seconds; empty if not known.
+        ended: when the record was written, likewise.
         repeated_steps: updates made again because a process died after its last checkpoint, as far as known.
         pruned_by: the studies that pruned it. For anyone else it is unfinished, to be gone on with.
     """
@@ -44,6 +57,9 @@ class RunRecord:
     note: str = ""
     pruned_by: list[str] = dataclasses.field(default_factory=list)
     repeated_steps: int = 0
+    timing: dict[str, float] = dataclasses.field(default_factory=dict)
+    began: str = ""
+    ended: str = ""
 
     def ends(self, study: str = "") -> bool:
         """Whether this is the end of the run for `study` (empty: for somebody who is no study)."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from harness.plans import SEARCH
 from optimizers.registry import ZOO, Param
-from results.load import setting_name
+from results.identity import setting_name
 from results.select import Candidate
 
 
@@ -40,7 +40,7 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
     blocks = list(zip(search["sweep"], search["block"], strict=True))
     own = {pair for pair, name in zip(blocks, search["candidate"], strict=True) if name == chosen.name}
     rows = search[[pair in own and not slot for pair, slot in zip(blocks, search["slot"], strict=True)]]
-    optimizer, block = chosen.value("optimizer"), ", ".join(sorted({block for _, block in own}))
+    optimizer, block = chosen.value("rule"), ", ".join(sorted({block for _, block in own}))
     found = (_edge(name, chosen.value(name), _grid(rows[name]), optimizer, block) for name in columns)
     return [edge for edge in found if edge is not None]
 

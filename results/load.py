@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,24 +12,28 @@ from harness.errors import UsageError, nearest
 from harness.plans import SEED_FIELDS, Point, is_tuned
 from harness.record import RunRecord
 from harness.score import score
-from harness.settings import FIELDS, canonical, declarations, flatten
 from harness.store import Kind, Store
-from optimizers.registry import ZOO, resolve_value
+from results import identity, provenance
 
-_UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
-_FIRST = "sweep block stage slot search key state reason task model setting candidate score optimizer".split()
-_LAST = "steps seconds_per_step useful_seconds machine".split()
+_FIRST = (
+    *("sweep", "block", "stage", "slot", "search", "key", "state", "reason", "task", "model", "setting"),
+    *("candidate", "score", "rule", "variant", "optimizer"),
+)
+_LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
+_TUNED = "tuned"  # of a row on its way into the frame: its columns of settings that compete
 
 
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per point, in the order of the sweeps' names and of their plans.
 
     Columns: sweep, block, stage, slot and search (its study's terms in words; both empty for a grid), key,
-    state (completed, diverged, pruned, failed, running, waiting), reason, task, model, setting (what else is
-    fixed, in words), candidate (the same word for points that differ in their seeds only), score
-    (`harness.score`; None cannot win), optimizer, lr and every other tuned setting (None in a slot that
-    nobody has asked for), seed, data_seed, the metrics, steps, seconds_per_step, useful_seconds, machine.
+    state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
+    else is fixed, in words), candidate (the same word for points that differ in their seeds only), score
+    (`harness.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of its
+    code), optimizer (the rule, with the variant where that must be told), lr and every other tuned setting
+    (None in a slot that nobody has asked for), seed, data_seed, the metrics, data_fingerprint, the columns of
+    `results.provenance`, steps, seconds_per_step, useful_seconds, machine.
 
     Args:
         store: where plans and runs are.
@@ -48,7 +51,9 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
         {"search": _search(terms.get(point.study)), **_row(point, records.get(point.key), store)}
         for point in points
     ]
-    return _in_order(pd.DataFrame(rows))
+    _tell_data_apart(rows)
+    _tell_variants_apart(rows)
+    return _in_order(pd.DataFrame(rows), {name for row in rows for name in row[_TUNED]})
 
 
 def _one_per_study(points: Iterable[Point]) -> Iterable[Point]:
@@ -73,30 +78,60 @@ def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
     return known if wanted is None else sorted(set(wanted))
 
 
-def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
+def _tell_data_apart(rows: Sequence[dict[str, Any]]) -> None:
+    """Where runs of one task have seen different data, the data are part of what is fixed, by name."""
+    several = _several(rows, "task", identity.DATA)
+    for row in rows:
+        if row["task"] in several:
+            told = f"data={row[identity.DATA] or 'unknown'}"
+            row["setting"] = ", ".join(filter(None, [row["setting"], told]))
+
+
+def _tell_variants_apart(rows: Sequence[dict[str, Any]]) -> None:
+    """Runs of different versions of an optimizer's code are different optimizers, by name."""
+    several = _several(rows, "rule", "variant")
+    for row in rows:
+        told = row["rule"] in several or row["variant"].startswith("edited")
+        word = row["variant"] or "revision 1"
+        row["optimizer"] = f"{row['rule']} ({word})" if told else row["rule"]
+
+
+def _several(rows: Iterable[dict[str, Any]], name: str, of: str) -> set[str]:
+    """The values of a column whose rows have several values of another."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row[name], set()).add(row[of])
+    return {value for value, others in found.items() if len(others) > 1}
+
+
+def _in_order(frame: pd.DataFrame, tuned: Collection[str]) -> pd.DataFrame:
     """The columns always in the same order, whichever kind of run comes first."""
-    known = [*_FIRST, *tuned_columns(frame), *SEED_FIELDS]
+    first = [name for name in ("lr", "p") if name in tuned]
+    known = [*_FIRST, *first, *sorted(set(tuned).difference(first)), *SEED_FIELDS]
     last = [name for name in _LAST if name in frame]
-    metrics = sorted(set(frame.columns).difference(known, last))
+    metrics = sorted(set(frame.columns).difference(known, last, [_TUNED]))
     return frame[[*known, *metrics, *last]]
 
 
+def tuned_columns(frame: pd.DataFrame) -> list[str]:
+    """The frame's columns that hold settings that compete, lr and p first."""
+    columns = list(frame.columns)
+    return columns[columns.index(_FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]
+
+
 def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]:
-    planned = _planned(point)
-    setting = _setting(planned)
     if record is not None and not record.ends(point.study):
         record = None  # pruned, but not by the study that this point belongs to
-    found: dict[str, Any] = {"state": "", "reason": ""}
-    if not point.key:
-        found["state"] = "waiting"
-    elif record is None:
+    found = {"state": "waiting", "reason": ""}
+    if record is None and point.key:
         state = store.state(point.key, point.study)
         record = state.record  # it may have finished just now
         found = {"state": _STATES.get(state.kind, ""), "reason": state.reason}
-    values = planned
     if record is not None:
-        values = {canonical(name): _plain(value) for name, value in flatten(record.config).items()}
         found = {"state": record.status, "reason": record.note}
+    values = identity.of_record(record) if record is not None else identity.of_plan(point)
+    # Nobody knows yet what an empty slot will be tuned to.
+    tuned = {identity.column(name): values[name] if point.key else None for name in values if is_tuned(name)}
     return {
         "sweep": point.sweep,
         "block": point.block,
@@ -104,83 +139,27 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         "slot": point.slot,
         "key": point.key or point.slot,
         **found,
-        "task": planned["task"],
-        "model": planned["model"],
-        "setting": setting,
-        "candidate": _digest(planned, setting) if point.key else point.slot,
+        "task": values["task"],
+        "model": values["model"],
+        "setting": identity.setting(values),
+        "candidate": identity.candidate(values) if point.key else point.slot,
         "score": score(record) if record else None,
-        "optimizer": planned["optimizer.name"],
-        # Nobody knows yet what an empty slot will be tuned to.
-        **{column(name): values[name] if point.key else None for name in sorted(values) if is_tuned(name)},
+        "rule": values["optimizer.name"],
+        "variant": identity.variant(values),
+        "optimizer": values["optimizer.name"],
+        **tuned,
+        _TUNED: tuned.keys(),
         **{name: values[name] for name in SEED_FIELDS},
         **(_outcome(record) if record else {}),
+        identity.DATA: values[identity.DATA],
     }
 
 
 def _outcome(record: RunRecord) -> dict[str, Any]:
     return {
         **record.metrics,
+        **provenance.outcome(record),
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,
         "useful_seconds": record.useful_seconds,
-        "machine": record.environment.get("gpu") or record.environment.get("cpu"),
     }
-
-
-# --- settings ---
-
-
-def column(name: str) -> str:
-    """The frame's column for a tuned setting: `optimizer.p` is `p`, `schedule.warmup` keeps its name."""
-    return name.removeprefix("optimizer.")
-
-
-def tuned_columns(frame: pd.DataFrame) -> list[str]:
-    """The frame's columns that hold tuned settings, lr and p first."""
-    known = {column(name) for name in FIELDS if is_tuned(name)}.union(*(row.params for row in ZOO.values()))
-    first = ["lr", "p"]
-    return sorted(known.intersection(frame.columns), key=lambda name: (name not in first, name))
-
-
-def setting_name(column: str) -> str:
-    """The inverse of `column`: how a sweep file calls it."""
-    return column if is_tuned(column) else f"optimizer.{column}"
-
-
-def _planned(point: Point) -> dict[str, Any]:
-    """The point's settings with defaults written in as far as they are known without its data."""
-    given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
-    planned = {name: param.default for name, param in FIELDS.items()}
-    row = ZOO.get(str(given.get("optimizer.name", planned["optimizer.name"])))
-    params = dict(FIELDS)
-    if row is not None:
-        own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-        params |= {f"optimizer.{name}": param for name, param in own.items()}
-        planned |= {f"optimizer.{name}": param.default for name, param in own.items()}
-    return planned | {name: _coerced(params, name, value) for name, value in given.items()}
-
-
-def _coerced(params: dict[str, Any], name: str, value: Any) -> Any:
-    try:
-        return _plain(resolve_value(params[name], name, value))
-    except (KeyError, ValueError):  # a setting of older or newer code
-        return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _setting(planned: dict[str, Any]) -> str:
-    """What is fixed besides task and model and differs from the default: "batch_size=64, steps=100"."""
-    apart = {"task", "model", "optimizer.name", *SEED_FIELDS, *_UNKEYED}
-    fixed = [name for name in sorted(planned) if name not in apart and not is_tuned(name)]
-    told = [name for name in fixed if name not in FIELDS or planned[name] != FIELDS[name].default]
-    return ", ".join(f"{name}={planned[name]}" for name in told)
-
-
-def _digest(planned: dict[str, Any], setting: str) -> str:
-    """What `Point.candidate` compares, but alike for a value that is given and one that is the default."""
-    tuned = sorted((name, repr(value)) for name, value in planned.items() if is_tuned(name))
-    identity = (planned["task"], planned["model"], setting, planned["optimizer.name"], tuned)
-    return hashlib.sha256(repr(identity).encode()).hexdigest()[:8]

@@ -147,7 +147,7 @@ def test_a_damaged_checkpoint_costs_time_only(tmp_path, tiny, damage):
 
 
 def renamed_progress(saved):
-    saved["loop"]["pace"] = saved["loop"].pop("windows")
+    saved["loop"]["pace"] = saved["loop"].pop("times")
 
 
 def renamed_weights(saved):

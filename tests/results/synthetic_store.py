@@ -3,6 +3,7 @@
 A plugin rather than a conftest.py, because tests of other folders import the one of the suite by that name.
 """
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -16,7 +17,9 @@ from harness import plans
 from harness.liveness import Owner
 from harness.plans import REPLICATE, SEARCH, Point
 from harness.record import RunRecord
+from harness.settings import make as make_config
 from harness.store import Store
+from optimizers import ZOO
 
 WORKLOADS = {
     "pydocs": {"task": "pydocs", "model": "llama-nano", "steps": 200, "batch_size": 16},
@@ -26,6 +29,7 @@ BEST = {"adamw": (0.003, 0.0), "sgdm": (0.3, 0.35), "muon": (0.02, -0.15), "htmu
 RATES = {"adamw": (0.001, 0.003, 0.01), "sgdm": (0.1, 0.3, 1.0), "muon": (0.01, 0.02, 0.04)}
 POWERS = (0.0625, 0.125, 0.25)
 FRESH = (1, 2, 3)
+ENVIRONMENT = {"code": "0123456789ab", "torch": "2.13.0", "python": "3.11.7", "world_size": 1}
 
 
 class Bench:
@@ -53,6 +57,7 @@ class Bench:
         seconds=0.01,
         cpu="Testium 1",
         base=None,
+        environment=None,
         **hyper,
     ):
         """Plan one run and give it an outcome; `state` is a record's status, waiting, running or failed."""
@@ -65,25 +70,17 @@ class Bench:
         point = Point(sweep or f"demo-{workload}", block or optimizer, stage, key, overrides)
         self.points.setdefault(point.sweep, []).append(point)
         if state in ("completed", "diverged", "pruned"):
-            self._record(point, state, metrics or {}, reason, steps or base["steps"], seconds, cpu, hyper)
+            self._record(
+                point, state, metrics or {}, reason, steps or base["steps"], seconds, cpu, environment
+            )
             if curve:
                 self.curve(key, steps or base["steps"], seed, level=(metrics or {}).get("train_loss", 2.0))
         elif state in ("running", "failed"):
             self._attempt(key, {"reason": reason, "message": "/a/path"} if state == "failed" else None)
         return key
 
-    def _record(self, point, status, metrics, note, steps, seconds, cpu, hyper):
-        given = point.overrides
-        rule = {
-            "name": given["optimizer.name"],
-            "lr": given["optimizer.lr"],
-            "weight_decay": 0.1,
-            "routing": "released",
-            "aux_lr": 0.003,
-            "hyper": {"momentum": 0.95, "aux_betas": [0.9, 0.95], **hyper},
-        }
-        config = {name: given[name] for name in ("task", "model", "steps", "batch_size", "seed")}
-        config |= {"data_seed": given.get("data_seed", 0), "optimizer": rule, "schedule": {"warmup": 0.1}}
+    def _record(self, point, status, metrics, note, steps, seconds, cpu, environment):
+        config = _config(point.overrides)
         self._folder(point.key)
         self.store.write_record(
             RunRecord(
@@ -97,7 +94,8 @@ class Bench:
                 peak_memory=1,
                 cost={},
                 attempts=1,
-                environment={"cpu": cpu},
+                environment=ENVIRONMENT | {"cpu": cpu} | (environment or {}),
+                timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
                 note=note,
                 pruned_by=[point.study] if status == "pruned" else [],
             )
@@ -135,6 +133,14 @@ class Bench:
             plans.sweep_folder(self.store.root, sweep).mkdir(parents=True, exist_ok=True)
             plans.write_points(self.store.root, sweep, points)
         return self.store
+
+
+def _config(overrides):
+    """As a record has it; an optimizer that nobody knows is made of one that everybody knows."""
+    name = overrides["optimizer.name"]
+    known = overrides | {"optimizer.name": name if name in ZOO else "adamw"}
+    config = json.loads(json.dumps(dataclasses.asdict(make_config(known))))
+    return config | {"optimizer": config["optimizer"] | {"name": name}}
 
 
 def text(loss, *, test=0.02, untrained=6.93):

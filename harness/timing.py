@@ -1,0 +1,77 @@
+"""How long a step takes: the mean over all steps after a warm-up, the periodic work of an optimizer included.
+
+Work of every 25th step is in no median, so a median would give HTMuon with interval=25 the time of Muon.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+clock: Callable[[], float] = time.perf_counter
+cpu_clock: Callable[[], float] = time.process_time
+
+WARM_UP = 10  # steps at the begin of each process: memory is allocated, kernels are chosen or compiled
+SHORT = 5  # runs of fewer warm-ups than this leave out one step in SHORT
+
+
+def warm_up(total: int) -> int:
+    """Steps that are not counted at the begin of each process of a run of `total` steps."""
+    return min(WARM_UP, total // SHORT)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time, by the wall and by this process's use of the CPU, in seconds."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        """The present one."""
+        return cls(clock(), cpu_clock())
+
+
+@dataclass
+class StepTimes:
+    """The steps counted so far, over all attempts; plain values that go into the checkpoint.
+
+    The spread is taken between windows (the steps between two looks at the loss) by Welford's method
+    (https://en.wikipedia.org/wiki/Algorithms_for_calculating_variance), so that no list grows with the run.
+
+    Attributes:
+        steps: number of them.
+        seconds: time that they took.
+        cpu: CPU seconds that they took, of all processes of the run together.
+        windows: number of windows.
+        average: mean over windows of a window's seconds per step.
+        squares: sum of the squared deviations from it.
+    """
+
+    steps: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+    windows: int = 0
+    average: float = 0.0
+    squares: float = 0.0
+
+    def add(self, steps: int, seconds: float, cpu: float) -> None:
+        """Count a window."""
+        self.steps += steps
+        self.seconds += seconds
+        self.cpu += cpu
+        self.windows += 1
+        off = seconds / steps - self.average
+        self.average += off / self.windows
+        self.squares += off * (seconds / steps - self.average)
+
+    def summary(self, warmup: int) -> dict[str, float]:
+        """`RunRecord.timing`; empty if no step was counted."""
+        if not self.steps:
+            return {}
+        spread = {"sd": math.sqrt(self.squares / (self.windows - 1))} if self.windows > 1 else {}
+        counted = {"steps": self.steps, "warmup": warmup, "cpu": self.cpu / self.steps}
+        return {"mean": self.seconds / self.steps, **spread, **counted}

@@ -1,0 +1,220 @@
+"""The time of a step, by a clock that the tests turn: what counts, what does not, and over all attempts."""
+
+import statistics
+from datetime import datetime
+
+import pytest
+import torch
+
+from harness import checkpoint, timing, train
+from harness.distributed import Group
+from harness.errors import StoppedError
+from harness.learner import Learner
+from harness.loop import Training
+from harness.monitor import Monitor
+from harness.settings import make
+from harness.store import Store
+from harness.timing import StepTimes
+
+HALF = 0.5  # of the wall time is CPU time: the machine is shared
+
+
+class Clock:
+    """Stands still but for what the tests let take time."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.steps = []  # the seconds of each step made, in order
+
+    def take(self, seconds):
+        self.now += seconds
+
+    def slow(self, monkeypatch, owner, name, seconds):
+        """`owner.name` takes `seconds(*its arguments)` longer."""
+        proper = getattr(owner, name)
+
+        def slow(*arguments, **options):
+            self.take(seconds(*arguments))
+            return proper(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, slow)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(timing, "clock", lambda: made.now)
+    monkeypatch.setattr(timing, "cpu_clock", lambda: made.now * HALF)
+    made.slow(monkeypatch, Learner, "evaluate", lambda *_: 5000.0)
+    made.slow(monkeypatch, checkpoint, "save", lambda *_: 70000.0)
+    return made
+
+
+def periodic(clock, monkeypatch, every, extra, first=0.0):
+    """Each step takes 10 s, every `every`-th of them `extra` more; the first of each process `first` more."""
+
+    def seconds(learner, step):
+        cold = first * (not hasattr(learner, "warm"))
+        learner.warm = True
+        clock.steps.append(cold + 10.0 + extra * (step % every == every - 1))
+        return clock.steps[-1]
+
+    clock.slow(monkeypatch, Learner, "update", seconds)
+
+
+class StopAt(Monitor):
+    """Asks for a stop once `step` updates are made."""
+
+    def __init__(self, step):
+        super().__init__(progress=lambda now: setattr(self, "stop_requested", now >= step))
+
+
+def stop(config, root, step):
+    with pytest.raises(StoppedError):
+        train.run(config, Store(root), StopAt(step))
+
+
+@pytest.mark.parametrize("log_every", [1, 10, 7, 1000])
+@pytest.mark.parametrize(
+    ("every", "extra", "steps", "mean"), [(25, 160.0, 110, 16.4), (50, 210.0, 110, 14.2)]
+)
+def test_periodic_work_is_in_the_mean(
+    tmp_path, tiny, clock, monkeypatch, log_every, every, extra, steps, mean
+):
+    periodic(clock, monkeypatch, every, extra, first=900.0)
+    record = train.run(make(tiny | {"steps": steps, "log_every": log_every}), Store(tmp_path))
+    assert record.seconds_per_step == record.timing["mean"] == pytest.approx(mean)
+    assert (record.timing["steps"], record.timing["warmup"]) == (steps - 10, 10)
+    assert record.timing["cpu"] == pytest.approx(mean * HALF)
+    assert record.useful_seconds == pytest.approx(sum(clock.steps)), "of all steps, the warm-up included"
+
+
+def test_the_spread_is_that_between_windows(tmp_path, tiny, clock, monkeypatch):
+    periodic(clock, monkeypatch, 25, 160.0)
+    record = train.run(make(tiny | {"steps": 60, "log_every": 10}), Store(tmp_path))
+    assert record.timing["sd"] == pytest.approx(statistics.stdev([10.0, 26.0, 10.0, 26.0, 10.0]))
+
+
+def test_evaluations_and_checkpoints_take_no_step_time(tmp_path, tiny, clock, monkeypatch):
+    periodic(clock, monkeypatch, 25, 160.0)
+    busy = {"evaluation.every": 4, "evaluation.untrained": True, "checkpoint.every_steps": 3, "log_every": 5}
+    record = train.run(make(tiny | busy | {"steps": 60}), Store(tmp_path))
+    assert clock.now > 60000, "they did take time"
+    assert record.timing["mean"] == pytest.approx(statistics.fmean(clock.steps[10:]))
+
+
+def test_a_resumed_run_s_time_covers_its_attempts_each_without_its_warm_up(
+    tmp_path, tiny, clock, monkeypatch
+):
+    config = make(tiny | {"steps": 110, "log_every": 1})
+    periodic(clock, monkeypatch, 25, 160.0, first=900.0)
+    stop(config, tmp_path, 33)
+    stop(config, tmp_path, 37)  # nothing but warm-up
+    record = train.run(config, Store(tmp_path))
+    counted = clock.steps[10:33] + clock.steps[47:]
+    assert record.timing["steps"] == len(counted) == 86
+    assert record.timing["mean"] == pytest.approx(statistics.fmean(counted))
+    assert record.timing["sd"] == pytest.approx(statistics.stdev(counted))
+    assert record.useful_seconds == pytest.approx(sum(clock.steps))
+
+
+def test_a_checkpoint_of_version_0_1_resumes(tmp_path, tiny, clock, monkeypatch):
+    """It has the means of windows of unknown length, which are not counted."""
+    config = make(tiny | {"log_every": 1, "steps": 30})
+    whole = train.run(config, Store(tmp_path / "whole"))
+    periodic(clock, monkeypatch, 25, 160.0)
+    stop(config, tmp_path, 12)
+    path = Store(tmp_path).run_folder(whole.key) / "checkpoint.pt"
+    saved = torch.load(path, weights_only=True)
+    del saved["loop"]["times"], saved["loop"]["divergence"]["untrained"]
+    saved["loop"]["windows"] = [10.0] * 12
+    torch.save(saved, path)
+    record = train.run(config, Store(tmp_path))
+    assert (
+        record.metrics == whole.metrics and "going on from step 12" in (path.parent / "log.txt").read_text()
+    )
+    assert record.timing["steps"] == 12 and record.timing["mean"] == pytest.approx(10 + 160 / 12)
+    assert record.useful_seconds == pytest.approx(sum(clock.steps))
+
+
+@pytest.mark.parametrize(("total", "left_out"), [(1, 0), (4, 0), (8, 1), (49, 9), (50, 10), (10**6, 10)])
+def test_short_runs_have_a_time(total, left_out):
+    assert timing.warm_up(total) == left_out < total
+
+
+def test_a_run_of_one_step_has_a_time_without_a_spread(tmp_path, tiny, clock, monkeypatch):
+    periodic(clock, monkeypatch, 25, 160.0)
+    record = train.run(make(tiny | {"steps": 1}), Store(tmp_path))
+    assert record.timing == {"mean": 10.0, "steps": 1, "warmup": 0, "cpu": 5.0}
+
+
+def test_nothing_counted_is_no_time():
+    assert StepTimes().summary(10) == {}
+
+
+def test_the_clock_is_read_when_the_device_has_delivered_the_losses(tmp_path, tiny, clock, monkeypatch):
+    """Of a GPU nothing but that tells how long its work took."""
+
+    class Late:
+        def tolist(self):
+            clock.take(40.0)
+            return [2.0] * 4
+
+    monkeypatch.setattr("harness.loop.torch.stack", lambda losses: Late())
+    monkeypatch.setattr(Training, "_final_figures", lambda self, metrics: {})
+    record = train.run(make(tiny | {"steps": 4, "log_every": 4}), Store(tmp_path))
+    assert record.timing["mean"] == 10.0
+
+
+def test_the_cpu_time_is_that_of_all_processes(tmp_path, tiny, clock, monkeypatch):
+    periodic(clock, monkeypatch, 25, 160.0)
+    proper = Group.sums
+    monkeypatch.setattr(Group, "sums", lambda group, values: [*proper(group, values[:-1]), 3 * values[-1]])
+    record = train.run(make(tiny), Store(tmp_path))
+    assert record.timing["cpu"] == pytest.approx(15.0)
+
+
+def test_a_record_says_when_and_on_what(tmp_path, tiny):
+    config = make(tiny | {"log_every": 1})
+    stop(config, tmp_path, 3)
+    store = Store(tmp_path)
+    record = train.run(config, store)
+    began, ended = datetime.fromisoformat(record.began), datetime.fromisoformat(record.ended)
+    first, second = (store.attempt(record.key, number)["began"] for number in (1, 2))
+    assert int(first) == began.timestamp() and began.utcoffset().total_seconds() == 0
+    assert int(second) <= ended.timestamp()
+    told = record.environment
+    assert (told["threads"], told["compile"], told["device"]) == (1, False, "cpu")
+    assert told["cores"] > 0 and {"python", "torch"} <= told.keys()
+    assert 0 < record.timing["cpu"] and 0 < record.timing["mean"] == record.seconds_per_step
+
+
+def _allowed_tf32():
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+def _allow_tf32(products, convolutions):
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = products, convolutions
+
+
+@pytest.fixture
+def _tf32_afterwards_as_before():
+    before = _allowed_tf32()
+    yield
+    _allow_tf32(*before)
+
+
+@pytest.mark.usefixtures("_tf32_afterwards_as_before")
+@pytest.mark.parametrize("tf32", [True, False])
+def test_tf32_is_that_of_the_config_for_convolutions_too(tmp_path, tiny, monkeypatch, recwarn, tf32):
+    _allow_tf32(not tf32, not tf32)
+    seen, proper = [], Learner.update
+
+    def update(learner, step):
+        seen.append(_allowed_tf32())
+        return proper(learner, step)
+
+    monkeypatch.setattr(Learner, "update", update)
+    train.run(make(tiny | {"precision.tf32": tf32, "steps": 2, "device": "cpu"}), Store(tmp_path))
+    assert set(seen) == {(tf32, tf32)}
+    assert not [one for one in recwarn if "tf32" in str(one.message).lower()]
