@@ -7,7 +7,7 @@ file, the command line and a sweep's points all speak it, and `a | b` merges two
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,22 @@ def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str
 
 
 FIELDS: dict[str, Param] = {name: field.metadata["param"] for name, field in declarations()}
+
+
+def known_settings() -> set[str]:
+    """The names of all settings; of optimizers from outside nobody knows what they take."""
+    return {f"{_HYPER}{param}" for row in optimizers.ZOO.values() for param in row.params} | FIELDS.keys()
+
+
+def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
+    """Whether some config can have a setting.
+
+    Args:
+        name: dotted.
+        rules: the optimizers in question; with one from outside, every `optimizer.NAME` may be a setting.
+    """
+    free = any(rule not in optimizers.ZOO for rule in rules)
+    return name in known_settings() or (free and name.startswith(_HYPER) and name.count(".") == 1)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from harness.plans import SEED_FIELDS, Point, is_tuned
 from harness.record import RunRecord
 from harness.score import score
 from harness.store import Kind, Store
-from results import identity, provenance
+from optimizers.registry import ZOO
+from results import identity, provenance, units
 
 _FIRST = (
     *("sweep", "block", "stage", "slot", "search", "key", "state", "reason", "task", "model", "setting"),
@@ -22,6 +23,7 @@ _FIRST = (
 _LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 _TUNED = "tuned"  # of a row on its way into the frame: its columns of settings that compete
+_TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *units.TASK, _TUNED}
 
 
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
@@ -92,7 +94,7 @@ def _tell_variants_apart(rows: Sequence[dict[str, Any]]) -> None:
     several = _several(rows, "rule", "variant")
     for row in rows:
         told = row["rule"] in several or row["variant"].startswith("edited")
-        word = row["variant"] or "revision 1"
+        word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
         row["optimizer"] = f"{row['rule']} ({word})" if told else row["rule"]
 
 
@@ -131,7 +133,8 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         found = {"state": record.status, "reason": record.note}
     values = identity.of_record(record) if record is not None else identity.of_plan(point)
     # Nobody knows yet what an empty slot will be tuned to.
-    tuned = {identity.column(name): values[name] if point.key else None for name in values if is_tuned(name)}
+    competing = {identity.column(name, _TAKEN): values[name] for name in values if is_tuned(name)}
+    tuned = competing if point.key else dict.fromkeys(competing)
     return {
         "sweep": point.sweep,
         "block": point.block,
@@ -158,6 +161,7 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
 def _outcome(record: RunRecord) -> dict[str, Any]:
     return {
         **record.metrics,
+        **units.columns(record),
         **provenance.outcome(record),
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,

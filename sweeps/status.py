@@ -164,7 +164,7 @@ def _settings(point: Point) -> str:
 
 
 def _figure(record: RunRecord) -> str:
-    metric = tasks.spec(record.config["task"]).metric
+    metric = tasks.recorded(record.config["task"], record.environment).metric
     return f"val {metric} {record.metrics[f'val_{metric}']:.4g}"
 
 
