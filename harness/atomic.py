@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -167,8 +167,13 @@ def read_json(path: Path) -> Any | None:
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file; torn or garbage lines are left out, a missing file is empty."""
+    return json_objects(_lines(path))
+
+
+def json_objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """The objects of lines of JSON; what is none is left out."""
     rows = []
-    for line in _lines(path):
+    for line in lines:
         try:
             row = json.loads(line)
         except ValueError:

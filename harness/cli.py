@@ -120,7 +120,24 @@ def _check_root(root: Path) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its complaints are sentences like all others; the usage stays in the help."""
+    """Its complaints are sentences like all others; words may stand before, between and behind options."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse does, but this parser names what it does not know, not the one above it."""
+        if self._subparsers is not None or self._mixing:  # an action's words are read by its own parser
+            return super().parse_known_args(args, namespace)
+        self._mixing = True  # what follows calls this method
+        try:
+            found, unknown = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` explains.")

@@ -108,12 +108,40 @@ class PrecisionConfig:
 
 @dataclass(frozen=True)
 class DivergenceConfig:
-    """When a run counts as diverged; a non-finite loss always does."""
+    """When a run counts as diverged; a non-finite loss always does (`harness/divergence.py`)."""
 
-    factor: float = option(Param(float, 3.0, low=1, help="smoothed loss above this multiple of its best ..."))
-    patience: int = option(Param(int, 200, low=1, help="... for this many steps"))
+    below: float = option(
+        Param(
+            float,
+            0.1,
+            low=0,
+            high=1,
+            neutral=0.1,
+            help="the smoothed loss has been below the untrained one by this share of it ...",
+        )
+    )
+    factor: float = option(
+        Param(
+            float, 3.0, low=1, help="... and less than one part in so many is left of its greatest fall ..."
+        )
+    )
+    patience: int = option(
+        Param(
+            int,
+            200,
+            low=1,
+            help="... for so many steps of a run of 2000 (200: a tenth), in proportion for others, "
+            "for at least 20",
+        )
+    )
     smoothing: float = option(
-        Param(float, 0.98, low=0, high=1, help="weight of the past in the smoothed loss")
+        Param(
+            float,
+            0.98,
+            low=0,
+            high=1,
+            help="weight of the past in the smoothed loss; runs below 2000 steps forget faster in proportion",
+        )
     )
 
 

@@ -1,4 +1,9 @@
-"""When a run counts as diverged: a result of its learning rate, not a failure."""
+"""When a run counts as diverged: a result of its learning rate, not a failure.
+
+The loss is compared with that of the untrained model: a run that had learned and knows nothing again has
+diverged. The loss of a language model falls by half only, that of a memorised data set a thousandfold, and
+may triple there without harm: no multiple of the best loss fits both. The patience is a share of the run.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,9 @@ from typing import Any
 
 from harness.config import DivergenceConfig
 
+LENGTH = 2000  # steps of the run for which `patience` and `smoothing` are given
+LEAST = 20  # steps of patience, however short the run
+
 
 @dataclass
 class Divergence:
@@ -16,27 +24,37 @@ class Divergence:
     Attributes:
         smoothed: exponential average of the loss.
         best: its lowest value so far.
-        steps_above: for how many steps in a row it has been above `factor` times the best.
+        steps_above: for how many steps in a row it has been near or above the untrained loss.
+        untrained: the first loss, which no update has changed.
     """
 
     smoothed: float = math.inf
     best: float = math.inf
     steps_above: int = 0
+    untrained: float | None = None
 
-    def observe(self, loss: float, rule: DivergenceConfig) -> str:
-        """Take in the loss of one step; say what is wrong if the run has diverged, else an empty string."""
+    def observe(self, loss: float, rule: DivergenceConfig, total: int) -> str:
+        """Take in the loss of one step of `total`; say what is wrong if the run has diverged, else ""."""
         if not math.isfinite(loss):
             return "the loss was not finite"
+        if self.untrained is None:
+            self.untrained = loss
         past = self.smoothed if math.isfinite(self.smoothed) else loss
-        self.smoothed = rule.smoothing * past + (1 - rule.smoothing) * loss
+        share = min(1.0, (1 - rule.smoothing) * max(1.0, LENGTH / total))
+        self.smoothed = (1 - share) * past + share * loss
         self.best = min(self.best, self.smoothed)
-        self.steps_above = self.steps_above + 1 if self.smoothed > rule.factor * self.best else 0
-        if self.steps_above >= rule.patience:
+        self.steps_above = self.steps_above + 1 if self._has_unlearned(self.untrained, rule) else 0
+        if self.steps_above >= max(LEAST, rule.patience * total / LENGTH):
             return (
-                f"the smoothed loss stayed above {rule.factor:g} x its best ({self.best:.4g}) "
-                f"for {rule.patience} steps"
+                f"the smoothed loss stayed near or above the untrained one ({self.untrained:.4g}) "
+                f"for {self.steps_above} steps, after {self.best:.4g}"
             )
         return ""
+
+    def _has_unlearned(self, untrained: float, rule: DivergenceConfig) -> bool:
+        """Whether the loss was well below the untrained one once, and most of that is gone."""
+        fall, left = untrained - self.best, untrained - self.smoothed
+        return fall > rule.below * untrained and left < fall / rule.factor
 
     def to_json(self) -> dict[str, Any]:
         """The state as plain values, for the checkpoint."""

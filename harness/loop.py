@@ -170,7 +170,7 @@ class Training:
         self.monitor.progress(progress.step)
         for step, loss, rate in zip(range(first, progress.step + 1), values, rates, strict=True):
             metrics.add(step, {"loss": loss, "lr": rate})
-            diverged = progress.divergence.observe(loss, self.config.divergence)
+            diverged = progress.divergence.observe(loss, self.config.divergence, self.total)
             if diverged:
                 progress.step = step
                 return f"{diverged} at step {step}"

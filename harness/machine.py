@@ -20,6 +20,22 @@ def usable_cores() -> float:
     return min([cores, *quotas])
 
 
+def visible_gpus() -> list[str]:
+    """The GPUs that runs may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
+    told = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if told is not None:
+        return [name for name in told.split(",") if name.strip()]
+    found, listed = ask("nvidia-smi", "-L")
+    return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
+
+
+def has_gpu() -> bool:
+    """Whether there seems to be one, of whichever make: a container may lack `nvidia-smi`."""
+    devices = (Path("/dev/nvidia0"), Path("/dev/kfd"))
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") is not None
+    return bool(visible_gpus()) or (not hidden and any(device.exists() for device in devices))
+
+
 def cgroup_limits(name: str) -> list[list[str]]:
     """The limits, as words, in the file `name` of this process's cgroup (version 2) and of those above it."""
     top, own = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")

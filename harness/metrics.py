@@ -16,7 +16,7 @@ from typing import Any
 
 from harness import atomic
 
-_TAIL = 4096  # bytes that hold some rows
+TAIL = 4096  # bytes that hold some rows
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -28,18 +28,21 @@ def read(path: Path) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: int(row["step"]))
 
 
-def last_step(path: Path) -> int:
-    """How far a curve goes by its last sound row, without reading all of it; 0 if there is none."""
+def tail(path: Path, size: int = TAIL) -> list[dict[str, Any]]:
+    """The sound rows in the last `size` bytes, as they stand in the file; none if there is no file."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
             lines = file.read().splitlines()
     except FileNotFoundError:
-        return 0
-    for line in reversed(lines):
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            return int(json.loads(line)["step"])
-    return 0
+        return []
+    return [row for row in atomic.json_objects(lines) if isinstance(row.get("step"), int)]
+
+
+def last_step(path: Path) -> int:
+    """How far a curve goes by its last sound row, without reading all of it; 0 if there is none."""
+    rows = tail(path)
+    return int(rows[-1]["step"]) if rows else 0
 
 
 def covers(rows: list[dict[str, Any]], step: int) -> bool:

@@ -110,7 +110,7 @@ def slot_path(root: Path, sweep: str, slot: str) -> Path:
 
 
 def search_of(root: Path, point: Point) -> dict[str, Any]:
-    """How the study of a slot searches: mode, trials, seed, pruner, pruner_options.
+    """How the study of a slot searches: mode, trials, seed, pruner, pruner_options, axes.
 
     Empty for a point of a grid, or if the study's file is missing or damaged.
     """
@@ -120,7 +120,7 @@ def search_of(root: Path, point: Point) -> dict[str, Any]:
     names = ("mode", "trials", "seed", "pruner", "pruner_options")
     if not isinstance(content, dict) or not content.keys() >= set(names):
         return {}
-    return {name: content[name] for name in names}
+    return {name: content[name] for name in names} | {"axes": content.get("axes", {})}
 
 
 def filled(root: Path, point: Point) -> Point:

@@ -61,7 +61,10 @@ def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any
     except (TypeError, KeyError) as error:
         log.warning("%s was written by other code (%s); starting from the first step", path.name, error)
     else:
-        if covers(read(metrics), progress.step):
+        rows = read(metrics)
+        if covers(rows, progress.step):
+            if progress.divergence.untrained is None:  # version 0.1 did not note it
+                progress.divergence.untrained = next((row["loss"] for row in rows if "loss" in row), None)
             return progress, saved
         log.warning("metrics.jsonl lacks steps before %d; starting from the first step", progress.step)
     return Progress(), None

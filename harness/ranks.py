@@ -1,12 +1,20 @@
-"""The processes of one run on this machine: started together, and none outlives another's mishap for long."""
+"""The processes of one run on this machine: started together, and none outlives another's mishap for long.
+
+Nor do they outlive whoever started them. SIGKILL tells nobody, and the parent of a process from a forkserver
+is the server, so each holds one end of a pipe whose other end only the launcher has: once that is closed, the
+process sends itself SIGTERM, saves and ends as it does whenever it is asked to.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Any
 
@@ -32,12 +40,14 @@ class Ranks:
         arguments: tuple[Any, ...],
     ) -> None:
         port = _free_port() if size > 1 else 0
+        lifeline, self._alive = context.Pipe(duplex=False)  # kept open as long as we live
         self.processes = [
-            context.Process(target=_enter, args=(_variables(rank, size, port), work, arguments))
+            context.Process(target=_enter, args=(lifeline, _variables(rank, size, port), work, arguments))
             for rank in range(size)
         ]
         for process in self.processes:
             process.start()
+        lifeline.close()
         self._status = 0
         self._deadline: float | None = None
 
@@ -63,6 +73,7 @@ class Ranks:
             return None
         for process in self.processes:
             process.join()
+        self._alive.close()
         return self._status
 
     def signal(self, number: int) -> None:
@@ -91,8 +102,21 @@ def _variables(rank: int, size: int, port: int) -> dict[str, str]:
     return dict(zip(VARIABLES, map(str, values), strict=True))
 
 
-def _enter(variables: Mapping[str, str], work: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+def _enter(
+    lifeline: Connection,
+    variables: Mapping[str, str],
+    work: Callable[..., object],
+    arguments: tuple[Any, ...],
+) -> None:
+    threading.Thread(target=_stop_when_alone, args=(lifeline,), daemon=True).start()
     for name in VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(variables)
     work(*arguments)
+
+
+def _stop_when_alone(lifeline: Connection) -> None:
+    """Wait for the launcher's death. A signal that is held back by then is heard once the run can save."""
+    with contextlib.suppress(EOFError, OSError):
+        lifeline.recv_bytes()  # nobody ever sends
+    os.kill(os.getpid(), signal.SIGTERM)

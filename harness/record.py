@@ -32,11 +32,11 @@ class RunRecord:
         attempts: processes that it took.
         environment: versions, hardware, code version, data fingerprint.
         note: for a diverged or pruned run, what was seen and when.
-        timing: seconds per step over all attempts, without evaluations and checkpoints, with the periodic work
-            of the optimizer: `mean`; `sd`, the sample standard deviation between windows of steps (missing if
-            there was one window only); `steps`, how many were counted; `warmup`, how many were left out at the
-            begin of each process (`harness/timing.py`); `cpu`, CPU seconds per step of all processes. On a CPU
-            one process of one thread has `cpu` = `mean`, and less if it shared its core. Empty: not measured.
+        timing: seconds per step over all attempts, without evaluations and checkpoints, with the periodic
+            work of the optimizer: `mean`; `sd`, the sample standard deviation between windows of steps (none
+            of a single one); `steps`, how many were counted; `warmup`, how many were left out when each
+            process began (`harness/timing.py`); `cpu`, CPU seconds per step of all processes. On a CPU, one
+            process with one thread has `cpu` = `mean`, less if it shared its core. Empty: not measured.
         began: when the first attempt began, in UTC as ISO 8601 with seconds; empty if not known.
         ended: when the record was written, likewise.
         repeated_steps: updates made again because a process died after its last checkpoint, as far as known.

@@ -26,7 +26,8 @@ SWEEP_KEYS = {
         "blocks": "list of parts of the grid, usually one per optimizer; default: one block",
         "exclude": "list of mappings; a point that agrees with all settings of one of them is left out",
         "search": "how points are found, see below; default: `{mode: grid}`",
-        "replicate": "`{seeds: 3}`: run each winner again on so many fresh seeds; tables report those",
+        "replicate": "`{seeds: 3}`: run each winner again on so many fresh seeds; tables report those. The "
+        "first is 1000, or above `seeds` if that is more: sweeps share them, no search should use them",
         "resources": "what a job may use on a SLURM cluster, see below",
     },
     "Keys of a block": {

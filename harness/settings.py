@@ -7,13 +7,15 @@ file, the command line and a sweep's points all speak it, and `a | b` merges two
 from __future__ import annotations
 
 import dataclasses
+import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import models
 import optimizers
-from harness import revisions, tasks
+from harness import limits, revisions, tasks, yaml_text
 from harness.config import OptimizerConfig, RunConfig, Value
 from harness.errors import UsageError, nearest
 from optimizers.registry import Param, resolve_value
@@ -66,7 +68,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     from yaml import YAMLError
 
     try:
-        loaded = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        text = path.read_text(encoding="utf-8")
+        yaml_text.check(text)
+        loaded = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=True)
+    except UsageError as error:
+        raise UsageError(f"'{path}' can't be taken: {error}") from None
     except FileNotFoundError:
         raise UsageError(f"There is no file '{path}'.") from None
     except IsADirectoryError:
@@ -94,9 +100,21 @@ def read_words(words: Sequence[str]) -> dict[str, Value]:
         if "=" not in word or word.startswith("="):
             raise UsageError(f"'{word}' is not of the form key=value, for example optimizer.lr=1e-3.")
     try:
+        _check_words(words)
         return flatten(OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True))
-    except (YAMLError, OmegaConfBaseException) as error:
+    except (YAMLError, UnicodeError, OmegaConfBaseException) as error:
         raise UsageError(f"{' '.join(words)}: {' '.join(str(error).split())}") from None
+
+
+def _check_words(words: Sequence[str]) -> None:
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            yaml_text.check(value)
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from None
+        if re.split(r"[.\[]", name, maxsplit=yaml_text.DEEPEST)[yaml_text.DEEPEST :]:
+            raise UsageError(f"Unknown setting '{name[:40]}...': it has more than {yaml_text.DEEPEST} parts.")
 
 
 def flatten(nested: Any, prefix: str = "") -> dict[str, Value]:
@@ -153,6 +171,8 @@ def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], d
     for name, value in settings.items():
         name = canonical(name)
         if name in FIELDS:
+            if FIELDS[name].type is str:
+                yaml_text.check_word(name, value)
             given[name] = resolve_value(FIELDS[name], name, value)
         elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
             hyper[name.removeprefix(_HYPER)] = value
@@ -182,6 +202,7 @@ def _build(kind: type, given: Settings, prefix: str = "") -> Any:
 def _resolve(config: RunConfig, hyper: Settings, code: Mapping[str, Value]) -> RunConfig:
     task = tasks.spec(config.task)
     _check_parts(config)
+    limits.check_config(config)
     resolved = dataclasses.replace(
         config,
         optimizer=_resolve_optimizer(config.optimizer, hyper, task.adamw_lr),

@@ -22,6 +22,7 @@ from harness import atomic
 from harness.attempt import Attempt
 from harness.folders import make_folder, write_for_the_group
 from harness.index import Index
+from harness.integrity import lost
 from harness.liveness import Owner, is_alive
 from harness.record import RunRecord
 
@@ -122,7 +123,11 @@ class Store:
             if self._died_in_vain(key, number):
                 message = "two processes in a row were killed before their first checkpoint"
                 return RunState(Kind.FAILED, number, reason="killed", message=message)
-        return RunState(Kind.WAITING, number, message=outcome.get("message", ""))
+        gone = lost(self.run_folder(key)) if record is None else ""
+        record = self.record(key) if gone else None  # it may have been written while we looked
+        if record is not None and record.ends(study):
+            return RunState(Kind.FINISHED, number, record)
+        return RunState(Kind.WAITING, number, message=gone or outcome.get("message", ""))
 
     def repeated_steps(self, key: str) -> int:
         """How many updates of a run were made again after deaths, as far as its curve had been written."""

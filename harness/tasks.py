@@ -1,7 +1,7 @@
 """Every task a run can name, as a literal table that can be read without torch.
 
-A row names two functions: one fingerprints the data quickly, the other loads it with all that needs torch.
-A user's own task is a `TaskSpec` in a module of theirs, called by "module:NAME".
+A row names three functions: two quickly fingerprint and count the data, one loads it with all that needs
+torch. A user's own task is a `TaskSpec` in a module of theirs, called by "module:NAME".
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ GROUP: Final = "htbench.tasks"  # of entry points
 class TaskSpec:
     """One row of `TASKS`.
 
-    `fingerprint` and `loader` are "module:function". `adamw_lr` is the learning rate of AdamW on this task,
-    also where it trains what a matrix optimizer leaves over. `revision` is raised when the same data gives
-    other numbers.
+    `fingerprint`, `loader` and `train_size` are "module:function". `adamw_lr` is the learning rate of AdamW
+    on this task, also where it trains what a matrix optimizer leaves over. `revision` is raised when the same
+    data gives other numbers.
     """
 
     name: str
@@ -40,17 +40,21 @@ class TaskSpec:
     adamw_lr: float
     seq_len: int | None = None  # tokens per sequence unless the run says otherwise
     revision: int = 1
+    train_size: str = ""  # without it nobody is told before a run that its batch is larger than the data
+
+
+def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
+    functions = {"fingerprint": "fingerprint", "loader": "load", "train_size": "train_size"}
+    places = {field: f"{module}:{function}" for field, function in functions.items()}
+    return TaskSpec(name, kind, metric, higher_is_better, **places, **more)
 
 
 def _text(name: str, module: str, *, adamw_lr: float, seq_len: int) -> TaskSpec:
-    functions = (f"{module}:fingerprint", f"{module}:load")
-    return TaskSpec(name, "lm", "perplexity", False, *functions, adamw_lr=adamw_lr, seq_len=seq_len)
+    return _row(name, module, "lm", "perplexity", False, adamw_lr=adamw_lr, seq_len=seq_len)
 
 
 def _images(name: str, module: str, *, adamw_lr: float) -> TaskSpec:
-    return TaskSpec(
-        name, "image", "accuracy", True, f"{module}:fingerprint", f"{module}:load", adamw_lr=adamw_lr
-    )
+    return _row(name, module, "image", "accuracy", True, adamw_lr=adamw_lr)
 
 
 _ROWS = (
@@ -125,6 +129,23 @@ def fingerprint(name: str) -> str:
         raise UsageError(
             f"The fingerprint of the task '{name}' fails with {type(error).__name__}: {error}"
         ) from None
+
+
+def train_size(name: str, cache: Path, seq_len: int | None = None) -> int | None:
+    """The number of training samples, or a bound above it where data is not prepared yet. Torch-free, quick.
+
+    None if the task does not tell.
+
+    Args:
+        name: a row of `TASKS`.
+        cache: folder for prepared data, which is only read.
+        seq_len: tokens per sequence; None means the row's.
+    """
+    row = spec(name)
+    if not row.train_size:
+        return None
+    counting: Any = load(row.train_size)
+    return int(counting(cache, seq_len or row.seq_len))
 
 
 def build(name: str, *, cache: Path, batch_size: int, seq_len: int | None = None, data_seed: int) -> Task:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from harness import distributed, revisions
+from harness import distributed, limits, revisions
 from harness.config import RunConfig
 from harness.distributed import ALONE, Group
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
@@ -52,6 +52,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
     """
     monitor = monitor or Monitor()
     distributed.check(config, group)
+    limits.check_protocol(config)
     revisions.check(config)
     attempt = _claim(config, store, monitor, group)
     if isinstance(attempt, RunRecord):

@@ -103,7 +103,7 @@ def resolve_value(param: Param, field_name: str, value: object) -> Value:
         return None
     try:
         coerced = _COERCE[param.type](value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         coerced = None
     if coerced is None or not param.allows(coerced):
         raise ValueError(f"{field_name} must be {param.allowed()}, got {value!r}")
@@ -117,6 +117,8 @@ def _number(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
+    if type(value) is int:  # a float holds no more than 53 bits of it
+        return value
     number = _number(value)
     if not number.is_integer():
         raise ValueError("not integral")

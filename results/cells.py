@@ -14,6 +14,10 @@ SYMBOLS = {
     "diverged": ("div.", "diverged (@N: at step N): a result of its settings, not a failure"),
     "pruned": ("pruned", "stopped early by its search"),
     "failed": ("failed", "the run failed, for the reason given; 'htbench sweep retry' tries it again"),
+    "damaged": (
+        "damaged",
+        "the record of the run and its curve do not agree, or the record is gone: no figure of it counts",
+    ),
     "completed": ("n/a", "finished without a finite figure"),
 }
 NOTHING = "There is nothing to show: these sweeps have no such runs."
@@ -94,6 +98,7 @@ class Section:
         columns, rows: the grid; a row has one cell per column.
         axis: what the columns with an `across` value are steps of; empty for a table that is no grid.
         notes: sentences that hold for the whole section.
+        mixtures: why its numbers may not be comparable, in words; `--strict` refuses them.
     """
 
     title: str
@@ -102,6 +107,7 @@ class Section:
     rows: list[list[Cell]]
     axis: str = ""
     notes: tuple[str, ...] = ()
+    mixtures: tuple[str, ...] = ()
 
     def too_wide(self) -> str:
         """Where to look instead, if the grid has more columns than a page holds; empty if not."""

@@ -7,19 +7,25 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness import atomic
-from harness.errors import UsageError, nearest
+from harness import atomic, plans
+from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
 from harness.store import Store, make_folder
+from results.cells import Table
 from results.figures import FIGURES
 from results.gallery import hang
 from results.load import load
-from results.render import FORMATS, render
+from results.render import FORMATS, render, render_all
 from results.tables import TABLES
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """[NAME ...] [--sweep NAME ...] [--format md|csv|latex] [--out DIR]"""
+    """[NAME ...] [--sweep NAME]... [--format md|csv|latex] [--out DIR] [--strict]"""
     _add_common(parser, TABLES)
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit status 1 if runs behind a table differ in what can change their numbers",
+    )
     parser.add_argument(
         "--format", choices=FORMATS, default="md", help="how to write them (default: %(default)s)"
     )
@@ -28,31 +34,41 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
 
 def table(args: argparse.Namespace) -> int:
     """Print tables, or write one file each."""
-    names = _names(args.names, TABLES, "table")
-    frame = load(Store(args.root), args.sweep)
-    texts = {name: render(TABLES[name](frame), args.format) for name in names}
+    names, sweeps = _sort_out(args, TABLES, "table")
+    frame = load(Store(args.root), sweeps)
+    tables = [TABLES[name](frame) for name in names]
     if args.out is None:
-        print("\n".join(texts.values()), end="")
-        return 0
+        print(render_all(tables, args.format), end="")
+        return _mixed(tables) if args.strict else 0
     make_folder(args.out)
-    for name, text in texts.items():
+    for name, shown in zip(names, tables, strict=True):
         path = args.out / f"{name}.{FORMATS[args.format].suffix}"
-        atomic.write_text(path, text)
+        atomic.write_text(path, render(shown, args.format))
         print(path)
-    return 0
+    return _mixed(tables) if args.strict else 0
+
+
+def _mixed(tables: Iterable[Table]) -> int:
+    """Name every mixture; the exit status."""
+    found = dict.fromkeys(
+        f"{table.name}, {mixture}" for table in tables for one in table.sections for mixture in one.mixtures
+    )
+    for sentence in found:
+        print(f"htbench: {sentence}.", file=sys.stderr)
+    return EXIT_RUN_FAILED if found else 0
 
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
-    """[NAME ...] [--sweep NAME ...] [--out DIR]"""
+    """[NAME ...] [--sweep NAME]... [--out DIR]"""
     _add_common(parser, FIGURES)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to put them (default: ROOT/figures)")
 
 
 def figure(args: argparse.Namespace) -> int:
     """Bring figures up to date, as PNG and PDF."""
-    names = _names(args.names, FIGURES, "figure")
+    names, sweeps = _sort_out(args, FIGURES, "figure")
     store = Store(args.root)
-    frame = load(store, args.sweep)
+    frame = load(store, sweeps)
     for name in names:
         done = hang(name, frame, store, args.out or store.root / "figures")
         for warning in done.warnings:
@@ -64,12 +80,28 @@ def figure(args: argparse.Namespace) -> int:
 def _add_common(parser: argparse.ArgumentParser, known: Iterable[str]) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(known)} (default: all)")
     parser.add_argument(
-        "--sweep", action="extend", nargs="+", metavar="NAME", help="only these (default: all)"
+        "--sweep",
+        action="append",
+        metavar="NAME[,NAME...]",
+        help="only the runs of this sweep; may be repeated (default: all sweeps)",
     )
 
 
-def _names(wanted: list[str], known: Mapping[str, object], kind: str) -> list[str]:
-    for name in wanted:
-        if name not in known:
-            raise UsageError(f"Unknown {kind} '{name}'; {nearest(name, known)}")
-    return list(dict.fromkeys(wanted)) or list(known)
+def _sort_out(
+    args: argparse.Namespace, known: Mapping[str, object], kind: str
+) -> tuple[list[str], list[str] | None]:
+    """The tables or figures to make, and the sweeps to make them from; None for all.
+
+    A word behind `--sweep a` that is no table but a sweep of the store is one more sweep.
+    """
+    sweeps = [name for word in args.sweep or [] for name in word.split(",")]
+    stored = plans.sweep_names(args.root) if sweeps else []
+    names = []
+    for word in args.names:
+        if word in known:
+            names.append(word)
+        elif word in stored:
+            sweeps.append(word)
+        else:
+            raise UsageError(f"Unknown {kind} '{word}'; {nearest(word, known)}")
+    return list(dict.fromkeys(names)) or list(known), sweeps or None

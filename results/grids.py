@@ -31,11 +31,15 @@ def section(part: pd.DataFrame, row_axis: str) -> Section:
     grid = _cells(part, row_axis)
     heads = list(dict.fromkeys(head for head, _ in grid))
     rates = sorted({rate for _, rate in grid})
+    seeds = wording.seeds_of_search(grid.values())
     chosen = {choice.winner.name: choice for choice in choose(part, OPTIMIZER) if choice.winner is not None}
 
     def cell(head: Any, rate: float) -> Cell:
         choice = grid.get((head, rate))
-        return Cell() if choice is None else _cell(part, choice, chosen, metric, axes)
+        if choice is None or choice.winner is None:
+            return Cell() if choice is None else wording.missing(choice)
+        few = wording.fewer("on", len(choice.winner.runs), seeds)
+        return _cell(part, choice, chosen, metric, axes).noted(*few)
 
     columns = [
         Column(row_axis, row_axis, "text" if row_axis == "optimizer" else "number"),
@@ -57,8 +61,7 @@ def _cells(part: pd.DataFrame, row_axis: str) -> dict[tuple[Any, float], Choice]
 def _cell(
     part: pd.DataFrame, choice: Choice, chosen: Mapping[str, Choice], metric: Metric, axes: list[str]
 ) -> Cell:
-    if choice.winner is None:
-        return wording.missing(choice)
+    assert choice.winner is not None
     cell = wording.validation(choice, metric).noted(*wording.unfinished(choice))
     if choice.winner.name not in chosen:
         return cell

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
-from harness import plans
+from harness import integrity, plans
 from harness.errors import UsageError, nearest
 from harness.plans import SEED_FIELDS, Point, is_tuned
 from harness.record import RunRecord
 from harness.score import score
+from harness.settings import canonical
 from harness.store import Kind, Store
 from optimizers.registry import ZOO
 from results import identity, provenance, units
 
 _FIRST = (
-    *("sweep", "block", "stage", "slot", "search", "key", "state", "reason", "task", "model", "setting"),
-    *("candidate", "score", "rule", "variant", "optimizer"),
+    *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
+    *("task", "model", "setting", "candidate", "score", "rule", "variant", "optimizer"),
 )
 _LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
@@ -29,7 +31,8 @@ _TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *units.TASK, _TUNED}
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """One row per point, in the order of the sweeps' names and of their plans.
 
-    Columns: sweep, block, stage, slot and search (its study's terms in words; both empty for a grid), key,
+    Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
+    as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
     state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
     else is fixed, in words), candidate (the same word for points that differ in their seeds only), score
     (`harness.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of its
@@ -50,7 +53,11 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     records = store.records({point.key for point in points if point.key})
     terms = {point.study: plans.search_of(store.root, point) for point in _one_per_study(points)}
     rows = [
-        {"search": _search(terms.get(point.study)), **_row(point, records.get(point.key), store)}
+        {
+            "search": _search(found := terms.get(point.study)),
+            "ranges": _ranges(found),
+            **_row(point, records.get(point.key), store),
+        }
         for point in points
     ]
     _tell_data_apart(rows)
@@ -69,6 +76,11 @@ def _search(terms: dict[str, Any] | None) -> str:
     options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
     pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
     return f"{terms['mode']} in {terms['trials']} trials{pruned}"
+
+
+def _ranges(terms: dict[str, Any] | None) -> str:
+    axes = (terms or {}).get("axes") or {}
+    return json.dumps({canonical(name): axis for name, axis in axes.items()}) if axes else ""
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
@@ -126,11 +138,9 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         record = None  # pruned, but not by the study that this point belongs to
     found = {"state": "waiting", "reason": ""}
     if record is None and point.key:
-        state = store.state(point.key, point.study)
-        record = state.record  # it may have finished just now
-        found = {"state": _STATES.get(state.kind, ""), "reason": state.reason}
+        record, found = _unfinished(point, store)
     if record is not None:
-        found = {"state": record.status, "reason": record.note}
+        found = _finished(record, store)
     values = identity.of_record(record) if record is not None else identity.of_plan(point)
     # Nobody knows yet what an empty slot will be tuned to.
     competing = {identity.column(name, _TAKEN): values[name] for name in values if is_tuned(name)}
@@ -146,16 +156,33 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         "model": values["model"],
         "setting": identity.setting(values),
         "candidate": identity.candidate(values) if point.key else point.slot,
-        "score": score(record) if record else None,
+        "score": score(record) if record and found["state"] != "damaged" else None,
         "rule": values["optimizer.name"],
         "variant": identity.variant(values),
         "optimizer": values["optimizer.name"],
         **tuned,
         _TUNED: tuned.keys(),
         **{name: values[name] for name in SEED_FIELDS},
-        **(_outcome(record) if record else {}),
+        **(_outcome(record) if record and found["state"] != "damaged" else {}),
         identity.DATA: values[identity.DATA],
     }
+
+
+def _unfinished(point: Point, store: Store) -> tuple[RunRecord | None, dict[str, str]]:
+    """The record, if it was written just now, and what is the matter with the run."""
+    state = store.state(point.key, point.study)
+    gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
+    if gone:
+        return None, {"state": "damaged", "reason": gone}
+    return state.record, {"state": _STATES.get(state.kind, ""), "reason": state.reason}
+
+
+def _finished(record: RunRecord, store: Store) -> dict[str, str]:
+    """What became of the run, if its curve says the same."""
+    wrong = integrity.contradiction(store.run_folder(record.key), record)
+    if wrong:
+        return {"state": "damaged", "reason": wrong}
+    return {"state": record.status, "reason": record.note}
 
 
 def _outcome(record: RunRecord) -> dict[str, Any]:

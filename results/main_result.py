@@ -9,19 +9,22 @@ from dataclasses import replace
 
 import pandas as pd
 
-from harness.plans import SEARCH
-from results import wording
+from results import timing, wording
+from results.budgets import budgets
 from results.cells import SYMBOLS, Cell, Column, Section
 from results.load import tuned_columns
-from results.select import OPTIMIZER, Choice, Row, choose, searched
+from results.select import OPTIMIZER, Choice, choose, searched
 from results.stats import SIGNIFICANCE, Summary, best_rows
 from results.units import Metric, reported
 
-_STILL_OPEN = {"running", "waiting"}
+_UNFINISHED = {"running", "waiting", "failed", "damaged"}
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
 _BOLD = (
-    f"Bold is the best mean, once all runs are in, if Welch's test sets it apart from the runner-up "
-    f"(p < {SIGNIFICANCE}) and the printed values differ."
+    f"Bold is better than every other row: t-tests of the best mean against each of them, all significant at "
+    f"{SIGNIFICANCE:.0%} after Holm's correction. A test is paired if both rows have the same seeds, else "
+    f"Welch's; for accuracies it counts the sampling error of the test set, too.",
+    "Nothing is bold while a run of any row is missing or has failed, if a row has one seed only, or if the "
+    "best two print alike.",
 )
 
 
@@ -44,18 +47,18 @@ def section(part: pd.DataFrame) -> Section:
         *((Column(name, name), _settings(choices, name, caveats)) for name in tuned),
         (Column("tried", "tried"), [Cell(len(choice.candidates)) for choice in choices]),
         *((_summary("test", metric), tests[metric]) for metric in metrics),
-        (Column("", "n"), [Cell(_count(cell)) for cell in tests[metrics[0]]]),
-        (_summary("val", metrics[0]), [wording.validation(choice, metrics[0]) for choice in choices]),
+        (Column("", "n"), _counts(choices, tests[metrics[0]])),
+        (_summary("val", metrics[0]), _validations(choices, metrics[0])),
         (Column("val_loss_ratio", "val loss / untrained"), [_untrained_ratio(choice) for choice in choices]),
-        (Column("ms_per_step", "ms/step"), [_milliseconds(choice) for choice in choices]),
+        (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
     ]
     said = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
     notes = (
-        f"{_selected(axes)}; reported on test from fresh seeds (n of them).",
-        *_budgets(part),
+        f"{_selected(choices, axes)}; reported on test from fresh seeds (n of them).",
+        *budgets(part, choices),
         wording.SPREAD,
-        _BOLD,
-        *_timing(choices),
+        *_BOLD,
+        *((timing.NOTE,) if any(column.name == "ms_per_step" for column, _ in said) else ()),
         wording.origin(part),
     )
     columns = [column for column, _ in said]
@@ -63,22 +66,10 @@ def section(part: pd.DataFrame) -> Section:
     return Section(wording.title(part), wording.identity(part), columns, rows, notes=notes)
 
 
-def _selected(axes: list[str]) -> str:
-    if not axes:
+def _selected(choices: list[Choice], axes: list[str]) -> str:
+    if all(len(choice.candidates) == 1 for choice in choices):
         return "One setting per optimizer, nothing chosen"
     return f"{wording.listing(axes)} chosen on validation among the search runs (tried: number of settings)"
-
-
-def _budgets(part: pd.DataFrame) -> list[str]:
-    """How the settings were searched; a grid speaks for itself."""
-    optimizers: dict[str, list[str]] = {}
-    rows = part.loc[(part["stage"] == SEARCH) & (part["search"] != ""), ["search", "optimizer"]]
-    for terms, name in rows.drop_duplicates().itertuples(index=False, name=None):
-        optimizers.setdefault(terms, []).append(name)
-    if len(optimizers) == 1:
-        return [f"Each optimizer was searched by {terms}." for terms in optimizers]
-    budgets = "; ".join(f"{wording.listing(names)} by {terms}" for terms, names in optimizers.items())
-    return [f"Not searched alike: {budgets}."] if budgets else []
 
 
 def _summary(split: str, metric: Metric) -> Column:
@@ -105,17 +96,17 @@ def _tests(choices: list[Choice], metric: Metric) -> list[Cell]:
     found = [_test(choice, metric) for choice in choices]
     if not all(map(_is_settled, choices)):
         return found
-    groups = [cell.value if isinstance(cell.value, Summary) else None for cell in found]
-    bold = best_rows(groups, higher_is_better=metric.higher_is_better, digits=metric.digits)
+    samples = [wording.sample(choice.replicas, metric) for choice in choices]
+    bold = best_rows(samples, higher_is_better=metric.higher_is_better, digits=metric.digits)
     return [replace(cell, bold=best and not cell.notes) for cell, best in zip(found, bold, strict=True)]
 
 
 def _is_settled(choice: Choice) -> bool:
-    """Whether no run that is still to come can change the row."""
-    if _STILL_OPEN & choice.unfinished.keys():
+    """Whether no run that is still to come, or to be tried again, can change the row."""
+    if choice.unfinished:
         return False
     replicas = {run["state"] for run in choice.replicas}
-    return choice.winner is None or (bool(replicas) and not _STILL_OPEN & replicas)
+    return choice.winner is None or (bool(replicas) and not _UNFINISHED & replicas)
 
 
 def _test(choice: Choice, metric: Metric) -> Cell:
@@ -123,7 +114,7 @@ def _test(choice: Choice, metric: Metric) -> Cell:
     if choice.winner is None:
         return wording.missing(choice)
     if not choice.replicas:
-        return Cell(state="waiting", notes=(_NO_REPLICAS,))
+        return Cell(state="waiting", notes=(_NO_REPLICAS, *wording.stale(choice)))
     rest = [run for run in choice.replicas if not wording.figures([run], f"test_{metric.name}")]
     total = len(choice.replicas)
     counts = wording.tally(Counter(run["state"] for run in rest))
@@ -135,11 +126,30 @@ def _test(choice: Choice, metric: Metric) -> Cell:
     return wording.explain([run for run in rest if run["state"] == state]).noted(*notes)
 
 
-def _count(cell: Cell) -> int | None:
-    return cell.value.n if isinstance(cell.value, Summary) else None
+def _counts(choices: list[Choice], tests: list[Cell]) -> list[Cell]:
+    """Over how many fresh seeds each test figure is, marked where others have more or some don't count."""
+    found = [cell.value.n if isinstance(cell.value, Summary) else None for cell in tests]
+    known = [n for n in found if n is not None]
+    return [
+        Cell()
+        if n is None
+        else Cell(n, notes=(*wording.stale(choice), *wording.fewer("reported on", n, known)))
+        for choice, n in zip(choices, found, strict=True)
+    ]
 
 
-# --- training and speed ---
+def _validations(choices: list[Choice], metric: Metric) -> list[Cell]:
+    """The winners' validation figures, marked where fewer seeds chose than others."""
+    seeds = wording.seeds_of_search(choices)
+    return [
+        wording.validation(choice, metric).noted(*wording.fewer("chosen on", len(choice.winner.runs), seeds))
+        if choice.winner
+        else wording.missing(choice)
+        for choice in choices
+    ]
+
+
+# --- training ---
 
 
 def _untrained_ratio(choice: Choice) -> Cell:
@@ -149,22 +159,3 @@ def _untrained_ratio(choice: Choice) -> Cell:
     if not untrained:
         return Cell()
     return Cell(statistics.fmean(trained) / statistics.fmean(untrained), digits=3)
-
-
-def _timed(choice: Choice) -> list[Row]:
-    """The runs of the chosen setting whose time is known."""
-    runs = [*choice.winner.runs, *choice.replicas] if choice.winner else []
-    return [run for run in runs if wording.figures([run], "seconds_per_step")]
-
-
-def _milliseconds(choice: Choice) -> Cell:
-    seconds = wording.figures(_timed(choice), "seconds_per_step")
-    return Cell(statistics.median(seconds) * 1000, digits=2) if seconds else Cell()
-
-
-def _timing(choices: list[Choice]) -> list[str]:
-    machines = sorted({str(run["machine"]) for choice in choices for run in _timed(choice)})
-    if not machines:
-        return []
-    caution = ": not one kind of machine, so do not compare" if len(machines) > 1 else ""
-    return [f"ms/step is the median over the chosen setting's runs on {'; '.join(machines)}{caution}."]

@@ -6,16 +6,20 @@ Versions of our own code cannot: code that makes other numbers makes other runs 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pandas as pd
+
 from harness.record import RunRecord
+from results.cells import Cell, Section
+from results.identity import DATA
+from results.units import word
 
-Row = Mapping[str, Any]  # of the tidy frame
+Row = Mapping[Any, Any]  # of the tidy frame
 
-# Column of the frame -> what it is called; the first do not change numbers, the others can.
-_HARMLESS = {"code": "code", "python": "Python"}
+# Column of the frame -> what it is called.
 _CAN_CHANGE = {
     "torch": "torch",
     "machine": "machine",
@@ -52,54 +56,53 @@ def outcome(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def mixture(runs: Sequence[Row]) -> str:
-    """In which respects that can change numbers the runs of one cell differ; empty if in none."""
-    differing = [
-        _told(runs, column, word) for column, word in _CAN_CHANGE.items() if len(_values(runs, column)) > 1
-    ]
-    return f"its runs differ in {'; '.join(differing)}, which can change their numbers" if differing else ""
+def complete(section: Section, part: pd.DataFrame) -> Section:
+    """The section with marks at the cells of mixed runs, and a last line on all runs behind it.
+
+    Args:
+        section: of a table.
+        part: the rows of the frame that it was made of.
+    """
+    known = {str(run["key"]): run for run in part.to_dict("records") if word(run.get("code")) != "none"}
+    rows = [[_marked(cell, known) for cell in row] for row in section.rows]
+    keys = sorted({key for row in rows for cell in row for key in cell.runs} & known.keys())
+    shown = [known[key] for key in keys]
+    mixed = _mixture(shown)
+    notes = (
+        [f"The runs differ in {mixed}: figures may differ by that, if only in the last digits."]
+        if mixed
+        else []
+    )
+    notes += [_line(shown)] if shown else []
+    mixtures = (f"{section.title}: the runs differ in {mixed}",) if mixed else ()
+    return replace(section, rows=rows, notes=(*section.notes, *notes), mixtures=mixtures)
 
 
-def _told(runs: Sequence[Row], column: str, word: str) -> str:
-    counts = Counter(_text(run.get(column)) for run in runs if run["state"] == "completed")
-    return f"{word} ({', '.join(f'{value}: {n}' for value, n in sorted(counts.items()))})"
+def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
+    mixed = _mixture([known[key] for key in cell.runs if key in known])
+    return cell.noted(f"a mixture: the runs differ in {mixed}") if mixed else cell
 
 
-def line(runs: Iterable[Row]) -> str:
-    """One sentence on all runs behind a table."""
-    runs = list({run["key"]: run for run in runs if run.get("code") is not None}.values())
-    if not runs:
-        return ""
-    parts = [
-        f"code {_listed(runs, 'code')}",
-        f"torch {_listed(runs, 'torch')}",
-        f"Python {_listed(runs, 'python')}",
-        _listed(runs, "machine"),
-        _counted(runs, "threads", "thread"),
-        _counted(runs, "processes", "process"),
-    ]
-    parts += ["compiled"] if any(run["compile"] for run in runs) else []
-    parts.append(f"data {_listed(runs, 'data_fingerprint')}")
-    return f"Made by {len(runs)} runs: {', '.join(parts)}."
-
-
-def _listed(runs: Sequence[Row], column: str) -> str:
-    return " and ".join(_values(runs, column))
-
-
-def _counted(runs: Sequence[Row], column: str, noun: str) -> str:
-    values = _values(runs, column)
-    plural = {"thread": "threads", "process": "processes"}[noun]
-    return f"{' and '.join(values)} {noun if values == ['1'] else plural}"
-
-
-def _values(runs: Iterable[Row], column: str) -> list[str]:
-    return sorted(
-        {_text(run.get(column)) for run in runs if run["state"] in ("completed", "diverged", "pruned")}
+def _mixture(runs: Sequence[Row]) -> str:
+    """In which respects that can change numbers some runs differ; empty if in none."""
+    return ", ".join(
+        f"{name} ({' and '.join(values)})"
+        for column, name in _CAN_CHANGE.items()
+        if len(values := _values(runs, column)) > 1
     )
 
 
-def _text(value: Any) -> str:
-    if value is None or value != value:  # NaN: the frame's word for none
-        return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _line(runs: Sequence[Row]) -> str:
+    """One sentence on all runs behind a section."""
+
+    def told(column: str) -> str:
+        return " and ".join(_values(runs, column))
+
+    parts = [f"code {told('code')}", f"torch {told('torch')}", f"Python {told('python')}", told("machine")]
+    parts += [f"threads {told('threads')}", f"processes {told('processes')}"]
+    parts += ["compiled"] if "True" in told("compile") else []
+    return f"Made by {len(runs)} runs: {', '.join(parts)}; data {told(DATA)}."
+
+
+def _values(runs: Iterable[Row], column: str) -> list[str]:
+    return sorted({word(run.get(column)) for run in runs})

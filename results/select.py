@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.plans import REPLICATE, SEARCH
+from harness.plans import REPLICATE, SEARCH, SEED_FIELDS
 from harness.score import Score, mean_score, winner
 
 Row = dict[str, Any]  # of the tidy frame
@@ -22,9 +22,9 @@ WORKLOAD = ("task", "model", "setting")
 OPTIMIZER = (*WORKLOAD, "optimizer")
 
 # A candidate without score is called after its worst run, a group without winner after its best hope.
-_WORST_FIRST = ("diverged", "pruned", "failed", "running", "waiting", "completed")
-_HOPE_FIRST = ("running", "waiting", "failed", "diverged", "pruned", "completed")
-_UNFINISHED = ("running", "waiting", "failed")
+_WORST_FIRST = ("damaged", "diverged", "pruned", "failed", "running", "waiting", "completed")
+_HOPE_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
+_UNFINISHED = ("running", "waiting", "failed", "damaged")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Choice:
         winner: the best one, or None if none has a score.
         tied: others with the same validation metric.
         replicas: the winner's replicate-stage rows, one per fresh seed.
+        stale: replicas that do not count, by the sweep whose search used their seed.
     """
 
     fixed: dict[str, Any]
@@ -68,6 +69,7 @@ class Choice:
     winner: Candidate | None
     tied: list[Candidate]
     replicas: list[Row]
+    stale: Counter[str]
 
     @property
     def state(self) -> str:
@@ -85,25 +87,34 @@ class Choice:
 
 def choose(frame: pd.DataFrame, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    search, replicas = _unique(frame, SEARCH), _unique(frame, REPLICATE)
-    # A run that took part in a choice is not fresh, whatever another sweep calls it.
-    fresh = _grouped((row for key, row in replicas.items() if key not in search), ["candidate"])
-    groups = _grouped(search.values(), fixed)
-    return [_choose(dict(zip(fixed, values, strict=True)), group, fresh) for values, group in groups.items()]
+    replicas = _grouped(_unique(frame, REPLICATE).values(), ["candidate"])
+    groups = _grouped(_unique(frame, SEARCH).values(), fixed)
+    return [
+        _choose(dict(zip(fixed, values, strict=True)), group, replicas) for values, group in groups.items()
+    ]
 
 
-def _choose(fixed: dict[str, Any], group: list[Row], fresh: Mapping[tuple[Any, ...], list[Row]]) -> Choice:
+def _choose(fixed: dict[str, Any], group: list[Row], replicas: Mapping[tuple[Any, ...], list[Row]]) -> Choice:
     candidates = {
         name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
         for (name,), runs in _grouped(group, ["candidate"]).items()
     }
     best, tied = winner({name: candidate.score for name, candidate in candidates.items()})
+    users = [_search_with_seed_of(replica, group) for replica in replicas.get((best,), [])]
     return Choice(
         fixed,
         list(candidates.values()),
         candidates[best] if best is not None else None,
         [candidates[name] for name in tied],
-        fresh.get((best,), []),
+        [run for run, user in zip(replicas.get((best,), []), users, strict=True) if user is None],
+        Counter(user for user in users if user is not None),
+    )
+
+
+def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
+    """The sweep whose search runs used a seed of the replica, of weights or data; None: it is fresh."""
+    return next(
+        (str(run["sweep"]) for run in group if any(run[name] == replica[name] for name in SEED_FIELDS)), None
     )
 
 
@@ -123,12 +134,13 @@ def _grouped(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...
 
 
 def searched(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Those of `columns` in which the search-stage rows of some block have two values or more."""
-    found: dict[tuple[str, str, str], set[Any]] = {}
-    search = frame.loc[frame["stage"] == SEARCH, ["sweep", "block", *columns]]
-    for sweep, block, *values in search.itertuples(index=False, name=None):
+    """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
+    found: dict[tuple[Any, ...], set[Any]] = {}
+    search = frame.loc[frame["stage"] == SEARCH, [*OPTIMIZER, *columns]]
+    for row in search.itertuples(index=False, name=None):
+        group, values = row[: len(OPTIMIZER)], row[len(OPTIMIZER) :]
         for name, value in zip(columns, values, strict=True):
             if value is not None and value == value:  # NaN: this optimizer has no such setting
-                found.setdefault((sweep, block, name), set()).add(value)
-    several = {name for (_, _, name), values in found.items() if len(values) > 1}
+                found.setdefault((*group, name), set()).add(value)
+    several = {key[-1] for key, values in found.items() if len(values) > 1}
     return [name for name in columns if name in several]

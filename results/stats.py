@@ -1,17 +1,17 @@
-"""Spread over seeds: summaries, Welch's test, and which row of a table may be bold.
+"""Spread over seeds: summaries, comparisons of two rows, and which row of a table may be bold.
 
-Standard library only: Student's distribution is an incomplete beta function (Abramowitz and Stegun 26.7.1 and
-26.5.8), and importing scipy would cost more time than a whole table.
+scipy takes a second to import, so only what needs a distribution imports it.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 SIGNIFICANCE = 0.05
+_ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equal values
 
 
 @dataclass(frozen=True)
@@ -22,103 +22,114 @@ class Summary:
         mean: of the values.
         std: sample standard deviation (ddof=1); None for a single value, which has no spread.
         n: number of values.
-        interval: 95 % interval of the mean by Student's t; None for a single value.
     """
 
     mean: float
     std: float | None
     n: int
-    interval: tuple[float, float] | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the mean by Student's t; None for a single value."""
+        if self.std is None:
+            return None
+        from scipy import stats
+
+        half = float(stats.t.ppf(1 - SIGNIFICANCE / 2, self.n - 1)) * self.std / math.sqrt(self.n)
+        return self.mean - half, self.mean + half
 
 
 def summarize(values: Sequence[float]) -> Summary:
     """The summary of at least one value."""
-    n, mean = len(values), statistics.fmean(values)
-    if n == 1:
-        return Summary(mean, None, n, None)
-    std = statistics.stdev(values)
-    half = t_quantile(1 - SIGNIFICANCE / 2, n - 1) * std / math.sqrt(n)
-    return Summary(mean, std, n, (mean - half, mean + half))
+    std = statistics.stdev(values) if len(values) > 1 else None
+    return Summary(statistics.fmean(values), std, len(values))
 
 
-def welch(a: Summary, b: Summary) -> float | None:
-    """Two-sided p-value of Welch's test that two groups have the same mean; None if one has a single value.
+@dataclass(frozen=True)
+class Sample:
+    """What a row achieved on each of its seeds.
 
-    Two groups without any spread differ for certain (p = 0) or not at all (p = 1).
+    Attributes:
+        values: at least one figure, by (seed, data_seed).
+        test_variance: what the finite test set adds to the variance of the mean. It is the same set for all
+            seeds, so more seeds do not shrink it. None if it is not known.
+    """
+
+    values: Mapping[tuple[int, int], float]
+    test_variance: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """Of the values."""
+        return statistics.fmean(self.values.values())
+
+
+def p_value(a: Sample, b: Sample) -> float | None:
+    """Two-sided p-value of a t-test that two rows have the same mean; None if nothing can be said.
+
+    Paired by seed if both have the very same seeds, else Welch's test: pairs of only some of the seeds would
+    leave runs out. The variances of the finite test sets are added as if they were independent. Both rows
+    saw the same test set, so this is conservative. They count with infinitely many degrees of freedom.
+
+    Nothing can be said of a single value, or without any spread where a variance of the test set is missing.
     Source: Welch, The generalization of "Student's" problem when several different population variances are
     involved, Biometrika 34, 1947; degrees of freedom by Satterthwaite, 1946.
     """
-    if a.std is None or b.std is None:
+    if min(len(a.values), len(b.values)) < 2:
         return None
-    share_a, share_b = a.std**2 / a.n, b.std**2 / b.n
-    error = share_a + share_b
+    seeds = _seed_variances(a, b)
+    if not seeds and None in (a.test_variance, b.test_variance):
+        return None
+    error = sum(variance for variance, _ in seeds) + (a.test_variance or 0) + (b.test_variance or 0)
     if error == 0:
-        return float(a.mean == b.mean)
-    freedom = error**2 / (share_a**2 / (a.n - 1) + share_b**2 / (b.n - 1))
-    return t_two_sided((a.mean - b.mean) / math.sqrt(error), freedom)
+        return None
+    inverse = sum((variance / error) ** 2 / freedom for variance, freedom in seeds)
+    from scipy import stats
+
+    return float(
+        2 * stats.t.sf(abs(a.mean - b.mean) / math.sqrt(error), 1 / inverse if inverse else math.inf)
+    )
 
 
-def best_rows(rows: Sequence[Summary | None], *, higher_is_better: bool, digits: int) -> list[bool]:
-    """Which rows may be bold: the best mean if it beats the runner-up beyond doubt, else nobody.
+def _seed_variances(a: Sample, b: Sample) -> list[tuple[float, int]]:
+    """What seeds add to the variance of the difference, with degrees of freedom; empty if all are equal."""
+    if a.values.keys() == b.values.keys():
+        groups = [[a.values[seed] - b.values[seed] for seed in a.values]]
+    else:
+        groups = [list(a.values.values()), list(b.values.values())]
+    largest = max(abs(value) for sample in (a, b) for value in sample.values.values())
+    if all(statistics.stdev(group) <= _ROUNDING * largest for group in groups):
+        return []
+    return [(statistics.variance(group) / len(group), len(group) - 1) for group in groups]
+
+
+def best_rows(rows: Sequence[Sample | None], *, higher_is_better: bool, digits: int) -> list[bool]:
+    """Which rows may be bold: the best mean if it beats every other row beyond doubt, else nobody.
 
     Args:
-        rows: one group each; None is a row without figure.
+        rows: None is a row without figure, which any figure beats.
         higher_is_better: the direction.
         digits: decimals printed; equal prints are a tie whatever the test says.
     """
-    sign = -1 if higher_is_better else 1
-    ranked = sorted((sign * row.mean, index) for index, row in enumerate(rows) if row is not None)
+    known = {index: row for index, row in enumerate(rows) if row is not None}
     nobody = [False] * len(rows)
-    if len(ranked) < 2:
+    if len(known) < 2:
         return nobody
-    first, second = ranked[0][1], ranked[1][1]
-    best, runner_up = rows[first], rows[second]
-    assert best is not None and runner_up is not None
-    p = welch(best, runner_up)
-    if p is None or p >= SIGNIFICANCE or f"{best.mean:.{digits}f}" == f"{runner_up.mean:.{digits}f}":
+    sign = -1 if higher_is_better else 1
+    best = min(known, key=lambda index: sign * known[index].mean)
+    rivals = [row for index, row in known.items() if index != best]
+    if any(f"{rival.mean:.{digits}f}" == f"{known[best].mean:.{digits}f}" for rival in rivals):
         return nobody
-    return [index == first for index in range(len(rows))]
+    if not all_rejected([p_value(known[best], rival) for rival in rivals]):
+        return nobody
+    return [index == best for index in range(len(rows))]
 
 
-# --- Student's t ---
+def all_rejected(p_values: Sequence[float | None]) -> bool:
+    """Whether Holm's procedure rejects every hypothesis at 5 %; a test without verdict rejects nothing.
 
-
-def t_two_sided(t: float, freedom: float) -> float:
-    """Probability that Student's t with `freedom` degrees of freedom lies further from zero than `t`."""
-    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
-
-
-def t_quantile(probability: float, freedom: float) -> float:
-    """The t below which Student's t falls with a probability in (0.5, 1), by bisection."""
-    tail = 2 * (1 - probability)
-    low, high = 0.0, 1.0
-    while t_two_sided(high, freedom) > tail:
-        high *= 2
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return middle
-        low, high = (middle, high) if t_two_sided(middle, freedom) > tail else (low, middle)
-
-
-def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularized incomplete beta function I_x(a, b)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side only
-        return 1 - _incomplete_beta(b, a, 1 - x)
-    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    return math.exp(scale) / (a * _beta_fraction(a, b, x))
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    """1 + d1/(1 + d2/(1 + ...)), from the inside out; far fewer than 100 terms matter on the side used."""
-    value = 1.0
-    for j in range(100, 0, -1):
-        m = j // 2
-        if j % 2:
-            d = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        else:
-            d = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        value = 1 + d / value
-    return value
+    Source: Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 6, 1979.
+    """
+    ranked = sorted(1.0 if p is None else p for p in p_values)
+    return all(p < SIGNIFICANCE / (len(ranked) - i) for i, p in enumerate(ranked))

@@ -1,8 +1,8 @@
 """A table as CSV for programs: plain numbers in the printed units, a line per row, or per cell of a grid.
 
 A summary over seeds is five columns: its mean, then `_std`, `_n`, and `_low95` and `_high95`, the 95 %
-interval of the mean. `runs` names the runs that the figures come from, so that each can be looked up in the
-store. `state` says what became of the run, `notes` holds the footnotes.
+interval of the mean, which for a share ends at 0 and 100. `runs` names the runs that the figures come from,
+so that each can be looked up in the store. `state` says what became of the run, `notes` holds the footnotes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 
+from results import units
 from results.cells import Cell, Column, Section, Table
 from results.stats import Summary
 
@@ -19,7 +20,22 @@ _LAST = ("runs", "state", "notes")
 
 def write(table: Table) -> str:
     """The whole table; sections with other columns leave each other's empty."""
-    lines = [line for section in table.sections for line in _lines(section)]
+    return _text([line for section in table.sections for line in _lines(section)])
+
+
+def write_all(tables: Iterable[Table]) -> str:
+    """Several tables under one header: the first column names the table, all leave others' columns empty."""
+    return _text(
+        [
+            {"table": table.name} | line
+            for table in tables
+            for section in table.sections
+            for line in _lines(section)
+        ]
+    )
+
+
+def _text(lines: list[dict[str, str]]) -> str:
     names = dict.fromkeys(name for line in lines for name in line if name not in _LAST)
     out = io.StringIO()
     writer = csv.DictWriter(out, [*names, *_LAST], restval="", lineterminator="\n")
@@ -55,7 +71,7 @@ def _summary(name: str, value: Summary | None) -> dict[str, str]:
     names = (name, f"{name}_std", f"{name}_n", f"{name}_low95", f"{name}_high95")
     if value is None:
         return dict.fromkeys(names, "")
-    low, high = value.interval or (None, None)
+    low, high = units.within(name, value.interval) if value.interval else (None, None)
     return dict(zip(names, map(_plain, (value.mean, value.std, value.n, low, high)), strict=True))
 
 

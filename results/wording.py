@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ import pandas as pd
 from results.cells import SYMBOLS, Cell
 from results.edges import edges
 from results.select import WORKLOAD, Candidate, Choice, Row
-from results.stats import Summary, summarize
-from results.units import Metric
+from results.stats import Sample, Summary, summarize
+from results.units import Metric, word
 
 SPREAD = "± is the sample standard deviation over seeds; a single seed (n=1) has none."
 
@@ -73,6 +74,19 @@ def summary(runs: Sequence[Row], split: str, metric: Metric) -> Summary | None:
     return summarize([value * metric.scale for value in values]) if values else None
 
 
+def sample(runs: Sequence[Row], metric: Metric) -> Sample | None:
+    """A test metric by seed, as printed; None without any figure."""
+    own = {(run["seed"], run["data_seed"]): figures([run], f"test_{metric.name}") for run in runs}
+    values = {seed: found[0] * metric.scale for seed, found in own.items() if found}
+    if not values:
+        return None
+    sizes = figures(runs, "test_samples")
+    if not metric.is_share or len(sizes) < len(values):  # older records don't have it
+        return Sample(values)
+    share = statistics.fmean(values.values()) / metric.scale
+    return Sample(values, metric.scale**2 * share * (1 - share) / min(sizes))
+
+
 def missing(choice: Choice) -> Cell:
     """Why a group has no winner."""
     runs = [run for candidate in choice.candidates for run in candidate.runs]
@@ -86,6 +100,10 @@ def explain(runs: Sequence[Row]) -> Cell:
     if state == "failed":
         notes = tuple(f"run {run['key']}: {_FAILURES.get(run['reason'], run['reason'])}" for run in runs)
         return Cell(state=state, detail=f" ({', '.join(reasons)})", notes=notes, runs=keys(runs))
+    if state == "damaged":
+        return Cell(
+            state=state, notes=tuple(f"run {run['key']}: {run['reason']}" for run in runs), runs=keys(runs)
+        )
     if state == "diverged":
         steps = [int(run["steps"]) for run in runs]
         first, last = min(steps), max(steps)
@@ -107,8 +125,29 @@ def unfinished(choice: Choice) -> tuple[str, ...]:
     return (f"the choice is not final: {done} of {total} settings are finished, {tally(choice.unfinished)}",)
 
 
+def stale(choice: Choice) -> tuple[str, ...]:
+    """The footnotes on replicas that are not fresh."""
+    return tuple(
+        f"{n} replicas share a seed with the search of sweep {sweep}: not counted"
+        if n > 1
+        else f"1 replica shares a seed with the search of sweep {sweep}: not counted"
+        for sweep, n in sorted(choice.stale.items())
+    )
+
+
+def fewer(what: str, n: int, others: Iterable[int]) -> tuple[str, ...]:
+    """The footnote to a figure over fewer seeds than others: "chosen on 1 seed, others on 3"."""
+    most = max(others, default=n)
+    return (f"{what} {n} seed{'s' if n > 1 else ''}, others on {most}",) if n < most else ()
+
+
+def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
+    """On how many seeds each candidate was searched."""
+    return [len(candidate.runs) for choice in choices for candidate in choice.candidates]
+
+
 def caveats(part: pd.DataFrame, choice: Choice, axes: list[str]) -> dict[str, tuple[str, ...]]:
-    """Footnotes to a choice by column: optima at the edge of a grid; under "lr" also ties.
+    """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
     Args:
         part: the frame of the workload.
@@ -118,8 +157,8 @@ def caveats(part: pd.DataFrame, choice: Choice, axes: list[str]) -> dict[str, tu
     assert choice.winner is not None
     notes: dict[str, tuple[str, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     for edge in edges(part, choice.winner, axes):
-        more = f"; to go on: `{edge.hint}`" if edge.hint else ""
-        found = f"{edge.column}={edge.value:g} is at the edge of its grid{more}"
+        more = f"; to go on, {edge.hint}" if edge.hint else ""
+        found = f"{edge.column}={edge.value:g} is at the edge of its {edge.place}{more}"
         notes[edge.column] = (*notes.get(edge.column, ()), found)
     return notes
 
@@ -128,7 +167,7 @@ def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[str
     if not tied:
         return ()
     names = [axis for axis in axes if plain(chosen.value(axis)) is not None]
-    others = "; ".join(", ".join(f"{name}={_word(one.value(name))}" for name in names) for one in tied)
+    others = "; ".join(", ".join(f"{name}={word(one.value(name))}" for name in names) for one in tied)
     return (f"same validation metric as {others}; the validation loss, then the order of the plan decided",)
 
 
@@ -147,8 +186,4 @@ def plain(value: Any) -> str | float | None:
     """A setting as a cell's value: numbers stay numbers, NaN is nothing, the rest is words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None if pd.isna(value) else value
-    return None if value is None else _word(value)
-
-
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return None if value is None else word(value)

@@ -18,9 +18,9 @@ from typing import Any
 from harness import cost, tasks
 from harness.config import RunConfig
 from harness.cost import Cost, NotMeasuredError, RunClass, run_class
+from harness.machine import visible_gpus
 from harness.store import Store
 from harness.wording import duration, memory
-from sweeps.pool import visible_gpus
 from sweeps.resources import Resources
 
 _UNITS = {"lm": "tokens", "image": "images"}

@@ -8,53 +8,21 @@ import sys
 import time
 from collections.abc import Sequence
 
-from harness import plans
+from harness import plans, slurm
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
 from harness.plans import Point
 from harness.store import Store, make_folder
+from harness.survey import faults
+from sweeps import limits
 from sweeps import spec as specs
+from sweeps.flags import add_actions
 from sweeps.plan import everything, filled, search_points, settled, state, write_plan
 from sweeps.spec import SweepSpec
 
-ACTIONS = {
-    "plan": "show every point, what is left to run and what it will take; nothing is submitted",
-    "run": "train whatever is missing on this machine, then the winners on fresh seeds",
-    "submit": "hand whatever is missing to SLURM, a job for each run, and return at once",
-    "status": "what is done, running, queued, waiting and failed, and the best so far",
-    "reap": "tidy up after dead processes and jobs that nobody needs any more",
-    "cancel": "take the sweep's jobs out of SLURM's queue; runs at work save first",
-    "retry": "like run, and failed runs are tried again (on SLURM: submit --retry)",
-    "replicate": "run the winners of a finished grid or search on fresh seeds",
-    "index": "write index, plan and Optuna studies anew from the run folders",
-}
-
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
-    """ACTION SPEC... key=value..."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "actions:\n" + "\n".join(f"  {name:10} {text}" for name, text in ACTIONS.items())
-    parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
-    parser.add_argument(
-        "words",
-        nargs="+",
-        metavar="SPEC | key=value",
-        help="sweep files, folders or names; settings that override their base",
-    )
-    parser.add_argument(
-        "--workers", type=int, default=None, help="runs at a time (default: by cores or GPUs)"
-    )
-    parser.add_argument("--json", action="store_true", help="plan and status: as JSON")
-    parser.add_argument("--sbatch", action="store_true", help="plan: also what `submit` would hand to sbatch")
-    parser.add_argument("--test-only", action="store_true", help="plan: ask SLURM whether it would take that")
-    parser.add_argument(
-        "--no-measure", dest="measure", action="store_false", help="plan: do not measure what no run tells"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="submit: the same as `plan --sbatch`")
-    parser.add_argument("--watch", action="store_true", help="status: again and again, until all is done")
-    parser.add_argument(
-        "--every", type=float, default=10.0, metavar="SECONDS", help="status: between two looks (default: 10)"
-    )
-    parser.add_argument("--retry", action="store_true", help="submit: failed runs again, too")
+    """ACTION SPEC... key=value..., and the flags of the action."""
+    add_actions(parser)
 
 
 def sweep(args: argparse.Namespace) -> int:
@@ -79,7 +47,9 @@ def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.progress import Progress
     from sweeps.runner import Runner
 
-    runner = Runner(store, loaded, args.workers, Progress())
+    runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
+    for live in runner.sweeps:
+        limits.check_start(live.spec, live.search, store.root, action="run")
     make_folder(store.root)
     runner.run()
     if runner.interrupted:
@@ -102,11 +72,12 @@ def _submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
     from sweeps import jobs, studies
 
     if args.dry_run:
-        args.sbatch = True
+        args.sbatch = True  # all other flags of `plan` have their defaults
         return _plan(args, store, loaded)
     for spec in loaded:
         planned = everything(store, spec)
-        jobs.submit_and_tell(store, spec, planned, args.retry)
+        limits.check_start(spec, planned, store.root, action="submit")
+        jobs.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
         studies.refresh(store, spec, planned)
     return 0
 
@@ -114,6 +85,7 @@ def _submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
 def _cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     from sweeps import jobs
 
+    slurm.require("scancel")  # "0 jobs cancelled" would look like an answer of SLURM's
     for spec in loaded:
         jobs.cancel_and_tell(store, spec)
     return 0
@@ -122,7 +94,8 @@ def _cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
 def _retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
     forgiven = sum(store.forgive(key) for key in keys)
-    print(f"htbench: failed runs that are tried again: {forgiven}", file=sys.stderr)
+    if not args.quiet:
+        print(f"htbench: failed runs that are tried again: {forgiven}", file=sys.stderr)
     return _run(args, store, loaded)
 
 
@@ -147,6 +120,8 @@ def _index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
 
     make_folder(store.root)
     print(f"index.jsonl: {store.rebuild_index()} records")
+    for key, what in faults(store).items():
+        print(f"htbench: run {key}: {what}", file=sys.stderr)
     for spec in loaded:
         planned = everything(store, spec)
         replicated = [one for one in planned if one.point.stage == plans.REPLICATE]
@@ -163,7 +138,7 @@ def _plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
     if args.test_only:
         submit.max_array_size()  # raises SlurmError: a dry run alone goes on without SLURM
-    costs, views = Costs(store, args.measure), []
+    costs, views = Costs(store, not args.no_measure), []
     for spec in loaded:
         view = preview.preview(store, spec, costs)
         if args.sbatch or args.test_only:
@@ -171,7 +146,7 @@ def _plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
         views.append(view)
         if not args.json:
             print("\n" * (len(views) > 1), end="")
-            preview.show(view, args.sbatch)
+            preview.show(view, with_arrays=args.sbatch, with_points=args.points)
         if args.test_only:
             view.answers += jobs.ask_about(spec.name, view.arrays)
             if not args.json:

@@ -21,8 +21,10 @@ from sweeps.submit import Report
 MOST_LOGS = 20  # so many are read to see what jobs died of
 
 
-def submit_and_tell(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool) -> None:
-    """Submit what is missing of a sweep."""
+def submit_and_tell(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool, *, quiet: bool = False
+) -> None:
+    """Submit what is missing of a sweep; `quiet` leaves out the count of its points."""
     report = submit.submit(store, spec, planned, retry)
     for one, wants in report.arrays:
         print(f"{spec.name}: {len(one.points)} runs as job {one.job} ({wants})")
@@ -34,9 +36,9 @@ def submit_and_tell(store: Store, spec: SweepSpec, planned: Sequence[Planned], r
         "failed": len(report.failed),
         "left": report.left,
     }
-    print(
-        f"{spec.name}: {len(planned)} points, " + ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-    )
+    if not quiet:
+        told = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+        print(f"{spec.name}: {len(planned)} points, {told}")
     _advise(spec, report)
 
 

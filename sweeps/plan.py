@@ -18,6 +18,10 @@ from harness.store import Kind, RunState, Store, make_folder
 from sweeps import slots
 from sweeps.spec import Block, Settings, SweepSpec
 
+FRESH_SEEDS = (
+    1000  # the first: no search is likely to use it, and sweeps share it, so that rows can be paired
+)
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -134,21 +138,29 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
         group: the objective's search points, all of them settled (finished or failed).
         records: of the finished ones, by key. An objective without any figure has no winner and no replicas.
     """
-    best = _winner([one.point for one in group], records)
-    if best is None:
+    best = winner([one.point for one in group], records)
+    if not best:
         return []
     # Initial weights and data order both change: the spread is that of a run, not of one of its halves.
     # An order of the data by which the winner was chosen is not fresh.
     seen = {one.config.data_seed for one in group}
-    fresh = (seed for seed in itertools.count(max(spec.seeds) + 1) if seed not in seen)
+    fresh = (
+        seed for seed in itertools.count(max(FRESH_SEEDS, *(s + 1 for s in spec.seeds))) if seed not in seen
+    )
     settings = [
-        best.overrides | {"seed": seed, "data_seed": seed}
+        best[0].overrides | {"seed": seed, "data_seed": seed}
         for seed in itertools.islice(fresh, spec.fresh_seeds)
     ]
-    return [_planned(spec, best.block, REPLICATE, chosen) for chosen in settings]
+    return [_planned(spec, best[0].block, REPLICATE, chosen) for chosen in settings]
 
 
-def _winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> Point | None:
+def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Point]:
+    """The best candidate of an objective as its points, one for each seed; empty if none has all its figures.
+
+    Args:
+        points: of the objective's search.
+        records: of the finished ones, by key.
+    """
     twins: dict[tuple[tuple[str, str], ...], list[Point]] = {}
     for point in points:
         twins.setdefault(point.candidate(), []).append(point)
@@ -159,7 +171,7 @@ def _winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> Point 
         for candidate, seeds in twins.items()
     }
     best = score.winner(scores)[0]
-    return twins[best][0] if best is not None else None
+    return twins[best] if best is not None else []
 
 
 def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from typing import Any, Protocol
 
 from harness import distributed, environment
 from harness.errors import UsageError
-from harness.machine import ask, usable_cores
+from harness.machine import usable_cores, visible_gpus
 from harness.monitor import Monitor, signals_held_back
 from harness.plans import Point
 from harness.ranks import Ranks
@@ -29,15 +28,6 @@ from sweeps.execute import execute
 def default_workers() -> int:
     """How many runs at a time: the cores this process may use, by affinity and cgroup quota, at most 8."""
     return max(1, min(int(usable_cores()), 8))
-
-
-def visible_gpus() -> list[str]:
-    """The GPUs that runs may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
-    told = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if told is not None:
-        return [name for name in told.split(",") if name.strip()]
-    found, listed = ask("nvidia-smi", "-L")
-    return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
 
 
 class Counter(Protocol):

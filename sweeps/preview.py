@@ -1,4 +1,4 @@
-"""What `sweep plan` shows: every point, what is left to run and what it takes, and what SLURM makes of it."""
+"""What `sweep plan` shows: what is left to run, what it takes, each point, and what SLURM makes of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.config import RunConfig
 from harness.errors import UsageError
 from harness.plans import SEARCH
 from harness.store import RunState, Store
-from sweeps import card, jobs, snapshot
+from sweeps import card, jobs, limits, snapshot
 from sweeps.card import Costs, Row
 from sweeps.plan import Planned, block_of, by_objective, everything, settled, states, word
 from sweeps.progress import describe
@@ -89,6 +89,7 @@ class Preview:
 def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     """Look a sweep over."""
     planned = everything(store, spec)
+    limits.check_start(spec, planned, store.root, action="plan")
     known = states(store, [one.point for one in planned])
     found = jobs.with_queue(known, jobs.in_queue(store, known))
     left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]
@@ -133,22 +134,27 @@ def _to_come(
 # --- on the screen ---
 
 
-def show(view: Preview, with_arrays: bool) -> None:
-    """Print it, what `sbatch` would read only if wanted."""
-    letters = _letters(view)
-    for one in view.planned:
-        point, state = one.point, word(view.found[one.point.id])
-        letter = f"  {letters[_resources(view.spec, one)]}" if letters else ""
-        print(f"{point.key or 'not asked':12}  {state:9}  {point.stage:9}{letter}  {describe(point)}")
-    for resources, letter in letters.items():
-        print(f"  {letter}: {resources.describe()}")
+def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False) -> None:
+    """Print the summary, then every point and what `sbatch` would read, both only if wanted."""
     print(f"{view.spec.name}: {_counts(view)}")
     if view.rows:
         print(wording.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
     for line in [*_sums(view), *_others(view), *_trouble(view.rows)]:
         print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
+    letters = _letters(view)
+    for resources, letter in letters.items():
+        print(f"  {letter}: {resources.describe()}")
+    if with_points:
+        _show_points(view, letters)
     for number, text in enumerate(view.arrays if with_arrays else [], 1):
         print(f"\n# --- {view.spec.name}, array {number} ---\n{text}")
+
+
+def _show_points(view: Preview, letters: Mapping[Resources, str]) -> None:
+    for one in view.planned:
+        point, state = one.point, word(view.found[one.point.id])
+        letter = f"  {letters[_resources(view.spec, one)]}" if letters else ""
+        print(f"{point.key or 'not asked':12}  {state:9}  {point.stage:9}{letter}  {describe(point)}")
 
 
 def together(views: Sequence[Preview]) -> str:

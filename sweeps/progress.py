@@ -14,9 +14,14 @@ from harness.store import RunState
 
 
 class Progress:
-    """Counts updates, because runs differ in length."""
+    """Counts updates, because runs differ in length.
 
-    def __init__(self) -> None:
+    Args:
+        quiet: show nothing.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._bar: tqdm[None] | None = None
         self._total = self._done = 0
         self._runs = 0
@@ -25,7 +30,7 @@ class Progress:
     def expect(self, steps: int) -> None:
         """There are `steps` updates to make."""
         self._total, self._began = steps, time.monotonic()
-        if steps and sys.stderr.isatty():
+        if steps and sys.stderr.isatty() and not self._quiet:
             self._bar = tqdm(total=steps, unit="step", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
 
     def at(self, live: int) -> None:
@@ -42,8 +47,8 @@ class Progress:
             self._bar.set_postfix_str(f"{point.sweep} {point.block}", refresh=False)
             if state.reason:
                 self._bar.write(line, file=sys.stderr)
-            return
-        print(f"[{self._eta()}] {line}", file=sys.stderr, flush=True)
+        elif not self._quiet:
+            print(f"[{self._eta()}] {line}", file=sys.stderr, flush=True)
 
     def _eta(self) -> str:
         if not self._done or not self._total:

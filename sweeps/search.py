@@ -79,6 +79,11 @@ class Search:
     storage: str = ""
 
     @property
+    def url(self) -> str:
+        """The storage as SQLAlchemy takes it, which by bare `postgresql` means a driver that we lack."""
+        return self.storage.replace("postgresql://", "postgresql+psycopg://", 1)
+
+    @property
     def is_grid(self) -> bool:
         """Whether nothing is searched."""
         return self.mode == GRID

@@ -30,7 +30,7 @@ from harness.key import identity, run_key
 from harness.plans import SEARCH, Point, is_tuned
 from harness.settings import FIELDS, make
 from harness.store import make_folder
-from sweeps.search import Range
+from sweeps.search import Range, Search
 from sweeps.spec import Block, Settings, SweepSpec
 
 Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
@@ -70,8 +70,8 @@ class Study:
 
     @property
     def url(self) -> str:
-        """The storage as SQLAlchemy takes it, which by bare `postgresql` means a driver that we lack."""
-        return self.storage.replace("postgresql://", "postgresql+psycopg://", 1)
+        """The storage as SQLAlchemy takes it."""
+        return Search(storage=self.storage).url
 
     @property
     def shown_url(self) -> str:

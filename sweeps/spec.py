@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import yaml_text
 from harness.config import Value
 from harness.errors import UsageError, nearest
 from harness.plans import SEED_FIELDS, sweep_folder
 from harness.settings import FIELDS, flatten, is_setting, known_settings, read_words, read_yaml
-from sweeps import resources
+from sweeps import limits, resources
 from sweeps.resources import Resources
 from sweeps.search import RANGE_KEYS, Range, Search, read_range, read_search
 
@@ -128,6 +129,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
     _check_keys(tree, _TOP_KEYS, "the sweep")
     given = tree.get("name")
+    yaml_text.check_word("The name", given)
     name = path.stem if given is None else str(given)
     if not re.fullmatch(_NAME, name):
         raise UsageError(
@@ -151,7 +153,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         raise UsageError(
             f"A search runs each trial on one seed, not on {seeds}; winners get more by 'replicate'."
         )
-    read = SweepSpec(
+    spec = SweepSpec(
         name=name,
         base=base,
         seeds=seeds,
@@ -161,7 +163,9 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
         text=path.read_text(encoding="utf-8"),
     )
-    return _check_hyperparameters(read)
+    _check_hyperparameters(spec)
+    limits.check_size(spec)
+    return spec
 
 
 def _exclude(value: Any) -> list[dict[str, Value]]:
@@ -183,6 +187,7 @@ def _block(row: Any, number: int, common: Axes, search: Search, shared: dict[str
     _check_keys(row, _BLOCK_KEYS, f"block {number}")
     fixed = _settings(_mapping(row, "set"), f"block {number}")
     name = row.get("name") or fixed.get("optimizer.name") or number
+    yaml_text.check_word(f"The name of block {number}", row.get("name"))
     if not isinstance(name, str | int) or not str(name).isprintable():
         raise UsageError(f"The name of block {number} must be a word, not {name!r}.")
     name = str(name)
@@ -221,7 +226,7 @@ def _check_name(name: str, where: str, rules: Iterable[Value] = ("any",)) -> Non
         raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, known_settings())}")
 
 
-def _check_hyperparameters(spec: SweepSpec) -> SweepSpec:
+def _check_hyperparameters(spec: SweepSpec) -> None:
     """Refuse those that no optimizer of the file has; what one from outside takes is not known here."""
     rules = {block.name: _rules(spec.base, block) for block in spec.blocks}
     everybody = [rule for found in rules.values() for rule in found]
@@ -230,7 +235,6 @@ def _check_hyperparameters(spec: SweepSpec) -> SweepSpec:
     for block in spec.blocks:
         for name in (*block.set, *block.space):
             _check_name(name, f"block '{block.name}'", rules[block.name])
-    return spec
 
 
 def _rules(base: dict[str, Value], block: Block) -> list[Value]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness import metrics, score, tasks
-from harness.plans import SEARCH, Point
+from harness import metrics, tasks
+from harness.plans import SEARCH, SEED_FIELDS, Point
 from harness.record import RunRecord
 from harness.store import Kind, RunState, Store
 from harness.wording import aligned, duration
 from sweeps import jobs
 from sweeps.estimate import Estimate
-from sweeps.plan import states, word
+from sweeps.plan import objective, states, winner, word
 from sweeps.progress import describe
 from sweeps.spec import SweepSpec
 
@@ -38,7 +39,7 @@ class Block:
         points: how many points it has.
         counts: of them by state.
         seconds: of one worker, for what is left; None if nothing tells.
-        best: the best point so far, in words.
+        best: the setting that a table would choose now, in words; one for each objective of the block.
         at_work: the runs under way.
         failures: those that failed.
     """
@@ -127,7 +128,8 @@ def _block(
                 {"key": point.key, "point": describe(point), "reason": state.reason, "message": state.message}
             )
     seconds = estimate.left([(point, found[point.id]) for point in points])
-    return Block(spec.name, name, len(points), counts, seconds, _best(points, found), at_work, failures)
+    best = _best(spec, points, found)
+    return Block(spec.name, name, len(points), counts, seconds, best, at_work, failures)
 
 
 def _at_work(store: Store, point: Point, state: RunState, estimate: Estimate) -> dict[str, Any]:
@@ -149,23 +151,32 @@ def _why_they_stopped(spec: SweepSpec, found: Mapping[str, RunState]) -> list[st
     return [f"{spec.name}: {n} waiting runs stopped before: {why}" for why, n in said.most_common(3)]
 
 
-def _best(points: Sequence[Point], found: Mapping[str, RunState]) -> str:
-    grid = {point.key: point for point in points if point.stage == SEARCH}
-    records = {key: found[point.id].record for key, point in grid.items()}
-    best, _ = score.winner({key: score.score(record) if record else None for key, record in records.items()})
-    record = records[best] if best is not None else None
-    if record is None:
-        return ""
-    return f"{_settings(grid[record.key])}: {_figure(record)}"
+def _best(spec: SweepSpec, points: Sequence[Point], found: Mapping[str, RunState]) -> str:
+    groups: dict[tuple[str, ...], list[Point]] = {}
+    for point in points:
+        if point.stage == SEARCH:
+            groups.setdefault(objective(point, spec), []).append(point)
+    records = {point.key: record for point in points if (record := found[point.id].record) is not None}
+    best = {group[1:]: winner(own, records) for group, own in groups.items()}
+    if len(best) == 1:
+        return "".join(_told(own, records) for own in best.values() if own)
+    return "; ".join(f"{', '.join(fixed)}: {_told(own, records)}" for fixed, own in best.items() if own)
+
+
+def _told(twins: Sequence[Point], records: Mapping[str, RunRecord]) -> str:
+    """A candidate and its mean figure: "lr=0.1: val accuracy 0.95 (n=3)"."""
+    own = [records[point.key] for point in twins]
+    point, seeds = twins[0], ""
+    if len(own) > 1:
+        unseeded = {name: value for name, value in point.overrides.items() if name not in SEED_FIELDS}
+        point, seeds = replace(point, overrides=unseeded), f" (n={len(own)})"
+    metric = tasks.recorded(own[0].config["task"], own[0].environment).metric
+    mean = statistics.fmean(float(record.metrics[f"val_{metric}"] or 0) for record in own)
+    return f"{_settings(point)}: val {metric} {mean:.4g}{seeds}"
 
 
 def _settings(point: Point) -> str:
     return describe(point).removeprefix(f"{point.sweep} {point.block} ")
-
-
-def _figure(record: RunRecord) -> str:
-    metric = tasks.recorded(record.config["task"], record.environment).metric
-    return f"val {metric} {record.metrics[f'val_{metric}']:.4g}"
 
 
 # --- on the screen ---

@@ -26,7 +26,9 @@ import psutil
 
 from harness import atomic, environment, tasks
 from harness.errors import UsageError
+from harness.integrity import AGAIN
 from harness.machine import ask, cgroup_limits, usable_cores
+from harness.store import Store
 from harness.survey import Survey, survey
 
 CPU_BUILD = "pip install 'torch>=2.9,<2.14' --index-url https://download.pytorch.org/whl/cpu"
@@ -255,10 +257,22 @@ def _store(root: Path) -> Iterator[Finding]:
     for kind, paths in found.damaged.items():
         level = _note if kind in ("attempt", "submissions") else _problem
         yield level("store", f"damaged {kind} files: {_some(paths)}", advice[kind])
+    yield from _records(found, root)
     yield from _index(found, mend)
     if found.leftovers:
         text = f"temporary files of dead processes: {_some(found.leftovers)}"
         yield _note("store", text, "harmless; delete them when nothing runs")
+
+
+def _records(found: Survey, root: Path) -> Iterator[Finding]:
+    """Every run whose record can't be believed or is gone."""
+    for key, what in found.faults.items():
+        folder = shlex.quote(str(Store(root).run_folder(key)))
+        advice = "" if AGAIN in what else f"delete {folder}: then the same command trains the run again"
+        yield _problem("records", f"run {key}: {what}", advice)
+    if found.without_curve:
+        text = f"completed runs without metrics.jsonl: {_some(found.without_curve)}"
+        yield _note("records", text, "nothing vouches for their figures")
 
 
 def _index(found: Survey, mend: str) -> Iterator[Finding]:
@@ -267,6 +281,9 @@ def _index(found: Survey, mend: str) -> Iterator[Finding]:
     if lacking or gone or found.torn_index_lines:
         text = f"index.jsonl lacks {len(lacking)} records, has {len(gone)} whose run has none"
         yield _note("index", f"{text}, and {found.torn_index_lines} torn lines", f"`{mend}` writes it anew")
+    elif differing := [key for key in found.differing if key not in lacking]:
+        text = f"index.jsonl has other figures than record.json for {_some(differing)}"
+        yield _problem("index", text, f"`{mend}` writes it anew from the records")
     elif found.records:
         yield _ok("index", "index.jsonl agrees with the run folders")
 

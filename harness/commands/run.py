@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from harness import distributed
+from harness import distributed, limits
 from harness.config import RunConfig
 from harness.errors import (
     EXIT_INTERRUPTED,
@@ -32,6 +32,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="CONFIG | key=value", help="a YAML file and settings over it"
     )
+    parser.add_argument("--quiet", action="store_true", help="no progress: only results and errors")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,10 +42,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"One config file at most; got {', '.join(files)}.")
     settings = flatten(_read(files[0])) if files else {}
     config = make(settings | read_words([word for word in args.words if "=" in word]))
+    if not distributed.started():  # whoever started this process as one of several has seen to it
+        limits.check_data(config, args.root / "cache")
+        limits.warn(limits.check_here(config))
     make_folder(args.root)
     if config.processes > 1 and not distributed.started():
         return _start_all(args, config.processes)
-    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has it all
+    logging.basicConfig(handlers=[shown], format="%(message)s")
     try:
         return _train(args, config)
     except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
@@ -65,7 +71,7 @@ def _train(args: argparse.Namespace, config: RunConfig) -> int:
 
     from harness import train  # imports torch
 
-    hidden = None if distributed.leads() else True
+    hidden = args.quiet or not distributed.leads()
     with tqdm(total=config.steps, unit="step", disable=hidden, dynamic_ncols=True) as bar:
         monitor = Monitor(lambda step: bar.update(step - bar.n))
         monitor.stop_on_signals()
@@ -83,7 +89,7 @@ def _train(args: argparse.Namespace, config: RunConfig) -> int:
 
 def _start_all(args: argparse.Namespace, processes: int) -> int:
     """What `torchrun --nproc-per-node` does: this same command, once for each process of the run."""
-    words = ["run", "--root", str(args.root), *args.words]
+    words = ["run", "--root", str(args.root), *args.words, *(["--quiet"] if args.quiet else [])]
     with signals_held_back():
         ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
         for number in STOP_SIGNALS:

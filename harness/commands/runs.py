@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import catalogue, plans, tasks
 from harness.catalogue import FINISHED, UNFINISHED, Row
+from harness.config import Value
 from harness.errors import UsageError, nearest
 from harness.garbage import garbage, remove
 from harness.merge import Merged, merge
@@ -20,6 +21,8 @@ from harness.record import RunRecord
 from harness.settings import read_words
 from harness.store import Store, make_folder
 from harness.wording import aligned, duration, memory
+
+NEWEST = 50  # so many are listed unless more are asked for; JSON, which no person reads, has all
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +34,8 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     )
     ls.add_argument("--sweep", metavar="NAME", help="only runs that this sweep wants")
     ls.add_argument("--status", help=f"some of {','.join(FINISHED + UNFINISHED)}")
-    ls.add_argument("--all", action="store_true", help="unfinished runs, too")
-    ls.add_argument("--limit", type=int, metavar="N", help="at most so many")
+    ls.add_argument("--all", action="store_true", help=f"unfinished runs, too, and more than {NEWEST}")
+    ls.add_argument("--limit", type=int, metavar="N", help=f"at most so many (default: {NEWEST})")
     ls.add_argument("--json", action="store_true", help="as JSON, with all settings and figures")
     gc = actions.add_parser("gc", help="remove leftovers of dead processes; results and runs at work stay")
     gc.add_argument("--dry-run", action="store_true", help="only say what would go")
@@ -60,13 +63,20 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     wanted = catalogue.wishes(read_words(args.words))
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
-    found = catalogue.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))[: args.limit]
+    found = catalogue.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))
+    limit = args.limit or (None if args.all or args.json else NEWEST)
+    shown = found[:limit]
     if args.json:
-        print(json.dumps([_plain(row) for row in found], indent=1))
-    elif found:
-        print(aligned([_HEADER, *map(_cells, found)], words=set(_HEADER) - {"lr", "steps", "s/step"}))
+        print(json.dumps([_plain(row) for row in shown], indent=1))
+    elif shown:
+        print(_table(shown))
     else:
         print(f"No such run in '{store.root}'.", file=sys.stderr)
+    if len(found) > len(shown) and args.limit is None:
+        hidden = len(found) - len(shown)
+        print(
+            f"htbench: {hidden} older runs are left out; `htbench runs ls --all` has them.", file=sys.stderr
+        )
     return 0
 
 
@@ -91,17 +101,44 @@ def _keys_of(store: Store, sweep: str | None) -> set[str] | None:
     return {point.key for point in plans.read_points(store.root, sweep) if point.key}
 
 
-_HEADER = "key task model optimizer lr status steps val s/step code age host".split()
+_WORDS = {"key", "task", "model", "optimizer", "status", "val", "code", "age", "host"}
+_SHOWN = ("task", "model", "optimizer.name", "optimizer.lr", "steps")  # in columns of their own
 
 
-def _cells(row: Row) -> list[str]:
+def _table(rows: Sequence[Row]) -> str:
+    """The runs with the settings that tell them apart: always the seed, p where there is one."""
+    names = ["optimizer.p"] if any("optimizer.p" in row.settings for row in rows) else []
+    names += ["seed"]
+    names += [name for name in _varying(rows) if name not in (*names, *_SHOWN)]
+    columns = [name.removeprefix("optimizer.") for name in names]
+    head = ["key", "task", "model", "optimizer", "lr", *columns]
+    head += ["status", "steps", "val", "s/step", "code", "age", "host"]
+    return aligned([head, *(_cells(row, names) for row in rows)], words=_WORDS)
+
+
+def _varying(rows: Sequence[Row]) -> list[str]:
+    """The settings in which runs of one task, model and optimizer differ."""
+    seen: dict[tuple[Value, ...], set[str]] = {}
+    for row in rows:
+        group = tuple(row.settings.get(name) for name in _SHOWN[:3])
+        for name, value in row.settings.items():
+            seen.setdefault((*group, name), set()).add(_word(value))
+    return list(dict.fromkeys(str(group[-1]) for group, values in seen.items() if len(values) > 1))
+
+
+def _word(value: Value) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return ",".join(map(_word, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _cells(row: Row, names: Sequence[str]) -> list[str]:
     record, config = row.record, row.settings
-    lr = config.get("optimizer.lr")
     reason = row.state.reason if row.state is not None else ""
     return [
         row.key,
-        *(str(config.get(name, "?")) for name in ("task", "model", "optimizer.name")),
-        "?" if lr is None else f"{lr:g}",
+        *(_word(config.get(name, "?")) for name in _SHOWN[:4]),
+        *(_word(config.get(name, "")) for name in names),
         row.status + (f" ({reason})" if reason else ""),
         "" if record is None else str(record.steps),
         "" if record is None else _figure(record),

@@ -10,6 +10,7 @@ import functools
 import gzip
 import hashlib
 import importlib.util
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,14 @@ def fingerprint() -> str:
     """Sixteen hex digits over the data file and what shapes the splits."""
     shape = repr((HELD_OUT_SHARE, SPLIT_SEED)).encode()
     return hashlib.sha256(shape + _data_file().read_bytes()).hexdigest()[:16]
+
+
+@functools.cache
+def train_size(cache: Path, seq_len: int | None) -> int:
+    """The number of training images."""
+    with gzip.open(_data_file(), "rt") as file:
+        members = Counter(line.rpartition(",")[2] for line in file)
+    return sum(count - 2 * round(HELD_OUT_SHARE * count) for count in members.values())
 
 
 def load(cache: Path, *, batch_size: int, seq_len: int | None, data_seed: int) -> ImageTask:

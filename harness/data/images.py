@@ -67,7 +67,7 @@ class ImageTask:
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
     ) -> dict[str, float]:
-        """`loss`, `loss_biased` (nats per image) and `accuracy` (a fraction) of the whole `split`."""
+        """`loss`, `loss_biased` (nats per image), `accuracy` (a fraction), `samples` of the whole `split`."""
         sums, counts, correct = [], [], 0.0
         with evaluating(model):
             for batch in Batch.of(self.images[split], self.labels[split]).split(self.batch_size):
@@ -80,4 +80,5 @@ class ImageTask:
                 sums.append(total)
                 counts.append(batch.count)
         *sums, correct = group.sums([*sums, correct])
-        return {**mean_losses(sums, counts), "accuracy": correct / sum(counts)}
+        samples = sum(counts)
+        return {**mean_losses(sums, counts), "accuracy": correct / samples, "samples": samples}

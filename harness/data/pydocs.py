@@ -47,6 +47,15 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
+@functools.cache
+def train_size(cache: Path, seq_len: int) -> int:
+    """The number of training sequences; before they are prepared, a bound by the size of all sources."""
+    tokens = cache / f"pydocs-{fingerprint()}" / "train.npy"
+    if tokens.is_file():  # two bytes a token, and the head of the file
+        return tokens.stat().st_size // 2 // seq_len
+    return sum(path.stat().st_size for _, path in [*_sources(), (TOPICS, _topics_file())]) // seq_len
+
+
 def load(cache: Path, *, batch_size: int, seq_len: int, data_seed: int) -> TextTask:
     """The task, from token files below `cache` that are made first if need be (a few seconds, once)."""
     from harness.data.text import TextTask

@@ -80,6 +80,7 @@ class Task(Protocol):
     ) -> dict[str, float]:
         """Figures of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`.
 
+        `samples` is the number of targets: tables derive from it the sampling error of an accuracy.
         Each process of `group` works on its share of every held-out batch; all return the same figures.
         """
 

@@ -76,6 +76,7 @@ class TextTask:
     ) -> dict[str, float]:
         """`loss`, `loss_biased` (nats per token), `perplexity`, `bits_per_byte` of the evaluated windows.
 
+        `samples` is the number of tokens predicted.
         The text that bits per byte counts is that of the predicted tokens; an end of text has no bytes.
         """
         sums, counts, text_bytes = [], [], 0
@@ -89,7 +90,8 @@ class TextTask:
         sums = group.sums(sums)
         means = mean_losses(sums, counts)
         perplexity = math.exp(means["loss"]) if means["loss"] < 700 else math.inf  # exp(710) overflows
-        return {**means, "perplexity": perplexity, "bits_per_byte": sum(sums) / math.log(2) / text_bytes}
+        bits = sum(sums) / math.log(2) / text_bytes
+        return {**means, "perplexity": perplexity, "bits_per_byte": bits, "samples": sum(counts)}
 
     def _windows(self, split: str) -> int:
         return (len(self.streams[split]) - 1) // self.seq_len

@@ -114,6 +114,7 @@ def test_text_evaluation_equals_a_plain_computation(bigram):
     assert figures["perplexity"] == pytest.approx(math.exp(nats.mean()))
     text_bytes = text_task().token_bytes[stream[1:61]].sum()
     assert figures["bits_per_byte"] == pytest.approx((nats.sum() / math.log(2) / text_bytes).item())
+    assert figures["samples"] == 60
     batch_means = nats.view(3, 20).mean(dim=1)
     assert figures["loss_biased"] == pytest.approx((batch_means.sum() / 4).item())
 
@@ -130,6 +131,7 @@ def test_image_evaluation_equals_a_plain_computation():
         "loss": pytest.approx(nats.mean().item()),
         "loss_biased": pytest.approx(sum(means) / 4),
         "accuracy": (logits.argmax(dim=1) == labels).double().mean().item(),
+        "samples": len(labels),
     }
 
 

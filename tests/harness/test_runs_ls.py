@@ -48,13 +48,39 @@ def test_finished_runs_the_newest_first_and_all_if_wanted(ls, runs):
     status, out, _ = ls()
     assert status == 0 and listed(out) == [runs[name] for name in ("pruned", "diverged", "completed")]
     line = out.splitlines()[-1].split()
-    assert line[1:10] == "digits resnet-nano sgdm 0.1 completed 8 accuracy 0.875 0.125".split()
-    assert line[10] == "abc" and line[-1] == "node7"
+    assert line[1:11] == "digits resnet-nano sgdm 0.1 0 completed 8 accuracy 0.875 0.125".split()
+    assert line[11] == "abc" and line[-1] == "node7"
     assert set(listed(ls("--all")[1])) == set(runs.values())
     for name, key in runs.items():
         assert listed(ls("--status", name)[1]) == [key]
     assert "failed (oom)" in ls("--status", "failed")[1]
     assert listed(ls("--limit", "2")[1]) == [runs["pruned"], runs["diverged"]]
+
+
+def test_the_settings_that_tell_runs_apart_have_columns(ls, runs, tmp_path):
+    def table(*words):
+        head, *rows = ls(*words)[1].splitlines()
+        return head.split(), [row.split() for row in rows]
+
+    head, rows = table("--all")
+    assert head[5:8] == ["p", "seed", "status"], "nothing else varies among runs of one optimizer"
+    (htmuon,) = [row for row in rows if row[0] == runs["pruned"]]
+    assert htmuon[3:8] == ["htmuon", "0.1", "0.25", "0", "pruned"]
+    more = put(tmp_path, lr=0.1, batch_size=32)
+    head, rows = table("optimizer.name=sgdm")
+    assert head[4:8] == ["lr", "seed", "batch_size", "status"]
+    assert {row[0]: row[6] for row in rows} == {more: "32", runs["completed"]: "16"}
+
+
+def test_the_newest_fifty_unless_more_are_wanted(ls, tmp_path):
+    keys = [put(tmp_path, seed=seed) for seed in range(53)]
+    for age, key in enumerate(keys):
+        os.utime(Store(tmp_path).run_folder(key) / "record.json", (1e9 + age, 1e9 + age))
+    _, out, err = ls()
+    assert listed(out) == keys[:2:-1]
+    assert err == "htbench: 3 older runs are left out; `htbench runs ls --all` has them.\n"
+    assert listed(ls("--all")[1]) == keys[::-1] == listed(ls("--limit", "100")[1])
+    assert len(json.loads(ls("--json")[1])) == 53 and ls("--limit", "2")[2] == ""
 
 
 def test_filters_compare_values_not_words(ls, runs):

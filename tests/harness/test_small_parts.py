@@ -1,38 +1,13 @@
-"""Divergence, metrics, scores and points: the small pure parts."""
+"""Metrics, scores and points: the small pure parts."""
 
 import math
 
 import pytest
 
 from harness import metrics, plans, score
-from harness.config import DivergenceConfig
-from harness.divergence import Divergence
 from harness.errors import UsageError
 from harness.plans import Point
 from harness.record import RunRecord
-
-
-def observe(losses, **rule):
-    watch = Divergence()
-    for step, loss in enumerate(losses, 1):
-        if why := watch.observe(loss, DivergenceConfig(**rule)):
-            return step, why
-    return None
-
-
-def test_a_loss_that_is_not_finite_diverges_at_once():
-    assert observe([1.0, math.nan])[0] == 2 and observe([math.inf])[0] == 1
-
-
-def test_a_high_loss_diverges_after_patience_unless_it_comes_back():
-    rule = {"factor": 3.0, "patience": 5, "smoothing": 0.0}
-    assert observe([1.0] + [3.1] * 5, **rule)[0] == 6
-    assert observe([1.0] + ([3.1] * 4 + [2.9]) * 5, **rule) is None
-    assert observe([1.0] + [2.9] * 50, **rule) is None
-
-
-def test_smoothing_forgives_a_spike():
-    assert observe([1.0] * 10 + [50.0] + [1.0] * 300, patience=200) is None
 
 
 def test_metrics_are_cut_at_the_step_and_read_without_garbage(tmp_path):

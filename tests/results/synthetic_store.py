@@ -9,6 +9,7 @@ import json
 import math
 import random
 import shutil
+import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +30,7 @@ BEST = {"adamw": (0.003, 0.0), "sgdm": (0.3, 0.35), "muon": (0.02, -0.15), "htmu
 RATES = {"adamw": (0.001, 0.003, 0.01), "sgdm": (0.1, 0.3, 1.0), "muon": (0.01, 0.02, 0.04)}
 POWERS = (0.0625, 0.125, 0.25)
 FRESH = (1, 2, 3)
+FINGERPRINT = "0123456789abcdef"
 ENVIRONMENT = {"code": "0123456789ab", "torch": "2.13.0", "python": "3.11.7", "world_size": 1}
 
 
@@ -67,6 +69,7 @@ class Bench:
         if stage == REPLICATE:
             overrides["data_seed"] = seed
         key = hashlib.sha256(json.dumps(overrides, sort_keys=True).encode()).hexdigest()[:12]
+        overrides["data_fingerprint"] = FINGERPRINT  # that of real data depends on the machine
         point = Point(sweep or f"demo-{workload}", block or optimizer, stage, key, overrides)
         self.points.setdefault(point.sweep, []).append(point)
         if state in ("completed", "diverged", "pruned"):
@@ -74,7 +77,7 @@ class Bench:
                 point, state, metrics or {}, reason, steps or base["steps"], seconds, cpu, environment
             )
             if curve:
-                self.curve(key, steps or base["steps"], seed, level=(metrics or {}).get("train_loss", 2.0))
+                self.curve(key, steps or base["steps"], seed, metrics)
         elif state in ("running", "failed"):
             self._attempt(key, {"reason": reason, "message": "/a/path"} if state == "failed" else None)
         return key
@@ -115,14 +118,16 @@ class Bench:
         }
         (self._folder(key) / "attempts" / "1.json").write_text(json.dumps(attempt))
 
-    def curve(self, key, steps, seed, level=2.0):
-        """A falling training loss with the noise of batches, and two evaluations."""
-        noise = random.Random(f"{key}-{seed}")
-        rows = [
-            {"step": s, "loss": level + 3 * math.exp(-6 * s / steps) + noise.gauss(0, 0.08), "lr": 0.01}
-            for s in range(1, steps + 1)
-        ]
-        rows += [{"step": s, "val_loss": level + 0.2} for s in (steps // 2, steps)]
+    def curve(self, key, steps, seed, metrics=None):
+        """A falling training loss with the noise of batches, and evaluations that end as the record says."""
+        noise, final = random.Random(f"{key}-{seed}"), metrics or {}
+        losses = [3 * math.exp(-6 * s / steps) + noise.gauss(0, 0.08) for s in range(1, steps + 1)]
+        level = final.get("train_loss", 2.0) - statistics.fmean(losses[-max(1, steps // 10) :])
+        rows = [{"step": s, "loss": level + loss, "lr": 0.01} for s, loss in enumerate(losses, 1)]
+        rows.append({"step": steps // 2, "val_loss": level + 0.2})
+        for split in ("val_", "test_"):
+            figures = {name: value for name, value in final.items() if name.startswith(split)}
+            rows += [{"step": steps} | figures] if figures else []
         path = self._folder(key) / "metrics.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
@@ -156,6 +161,7 @@ def image(accuracy, loss, *, test=None):
     """The metrics of a classifier's record."""
     test = accuracy - 0.01 if test is None else test
     found = {"train_loss": loss - 0.1, "untrained_val_loss": 2.31}
+    found |= {"val_samples": 360, "test_samples": 360}
     return found | {"val_accuracy": accuracy, "val_loss": loss, "test_accuracy": test, "test_loss": loss}
 
 

@@ -109,7 +109,7 @@ def test_main_result_parses_back(mixed_store):
     assert found["digits", "adamw"]["test_accuracy_percent"] == "95"
     assert found["digits", "sgdm"]["state"] == "diverged"
     assert found["digits", "muon"]["state"] == "waiting"
-    assert "optimizer.lr: [0.001, 0.003, 0.01, 0.033]" in found["digits", "adamw"]["notes"]
+    assert "add `optimizer.lr: 0.033` to block adamw" in found["digits", "adamw"]["notes"]
 
 
 def test_a_grid_is_one_line_per_planned_cell(mixed_store):

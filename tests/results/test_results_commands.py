@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import cli
 from harness.errors import UsageError
 from results import commands, gallery
 from results.tables import TABLES
@@ -38,13 +39,64 @@ def test_one_table_of_one_sweep_as_csv(demo_store, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [("--sweep", "demo-pydocs", "demo-digits"), ("--sweep", "demo-digits", "--sweep", "demo-pydocs")]
+    "words",
+    [
+        ("--sweep", "demo-pydocs", "demo-digits"),
+        ("--sweep", "demo-digits", "--sweep", "demo-pydocs"),
+        ("--sweep", "demo-digits,demo-pydocs"),
+    ],
 )
 def test_several_sweeps_in_any_order(demo_store, capsys, words):
     call("table", demo_store.root)
     everything = capsys.readouterr().out
     call("table", demo_store.root, *words)
     assert capsys.readouterr().out == everything
+
+
+@pytest.mark.parametrize("name", ["table", "figure"])
+def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypatch, name):
+    monkeypatch.setattr(gallery, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    word = {"table": "main_result", "figure": "lr_curve"}[name]
+    call(name, demo_store.root, word, "--sweep", "demo-digits")
+    behind = capsys.readouterr().out
+    call(name, demo_store.root, "--sweep", "demo-digits", word)
+    before = capsys.readouterr().out
+    assert before.replace("unchanged", "drawn") == behind and word in before
+    with pytest.raises(UsageError, match=f"Unknown {name} '{word}s'; did you mean '{word}'"):
+        call(name, demo_store.root, "--sweep", "demo-digits", f"{word}s")
+
+
+def test_words_between_and_behind_options(demo_store, capsys):
+    words = ["lr_grid", "--sweep", "demo-digits", "p_grid", "--format", "csv"]
+    assert cli.main(["table", *words, "main_result", "--root", str(demo_store.root)]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert list(dict.fromkeys(row["table"] for row in rows)) == ["lr_grid", "p_grid", "main_result"]
+
+
+def test_several_tables_as_csv_have_one_header(demo_store, tmp_path, capsys):
+    call("table", demo_store.root, "--format", "csv")
+    text = capsys.readouterr().out
+    rows = list(csv.DictReader(text.splitlines(), strict=True))
+    assert text.startswith("table,") and not any(None in row or None in row.values() for row in rows)
+    assert [line for line in text.splitlines() if line.startswith("table")] == text.splitlines()[:1]
+    call("table", demo_store.root, "--format", "csv", "--out", tmp_path)
+    for name in TABLES:
+        alone = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
+        here = [{k: row[k] for k in alone[0]} for row in rows if row["table"] == name]
+        assert here == alone and "table" not in alone[0]
+
+
+def test_the_interval_of_an_accuracy_stays_within_what_one_can_be(bench, make, capsys):
+    for seed, (right, wrong) in enumerate([(1.0, 0.0), (0.94, 0.06)]):
+        for optimizer, accuracy in (("muon", right), ("sgdm", wrong)):
+            bench.add("digits", optimizer, 0.02, metrics=make.image(accuracy, 0.4))
+            add = {"stage": "replicate", "seed": seed + 1, "metrics": make.image(accuracy, 0.4)}
+            bench.add("digits", optimizer, 0.02, **add)
+    call("table", bench.write().root, "main_result", "--format", "csv")
+    rows = {row["optimizer"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert rows["muon"]["test_accuracy_percent_high95"] == "100"
+    assert float(rows["muon"]["test_accuracy_percent_low95"]) < 90
+    assert rows["sgdm"]["test_accuracy_percent_low95"] == "0"
 
 
 def test_tables_go_into_files(demo_store, tmp_path, capsys):
@@ -116,9 +168,12 @@ LOOK = """
 import argparse, sys
 from pathlib import Path
 from results import commands, gallery
-args = argparse.Namespace(root=Path(sys.argv[1]), names=[], sweep=None, format="md", out=None)
+args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=None, format="md", out=None)
+heavy = {"torch", "matplotlib", "seaborn", "optuna"}
 commands.table(args)
-heavy = {"torch", "matplotlib", "seaborn", "scipy", "optuna"}
+print("loaded:", sorted((heavy | {"scipy"}).intersection(sys.modules)), file=sys.stderr)
+args.names = []
+commands.table(args)  # compares rows, which needs scipy
 print("loaded:", sorted(heavy.intersection(sys.modules)), file=sys.stderr)
 args.names = ["lr_curve"]
 commands.figure(args)
@@ -130,4 +185,4 @@ def test_tables_need_neither_torch_nor_matplotlib_and_figures_no_torch(demo_stor
     done = subprocess.run(
         [sys.executable, "-c", LOOK, demo_store.root], capture_output=True, text=True, check=True
     )
-    assert done.stderr.splitlines() == ["loaded: []", "loaded: []"]
+    assert done.stderr.splitlines() == ["loaded: []"] * 3

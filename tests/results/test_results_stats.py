@@ -4,20 +4,21 @@ import math
 import random
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy import stats as reference
 
-from results.stats import best_rows, summarize, t_quantile, t_two_sided, welch
+from results.stats import SIGNIFICANCE, Sample, all_rejected, best_rows, p_value, summarize
 
 
-@pytest.mark.parametrize("freedom", [1, 1.37, 2, 3.9, 10, 87.5, 1000])
-@pytest.mark.parametrize("t", [0.0, 1e-3, 0.5, -1.7, 4.0, 30.0])
-def test_tails_of_students_t(t, freedom):
-    assert t_two_sided(t, freedom) == pytest.approx(2 * reference.t.sf(abs(t), freedom), rel=1e-6)
+def on_seeds(values, first=0, variance=None):
+    """A row with these values on the seeds from `first` on."""
+    return Sample({(seed, seed): value for seed, value in enumerate(values, start=first)}, variance)
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 4, 9, 500])
-def test_quantiles_of_students_t(freedom):
-    assert t_quantile(0.975, freedom) == pytest.approx(reference.t.ppf(0.975, freedom), rel=1e-9)
+def elsewhere(values, variance=None):
+    """A row whose seeds no row of `on_seeds` has."""
+    return on_seeds(values, 1000, variance)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 20])
@@ -38,21 +39,131 @@ def test_one_value_has_no_spread():
 
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 3), (3, 7), (10, 4)])
 @pytest.mark.parametrize("shift", [0.0, 0.5, 4.0])
-def test_welch(sizes, shift):
+def test_other_seeds_are_compared_by_welch(sizes, shift):
     source = random.Random(f"{sizes}{shift}")
     a = [source.gauss(0, 1) for _ in range(sizes[0])]
     b = [source.gauss(shift, 0.3) for _ in range(sizes[1])]
     expected = reference.ttest_ind(a, b, equal_var=False).pvalue
-    assert welch(summarize(a), summarize(b)) == pytest.approx(expected, rel=1e-6)
+    assert p_value(on_seeds(a), elsewhere(b)) == pytest.approx(expected, rel=1e-9)
 
 
-def test_welch_at_its_limits():
-    assert welch(summarize([1.0]), summarize([1.0, 2.0])) is None
-    assert welch(summarize([1.0, 1.0]), summarize([2.0, 2.0])) == 0.0
-    assert welch(summarize([1.0, 1.0]), summarize([1.0, 1.0])) == 1.0
+@pytest.mark.parametrize("n", [2, 3, 10])
+@pytest.mark.parametrize("shift", [0.0, 0.5, 4.0])
+def test_the_same_seeds_are_compared_in_pairs(n, shift):
+    source = random.Random(f"{n}{shift}")
+    a = [source.gauss(0, 1) for _ in range(n)]
+    b = [x + source.gauss(shift, 0.1) for x in a]
+    backwards = Sample(dict(reversed(on_seeds(b).values.items())))
+    assert p_value(on_seeds(a), backwards) == pytest.approx(reference.ttest_rel(a, b).pvalue, rel=1e-9)
 
 
-GOOD, NEAR, FAR = [1.00, 1.01, 0.99], [1.005, 1.02, 0.98], [2.00, 2.01, 1.99]
+def test_seeds_that_are_shared_in_part_are_compared_by_welch():
+    a, b = [1.0, 2.0, 3.0, 4.0], [1.1, 2.1, 3.2]
+    expected = reference.ttest_ind(a, b, equal_var=False).pvalue
+    assert p_value(on_seeds(a), on_seeds(b)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_pairs_see_what_welch_does_not():
+    a, b = [10.0, 20.0, 30.0], [10.5, 20.6, 30.4]
+    assert p_value(on_seeds(a), on_seeds(b)) < 0.02
+    assert p_value(on_seeds(a), elsewhere(b)) > 0.9
+
+
+def test_one_value_says_nothing():
+    assert p_value(on_seeds([1.0]), on_seeds([2.0])) is None
+    assert p_value(on_seeds([1.0], variance=0.1), on_seeds([1.0, 2.0], variance=0.1)) is None
+
+
+@pytest.mark.parametrize("other", [on_seeds, elsewhere])
+def test_no_spread_says_nothing_if_the_sampling_error_is_not_known(other):
+    assert p_value(on_seeds([1.0, 1.0]), other([2.0, 2.0])) is None
+    assert p_value(on_seeds([1.0, 1.0], variance=0.1), other([2.0, 2.0])) is None
+    assert p_value(on_seeds([1.0, 1.0], variance=0.0), other([2.0, 2.0], variance=0.0)) is None
+    assert p_value(on_seeds([0.95, 0.96, 0.97]), on_seeds([0.85, 0.86, 0.87])) is None, (
+        "equal but for rounding"
+    )
+
+
+def share(right, of):
+    p = right / of
+    return p * (1 - p) / of
+
+
+@pytest.mark.parametrize("other", [on_seeds, elsewhere])
+def test_without_spread_two_shares_are_compared_as_proportions(other):
+    a, b = 270 / 299, 290 / 299
+    expected = 2 * reference.norm.sf((b - a) / math.sqrt(share(270, 299) + share(290, 299)))
+    found = p_value(on_seeds([a] * 3, variance=share(270, 299)), other([b] * 3, variance=share(290, 299)))
+    assert found == pytest.approx(expected) and found < 0.001
+
+
+def test_one_image_of_299_is_no_difference():
+    a, b = (on_seeds([n / 299] * 5, variance=share(n, 299)) for n in (290, 291))
+    assert p_value(a, b) > 0.8
+
+
+def test_the_sampling_error_adds_to_the_spread_and_to_the_degrees_of_freedom():
+    a, b = [1.0, 2.0, 4.0], [2.0, 4.0, 8.0, 9.0]
+    va, vb, v = reference.tvar(a) / 3, reference.tvar(b) / 4, 0.5
+    freedom = (va + vb + v) ** 2 / (va**2 / 2 + vb**2 / 3)
+    t = (sum(b) / 4 - sum(a) / 3) / math.sqrt(va + vb + v)
+    found = p_value(on_seeds(a, variance=0.2), elsewhere(b, variance=0.3))
+    assert found == pytest.approx(2 * reference.t.sf(t, freedom))
+
+
+# --- what holds for all values ---
+
+VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=2, max_size=6)
+VARIANCES = st.none() | st.floats(0.001, 10)
+PLACES = st.sampled_from([on_seeds, elsewhere])
+
+
+@given(VALUES, VALUES, VARIANCES, VARIANCES, PLACES)
+def test_p_is_a_probability_and_symmetric(a, b, va, vb, place):
+    one, other = on_seeds(a, variance=va), place(b, variance=vb)
+    p = p_value(one, other)
+    assert p_value(other, one) == (p if p is None else pytest.approx(p, abs=1e-12))
+    assert p is None or 0 <= p <= 1
+    assert (p is None) <= (va is None or vb is None), "with a sampling error there is always a verdict"
+
+
+@given(VALUES, VALUES, VARIANCES, PLACES, st.floats(-50, 50), st.sampled_from([0.01, 0.5, 100.0]))
+def test_shift_and_scale_change_nothing(a, b, variance, place, shift, factor):
+    spreads = [summarize(values).std for values in (a, b, [x - y for x, y in zip(a, b, strict=False)])]
+    assume(all(spread > 0.01 for spread in spreads if spread is not None))
+
+    def moved(values):
+        return [factor * (value + shift) for value in values]
+
+    grown = None if variance is None else variance * factor**2
+    before = p_value(on_seeds(a, variance=variance), place(b, variance=variance))
+    after = p_value(on_seeds(moved(a), variance=grown), place(moved(b), variance=grown))
+    assert after == pytest.approx(before, rel=1e-6, abs=1e-9)
+
+
+@given(VALUES, VALUES, st.floats(0.001, 10), PLACES)
+def test_a_known_sampling_error_never_makes_a_difference_surer_than_the_normal_law_allows(a, b, v, place):
+    p = p_value(on_seeds(a, variance=v), place(b, variance=v))
+    gap = abs(on_seeds(a).mean - on_seeds(b).mean)
+    assert p >= 2 * reference.norm.sf(gap / math.sqrt(2 * v)) - 1e-12
+
+
+@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_is_at_least_as_strict_as_any_single_test(ps):
+    if all_rejected(ps):
+        assert all(p is not None and p < SIGNIFICANCE for p in ps)
+        assert min(ps) < SIGNIFICANCE / len(ps)
+
+
+def test_holm_by_hand():
+    assert all_rejected([0.04, 0.02, 0.01]) and not all_rejected([0.04, 0.03, 0.01])
+    assert not all_rejected([0.001, None])
+
+
+# --- who may be bold ---
+
+GOOD, NEAR, FAR = [1.00, 1.01, 0.99], [1.005, 1.02, 0.98], [2.00, 2.02, 1.97]
+WILD = [0.0, 9.0, 1.0]  # worse by its mean, but who knows
 
 
 @pytest.mark.parametrize(
@@ -62,7 +173,9 @@ GOOD, NEAR, FAR = [1.00, 1.01, 0.99], [1.005, 1.02, 0.98], [2.00, 2.01, 1.99]
         ([FAR, GOOD], True, 2, [True, False]),
         ([FAR, GOOD, None], False, 2, [False, True, False]),
         ([FAR, GOOD, NEAR], False, 2, [False, False, False]),  # the runner-up cannot be told apart
+        ([FAR, GOOD, WILD], False, 2, [False, False, False]),  # nor can the last
         ([GOOD, [2.0]], False, 2, [False, False]),  # one seed proves nothing
+        ([FAR, GOOD, [9.0]], False, 2, [False, False, False]),
         ([[1.0], FAR], False, 2, [False, False]),
         ([GOOD], False, 2, [False]),
         ([None, None], False, 2, [False, False]),
@@ -70,13 +183,24 @@ GOOD, NEAR, FAR = [1.00, 1.01, 0.99], [1.005, 1.02, 0.98], [2.00, 2.01, 1.99]
     ],
 )
 def test_who_may_be_bold(groups, higher, digits, bold):
-    rows = [None if group is None else summarize(group) for group in groups]
+    rows = [None if group is None else on_seeds(group) for group in groups]
     assert best_rows(rows, higher_is_better=higher, digits=digits) == bold
 
 
+@given(st.lists(VALUES, min_size=2, max_size=5), PLACES)
+def test_bold_is_at_least_as_strict_as_the_test_against_the_runner_up(groups, place):
+    rows = [on_seeds(groups[0]), *(place(group) for group in groups[1:])]
+    bold = best_rows(rows, higher_is_better=True, digits=2)
+    assert sum(bold) <= 1
+    if any(bold):
+        first, second = sorted(rows, key=lambda row: -row.mean)[:2]
+        assert rows[bold.index(True)] is first
+        assert p_value(first, second) < SIGNIFICANCE
+
+
 def test_printed_digits_alone_can_make_a_tie():
-    a, b = (summarize([x, x + 1e-5, x - 1e-5]) for x in (1.001, 1.002))
-    p = welch(a, b)
+    a, b = on_seeds([1.001, 1.00101, 1.00099]), on_seeds([1.002, 1.00202, 1.00199])
+    p = p_value(a, b)
     assert p is not None and p < 0.05 and not math.isclose(a.mean, b.mean)
     assert best_rows([a, b], higher_is_better=False, digits=2) == [False, False]
     assert best_rows([a, b], higher_is_better=False, digits=3) == [True, False]

@@ -1,9 +1,10 @@
-"""Selection: on the validation split, reported only from fresh seeds; ties and edges are told."""
+"""Selection: on the validation split, reported only from fresh seeds; ties are told."""
+
+import dataclasses
 
 import pytest
 
 from harness.plans import REPLICATE
-from results.edges import edges
 from results.load import load
 from results.select import OPTIMIZER, choose, searched
 
@@ -63,7 +64,30 @@ def test_a_run_that_took_part_in_the_choice_is_not_fresh(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
     point = bench.points["demo-digits"][0]
     bench.points["other"] = [type(point)("other", "muon", REPLICATE, point.key, point.overrides)]
-    assert only_choice(bench).replicas == []
+    choice = only_choice(bench)
+    assert choice.replicas == [] and choice.stale == {"demo-digits": 1}
+
+
+@pytest.mark.parametrize(("seed", "data_seed"), [(5, 5), (5, 1001), (1001, 7)])
+def test_a_replica_shares_no_seed_with_any_search_of_its_choice(bench, make, seed, data_seed):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
+    searched_on = {"data_seed": 7}
+    bench.add("digits", "muon", 0.04, sweep="other", seed=5, base=searched_on, metrics=make.image(0.9, 0.4))
+    replica = {"stage": REPLICATE, "metrics": make.image(0.9, 0.4)}
+    bench.add("digits", "muon", 0.02, seed=seed, base={"data_seed": data_seed}, metrics=replica["metrics"])
+    points = bench.points["demo-digits"]
+    points[-1] = dataclasses.replace(points[-1], stage=REPLICATE)
+    bench.add("digits", "muon", 0.02, seed=1000, **replica)
+    choice = only_choice(bench)
+    assert [run["seed"] for run in choice.replicas] == [1000] and choice.stale == {"other": 1}
+
+
+def test_the_seeds_of_another_optimizers_search_do_not_matter(bench, make):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
+    bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=1000, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "adamw", 0.003, seed=1000, metrics=make.image(0.9, 0.4))
+    muon, _ = choose(load(bench.write()), OPTIMIZER)
+    assert [run["seed"] for run in muon.replicas] == [1000] and not muon.stale
 
 
 def test_sweeps_that_share_runs_do_not_make_ties_of_them(bench, make):
@@ -111,76 +135,14 @@ def test_a_group_without_winner_is_called_after_its_best_hope(bench, states, exp
     assert choice.unfinished.total() == sum(state in ("waiting", "running", "failed") for state in states)
 
 
-def test_only_what_varies_within_a_block_was_searched(bench, make):
+def test_only_what_varies_for_an_optimizer_was_searched(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
     bench.add("digits", "htmuon", 0.03, p=0.1, metrics=make.image(0.9, 0.4))
     bench.add("digits", "htmuon", 0.03, p=0.2, metrics=make.image(0.9, 0.3))
     assert searched(load(bench.write()), ["lr", "p", "momentum"]) == ["p"]
 
 
-# --- edges ---
-
-
-def edge_hints(bench, make, values, chosen, name="lr", optimizer="muon", lr=0.02, **fixed):
-    for value in values:
-        settings = dict(fixed) if name == "lr" else {name: value, **fixed}
-        metrics = make.image(0.99 if value == chosen else 0.9, 0.4)
-        bench.add("digits", optimizer, value if name == "lr" else lr, metrics=metrics, **settings)
-    frame = load(bench.write())
-    (choice,) = choose(frame, OPTIMIZER)
-    return [edge.hint for edge in edges(frame, choice.winner, [name])]
-
-
-@pytest.mark.parametrize(
-    ("values", "chosen", "hints"),
-    [
-        ([0.01, 0.02, 0.04], 0.04, ["optimizer.lr: [0.01, 0.02, 0.04, 0.08]  # block muon"]),
-        ([0.01, 0.02, 0.04], 0.01, ["optimizer.lr: [0.005, 0.01, 0.02, 0.04]  # block muon"]),
-        ([0.04, 0.01, 0.02], 0.04, ["optimizer.lr: [0.01, 0.02, 0.04, 0.08]  # block muon"]),
-        ([0.001, 0.003, 0.01], 0.01, ["optimizer.lr: [0.001, 0.003, 0.01, 0.033]  # block muon"]),
-        ([0.01, 0.02, 0.04], 0.02, []),
-        ([0.02], 0.02, []),
-    ],
-)
-def test_an_optimum_at_the_edge_shows_the_next_value(bench, make, values, chosen, hints):
-    assert edge_hints(bench, make, values, chosen) == hints
-
-
-@pytest.mark.parametrize(
-    ("values", "chosen", "hints"),
-    [
-        ([0.0, 0.125, 0.25], 0.0, []),  # Muon: nothing lies below
-        ([0.5, 1.0], 1.0, []),  # SGDM: nothing lies above
-        (
-            [0.25, 0.5, 0.8],
-            0.8,
-            ["optimizer.p: [0.25, 0.5, 0.8, 1]  # block htmuon"],
-        ),  # not beyond the legal end
-        ([0.1, 0.125, 0.2], 0.1, ["optimizer.p: [0.08, 0.1, 0.125, 0.2]  # block htmuon"]),
-        ([0.0, 0.125], 0.125, ["optimizer.p: [0, 0.125, 0.25]  # block htmuon"]),
-    ],
-)
-def test_the_legal_end_of_p_is_no_edge(bench, make, values, chosen, hints):
-    assert edge_hints(bench, make, values, chosen, "p", "htmuon") == hints
-
-
-def test_an_edge_with_nothing_allowed_behind_it_has_no_hint(bench, make):
-    assert edge_hints(bench, make, [0.5, 0.95], 0.95, "momentum") == [""]  # 1.8 is illegal, and so is 1
-
-
-def test_whole_numbers_stay_whole(bench, make):
-    found = edge_hints(bench, make, [3, 5], 5, "ns_steps")
-    assert found == ["optimizer.ns_steps: [3, 5, 8]  # block muon"]
-
-
-def test_words_have_no_edge(bench, make):
-    assert edge_hints(bench, make, ["shape", "rms0.2"], "rms0.2", "scale_rule") == []
-
-
-def test_a_point_at_the_edge_of_one_block_but_inside_another_is_inside(bench, make):
-    for block, lrs in (("low", (0.01, 0.02)), ("high", (0.02, 0.04))):
-        for lr in lrs:
-            bench.add("digits", "muon", lr, block=block, metrics=make.image(0.99 if lr == 0.02 else 0.9, 0.4))
-    frame = load(bench.write())
-    (choice,) = choose(frame, OPTIMIZER)
-    assert edges(frame, choice.winner, ["lr"]) == []
+def test_what_varies_between_two_sweeps_of_an_optimizer_was_searched(bench, make):
+    for sweep, lr in (("a", 0.02), ("b", 0.04)):
+        bench.add("digits", "muon", lr, sweep=sweep, metrics=make.image(0.9, 0.4))
+    assert searched(load(bench.write()), ["lr", "momentum"]) == ["lr"]

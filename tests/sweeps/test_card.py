@@ -7,6 +7,7 @@ import pytest
 
 from harness import cost, metrics, train
 from harness.cost import Cost, passes, run_class
+from harness.errors import UsageError
 from harness.settings import make
 from harness.store import Store
 from sweeps import card, preview
@@ -138,11 +139,15 @@ def test_without_a_store_planning_makes_none(htbench, write_spec):
     assert "measuring digits resnet-nano sgdm" in done.stderr and not htbench.root.exists()
 
 
-def test_what_cannot_be_measured_says_why_beside_its_points(htbench, write_spec):
-    spec = write_spec(SPEC.replace("steps: 8", "steps: 8, data_fingerprint: other"))
-    done = htbench("sweep", "plan", spec)
-    assert done.returncode == 0 and done.stdout.count("waiting") == 2
-    assert "it can't be measured here: The data of 'digits' has changed" in done.stdout
+def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, capsys, monkeypatch):
+    def fail(*_):
+        raise UsageError("The disk is full.")
+
+    monkeypatch.setattr(cost, "measure", fail)
+    spec = specs.load(write_spec(SPEC))
+    preview.show(preview.preview(store, spec, Costs(store, measure=True)), with_points=True)
+    out = capsys.readouterr().out
+    assert out.count("waiting") == 2 and "it can't be measured here: The disk is full." in out
 
 
 def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, monkeypatch):

@@ -44,8 +44,8 @@ def test_the_winner_is_the_best_mean_over_the_seeds(spec):
     records = accuracies(group, {0.1: {0: 0.9, 3: 0.5}, 0.2: {0: 0.8, 3: 0.8}})
     fresh = replicas(spec, group, records)
     assert [(one.config.optimizer.lr, one.config.seed, one.config.data_seed) for one in fresh] == [
-        (0.2, 4, 4),
-        (0.2, 5, 5),
+        (0.2, 1000, 1000),
+        (0.2, 1001, 1001),
     ]
     assert {one.point.stage for one in fresh} == {REPLICATE} and {one.config.batch_size for one in fresh} == {
         16
@@ -53,13 +53,20 @@ def test_the_winner_is_the_best_mean_over_the_seeds(spec):
 
 
 def test_the_order_of_the_data_that_the_winner_was_chosen_by_is_not_fresh(write_spec):
-    spec = specs.load(write_spec(TEXT.replace("data_seed: 7", "data_seed: 4")))
+    spec = specs.load(write_spec(TEXT.replace("data_seed: 7", "data_seed: 1000")))
     group = by_objective(spec, search_points(spec))[0]
     records = accuracies(group, {0.1: {0: 0.9, 3: 0.5}, 0.2: {0: 0.8, 3: 0.8}})
     assert [(one.config.seed, one.config.data_seed) for one in replicas(spec, group, records)] == [
-        (5, 5),
-        (6, 6),
+        (1001, 1001),
+        (1002, 1002),
     ]
+
+
+def test_fresh_seeds_lie_above_all_that_a_search_uses(write_spec):
+    spec = specs.load(write_spec(TEXT.replace("[0, 3]", "[0, 2000]")))
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.9, 2000: 0.5}, 0.2: {0: 0.8, 2000: 0.8}})
+    assert [one.config.seed for one in replicas(spec, group, records)] == [2001, 2002]
 
 
 def test_a_candidate_that_diverged_on_one_seed_cannot_win(spec):

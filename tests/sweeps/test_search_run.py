@@ -32,7 +32,7 @@ def files(root):
 )
 def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
     path = write_spec(TWO_BLOCKS.replace("mode: tpe", f"mode: {mode}"))
-    dry = htbench("sweep", "plan", path, "--no-measure")
+    dry = htbench("sweep", "plan", path, "--no-measure", "--points")
     assert dry.returncode == 0 and dry.stdout.count("not asked") == 12, dry.stderr
     assert not htbench.root.exists()
     done = htbench("sweep", "run", path, "--workers", 2)

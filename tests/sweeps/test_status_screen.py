@@ -1,5 +1,6 @@
 """The one screen: what is at work, what is left, what went wrong, from files and one look at the queue."""
 
+import dataclasses
 import json
 import os
 import re
@@ -128,6 +129,66 @@ def test_the_best_so_far_is_not_what_a_narrow_terminal_cuts_off(capsys, monkeypa
     status.show(status.Screen([block]))
     shown = capsys.readouterr().out
     assert "best so far" not in shown and "best of tiny sgdm: lr=0.03: val accuracy 0.9\n" in shown
+
+
+# --- the best so far ---
+
+SEEDS = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16}
+seeds: [0, 1]
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1]}}
+"""
+
+
+def best_of(write_spec, tmp_path, text, accuracy):
+    """What status shows where `accuracy(config)` tells how a run ended: a figure, a status, or None."""
+    from test_small_parts import run
+
+    def record(config):
+        found = accuracy(config)
+        figures = {} if isinstance(found, str) else {"val_accuracy": found, "val_loss": 1.0}
+        return run("digits", found if isinstance(found, str) else "completed", **figures)
+
+    spec, store = specs.load(write_spec(text)), Store(tmp_path / "store")
+    planned = search_points(spec)
+    for one in planned:
+        if accuracy(one.config) is not None:
+            path = store.run_folder(one.point.key)
+            path.mkdir(parents=True)
+            store.write_record(dataclasses.replace(record(one.config), key=one.point.key))
+    return status.look(store, [(spec, [one.point for one in planned])]).blocks[0].best
+
+
+@pytest.mark.parametrize(
+    ("table", "best"),
+    [
+        ({0.03: (0.8, 0.8), 0.1: (0.9, 0.5)}, "lr=0.03: val accuracy 0.8 (n=2)"),  # not the lucky seed
+        ({0.03: (0.8, 0.7), 0.1: (0.9, None)}, "lr=0.03: val accuracy 0.75 (n=2)"),  # a seed is to come
+        ({0.03: (0.8, 0.7), 0.1: (0.9, "diverged")}, "lr=0.03: val accuracy 0.75 (n=2)"),
+        ({0.03: (0.8, None), 0.1: (0.9, None)}, ""),
+    ],
+)
+def test_the_best_so_far_is_the_best_mean_of_a_setting_whose_seeds_are_all_in(
+    write_spec, tmp_path, table, best
+):
+    assert best_of(write_spec, tmp_path, SEEDS, lambda c: table[c.optimizer.lr][c.seed]) == best
+
+
+def test_the_best_of_one_seed_says_which(write_spec, tmp_path):
+    text = SEEDS.replace("[0, 1]", "[5]")
+    assert best_of(write_spec, tmp_path, text, lambda c: c.optimizer.lr) == "lr=0.1 seed=5: val accuracy 0.1"
+
+
+def test_settings_that_do_not_compete_each_have_a_best(write_spec, tmp_path):
+    text = SEEDS.replace("[0.03, 0.1]", "[0.03, 0.1], batch_size: [16, 32]").replace("[0, 1]", "[0]")
+    found = best_of(
+        write_spec, tmp_path, text, lambda c: c.optimizer.lr * (1 if c.batch_size == 16 else -1) + 0.5
+    )
+    assert found == (
+        "batch_size=16: lr=0.1 seed=0: val accuracy 0.6; batch_size=32: lr=0.03 seed=0: val accuracy 0.47"
+    )
 
 
 # --- the queue ---

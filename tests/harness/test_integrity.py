@@ -1,0 +1,305 @@
+"""Records against their own curves: what was edited, damaged or lost is named, and what is sound is not."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from harness import atomic, metrics, train
+from harness.cli import main
+from harness.commands import doctor
+from harness.errors import StoppedError
+from harness.integrity import contradiction, lost
+from harness.key import run_key
+from harness.loop import Training
+from harness.monitor import Monitor
+from harness.record import RunRecord
+from harness.settings import make
+from harness.store import Kind, Store
+
+RATES = (0.05, 0.1, 0.2)
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16, optimizer.name: sgdm}
+seeds: [0]
+space: {optimizer.lr: [0.05, 0.1, 0.2]}
+"""
+
+
+@pytest.fixture(scope="session")
+def _trained(tmp_path_factory):
+    root = tmp_path_factory.mktemp("integrity") / "store"
+    for rate in RATES:
+        train.run(config(rate), Store(root))
+    return root
+
+
+@pytest.fixture
+def store(_trained, tmp_path):
+    """A store with the three runs of SPEC."""
+    return Store(shutil.copytree(_trained, tmp_path / "store"))
+
+
+def config(rate, **settings):
+    base = {"task": "digits", "model": "resnet-nano", "steps": 8, "batch_size": 16}
+    return make(base | {"optimizer.name": "sgdm", "optimizer.lr": rate} | settings)
+
+
+def folder_of(store, rate=0.1):
+    return store.run_folder(run_key(config(rate)))
+
+
+def edit(path, change):
+    value = json.loads(path.read_text())
+    change(value)
+    atomic.write_json(path, value)
+
+
+def edit_index(store, key, change):
+    rows = [json.loads(line) for line in store.index.path.read_text().splitlines()]
+    for row in rows:
+        if row["record"]["key"] == key:
+            change(row["record"])
+            row["size"] = (store.run_folder(key) / "record.json").stat().st_size
+    store.index.path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def doctored(root):
+    """What `doctor` says of records and index, by level."""
+    found = doctor.examine(root)
+    return [(one.level, one.finding, one.advice) for one in found if one.subject in ("records", "index")]
+
+
+def indexed(root, write_spec, capsys):
+    """What `sweep index` complains of."""
+    assert main(["sweep", "index", str(write_spec(SPEC)), "--root", str(root)]) == 0
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("htbench: run ")]
+
+
+# --- what is sound ---
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"steps": 1},
+        {"steps": 45, "evaluation.every": 3, "evaluation.untrained": True},
+        {"optimizer.lr": 1e30, "schedule.warmup": 0.0},
+        {"optimizer.lr": 1e30, "schedule.warmup": 0.0, "steps": 1},
+    ],
+)
+@pytest.mark.parametrize("thorough", [False, True])
+def test_a_run_agrees_with_its_curve(tmp_path, settings, thorough):
+    store = Store(tmp_path)
+    record = train.run(config(0.1, **settings), store)
+    assert contradiction(store.run_folder(record.key), record, thorough=thorough) == ""
+    assert lost(store.run_folder(record.key)) == ""
+
+
+def test_a_sound_store_has_nothing_to_be_named(store, write_spec, capsys):
+    assert indexed(store.root, write_spec, capsys) == []
+    assert [level for level, *_ in doctored(store.root)] == ["ok"]
+
+
+# --- edited ---
+
+
+def other_accuracy(record):
+    record["metrics"]["test_accuracy"] = round(record["metrics"]["test_accuracy"] + 0.1, 12)
+
+
+def other_train_loss(record):
+    record["metrics"]["train_loss"] *= 0.5
+
+
+def fewer_steps(record):
+    record["steps"] -= 1
+
+
+def no_figure(record):
+    del record["metrics"]["val_loss"]
+
+
+def another_figure(record):
+    record["metrics"]["test_perplexity"] = 1.5
+
+
+def not_finite(record):
+    record["metrics"]["val_loss"] = None
+
+
+def called_diverged(record):
+    record |= {"status": "diverged", "metrics": {}}
+
+
+EDITS = {
+    other_accuracy: r"test_accuracy is 0\.\d+ in record.json, 0\.\d+ in metrics.jsonl",
+    other_train_loss: r"train_loss is [\d.]+ in record.json, [\d.]+ in metrics.jsonl",
+    fewer_steps: r"record.json says 7 steps, metrics.jsonl 8",
+    no_figure: r"val_loss is missing in record.json, [\d.]+ in metrics.jsonl",
+    another_figure: r"test_perplexity is 1.5 in record.json, missing in metrics.jsonl",
+    not_finite: r"val_loss is not finite in record.json, [\d.]+ in metrics.jsonl",
+    called_diverged: r"record.json says diverged, metrics.jsonl has the figures of a completed run",
+}
+
+
+@pytest.mark.parametrize("change", EDITS)
+def test_an_edited_record_is_named_with_the_figure(store, write_spec, capsys, change):
+    indexed(store.root, write_spec, capsys)
+    folder = folder_of(store)
+    edit(folder / "record.json", change)
+    edit_index(store, folder.name, change)
+    (said,) = indexed(store.root, write_spec, capsys)
+    assert re.search(f"^htbench: run {folder.name}: {EDITS[change]}$", said)
+    (problem, _) = doctored(store.root)
+    assert problem[0] == "problem" and problem[1] in said and f"delete {folder}" in problem[2]
+    table = store.records([folder.name])[folder.name]
+    assert contradiction(folder, table) in said, "as tables ask"
+
+
+def same_length(record):
+    told = str(record["metrics"]["test_accuracy"])
+    record["metrics"]["test_accuracy"] = float(told[:4] + str((int(told[4]) + 1) % 10) + told[5:])
+
+
+@pytest.mark.parametrize("where", ["record", "index"])
+def test_an_edit_of_equal_length_in_one_of_both(store, write_spec, capsys, where):
+    indexed(store.root, write_spec, capsys)
+    folder, before = folder_of(store), store.index.path.read_bytes()
+    if where == "record":
+        size = (folder / "record.json").stat().st_size
+        edit(folder / "record.json", same_length)
+        assert (folder / "record.json").stat().st_size == size
+    else:
+        edit_index(store, folder.name, same_length)
+    told = doctored(store.root)
+    (index,) = [one for one in told if "index.jsonl has other figures than record.json" in one[1]]
+    assert folder.name in index[1] and index[0] == "problem"
+    said = indexed(store.root, write_spec, capsys)
+    if where == "record":
+        assert len(said) == 1 and f"{folder.name}: test_accuracy is" in said[0]
+    else:
+        assert said == [] and store.index.path.read_bytes() == before, "mended"
+
+
+def test_the_folder_that_doctor_names_is_deleted_and_the_same_command_mends(store):
+    folder = folder_of(store)
+    true = store.record(folder.name)
+    edit(folder / "record.json", other_accuracy)
+    shutil.rmtree(folder)
+    assert train.run(config(0.1), store).metrics == true.metrics
+    assert [level for level, *_ in doctored(store.root)] == ["ok"]
+
+
+def test_without_a_curve_nothing_is_contradicted_but_doctor_says_so(store):
+    folder = folder_of(store)
+    (folder / "metrics.jsonl").unlink()
+    assert contradiction(folder, store.record(folder.name)) == ""
+    assert ("note", f"completed runs without metrics.jsonl: {folder.name}") in [
+        one[:2] for one in doctored(store.root)
+    ]
+
+
+def test_a_curve_that_was_cut_is_named(store):
+    folder = folder_of(store)
+    rows = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(rows[:-1]))
+    assert "test_" in contradiction(folder, store.record(folder.name))
+    (folder / "metrics.jsonl").write_text("garbage")
+    assert contradiction(folder, store.record(folder.name)) == "record.json says 8 steps, metrics.jsonl 0"
+
+
+def test_only_the_tail_is_read_unless_thorough(tmp_path):
+    rows = [{"step": step, "loss": 2.0 + step / 7, "lr": 0.1} for step in range(1, 20001)]
+    rows.append({"step": 20000, "val_loss": 1.0})
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    figures = {"val_loss": 1.0, "train_loss": 0.0}
+    record = RunRecord("k", {}, "completed", figures, 20000, 1.0, 1.0, 1, {}, 1, {})
+    assert len(metrics.tail(tmp_path / "metrics.jsonl")) < 200
+    assert contradiction(tmp_path, record) == ""
+    assert "train_loss is 0.0" in contradiction(tmp_path, record, thorough=True)
+
+
+# --- lost ---
+
+
+def forget(store, key):
+    """Without the index nothing can be mended."""
+    lines = store.index.path.read_text().splitlines(keepends=True)
+    store.index.path.write_text("".join(line for line in lines if key not in line))
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ("missing", "record.json is missing, though metrics.jsonl is complete"),
+        ("torn", "record.json is damaged"),
+    ],
+)
+def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec, capsys, damage, what):
+    indexed(store.root, write_spec, capsys)
+    folder = folder_of(store)
+    path, true = folder / "record.json", store.record(folder.name)
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-30])
+    forget(store, folder.name)
+    (said,) = indexed(store.root, write_spec, capsys)
+    assert said == f"htbench: run {folder.name}: {what}; the same command trains the run again"
+    found = doctored(store.root)
+    assert ("problem", said.removeprefix("htbench: "), "") in found
+    state = store.state(folder.name)
+    assert state.kind is Kind.WAITING and state.message == lost(folder) and lost(folder) in said
+    assert main(["sweep", "status", str(write_spec(SPEC)), "--root", str(store.root)]) == 0
+    assert what in capsys.readouterr().out
+    again = train.run(config(0.1), store)
+    assert again.metrics == true.metrics and again.attempts == 2
+    assert indexed(store.root, write_spec, capsys) == [] and lost(folder) == ""
+    assert [level for level, *_ in doctored(store.root)] == ["ok"]
+
+
+def test_a_record_that_the_index_has_is_mended_not_lost(store, write_spec, capsys):
+    indexed(store.root, write_spec, capsys)
+    path = folder_of(store) / "record.json"
+    true = path.read_bytes()
+    path.write_bytes(true[:-30])
+    assert not [one for one in doctored(store.root) if "damaged" in one[1]]
+    assert indexed(store.root, write_spec, capsys) == [] and path.read_bytes() == true
+
+
+def test_the_record_of_a_run_that_diverged_is_missed_too(tmp_path):
+    store = Store(tmp_path)
+    record = train.run(config(1e30, **{"schedule.warmup": 0.0}), store)
+    assert record.status == "diverged"
+    (store.run_folder(record.key) / "record.json").unlink()
+    assert "had come to its end" in store.state(record.key).message
+
+
+class Stop(Monitor):
+    def __init__(self):
+        super().__init__(progress=lambda step: setattr(self, "stop_requested", True))
+
+
+def test_a_run_that_has_not_come_to_its_end_has_lost_nothing(tmp_path):
+    store = Store(tmp_path)
+    with pytest.raises(StoppedError):
+        train.run(config(0.1, log_every=1), store, Stop())
+    key = run_key(config(0.1))
+    assert lost(store.run_folder(key)) == store.state(key).message == ""
+    assert doctored(store.root) == []
+
+
+def test_a_live_run_that_is_about_to_write_its_record_has_not_lost_it(tmp_path, monkeypatch):
+    store, seen, proper = Store(tmp_path), [], Training._finish
+
+    def look_first(training, *arguments):
+        seen.append((lost(training.attempt.folder), doctored(store.root)))
+        return proper(training, *arguments)
+
+    monkeypatch.setattr(Training, "_finish", look_first)
+    train.run(config(0.1), store)
+    assert "is missing" in seen[0][0], "as the folder alone tells it"
+    assert seen[0][1] == []

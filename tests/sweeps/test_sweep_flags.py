@@ -1,0 +1,72 @@
+"""The flags of `htbench sweep`: each action has its own help, refuses others' flags, and can be quiet."""
+
+import json
+import re
+
+import pytest
+
+from harness import cli
+from harness.errors import EXIT_USAGE
+from sweeps.flags import ACTIONS, FLAGS
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}
+blocks: [{name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1]}}]
+"""
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_help_of_an_action_has_its_own_flags_only(capsys, action):
+    assert cli.main(["sweep", action, "--help"]) == 0
+    shown = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert shown >= {flag for flag, row in FLAGS.items() if action in row.actions}
+    assert not shown & {flag for flag, row in FLAGS.items() if action not in row.actions}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("action", ["plan", "run", "submit", "status", "index"])
+def test_a_flag_of_another_action_is_refused_in_one_sentence(capsys, action, flag):
+    if action in FLAGS[flag].actions:
+        return
+    assert cli.main(["sweep", action, "demo-digits", flag, "1"]) == EXIT_USAGE
+    err = capsys.readouterr().err
+    owner = FLAGS[flag].actions[0]
+    assert err.count("\n") == 1 and f"{flag} belongs to `sweep {owner}`" in err
+    assert f"not to `sweep {action}`" in err
+
+
+def test_the_plan_begins_with_its_summary_and_has_points_if_wanted(tmp_path, write_spec, capsys):
+    words = ["sweep", "plan", str(write_spec(SPEC)), "--no-measure", "--root", str(tmp_path / "store")]
+    assert cli.main(words) == 0
+    summary = capsys.readouterr().out
+    assert summary.startswith("tiny: 2 points, 0 finished, 2 to run\n") and "lr=0.03" not in summary
+    assert cli.main([*words, "--points"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(summary) and out.count("waiting") == 2 and "lr=0.03" in out
+    assert cli.main([*words, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)[0]["points"]) == 2
+
+
+def test_words_may_follow_flags_and_the_root_may_come_first(tmp_path, write_spec, capsys):
+    spec = str(write_spec(SPEC))
+    assert (
+        cli.main(["sweep", "--root", str(tmp_path), "plan", "--json", spec, "--no-measure", "steps=7"]) == 0
+    )
+    assert {point["overrides"]["steps"] for point in json.loads(capsys.readouterr().out)[0]["points"]} == {7}
+
+
+def test_cancel_without_slurm_says_so(tmp_path, write_spec, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.main(["sweep", "cancel", str(write_spec(SPEC)), "--root", str(tmp_path)]) == EXIT_USAGE
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "no 'scancel' on the PATH" in err
+
+
+def test_quiet_shows_results_and_errors_only(htbench, write_spec):
+    spec = write_spec(SPEC)
+    done = htbench("sweep", "run", spec, "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "tiny: 2 of 2 points have a result\n"
+    done = htbench("run", "--quiet", "task=digits", "model=resnet-nano", "steps=2", "batch_size=16")
+    assert (done.returncode, done.stderr) == (0, "") and "completed after 2 steps" in done.stdout
