@@ -228,5 +228,7 @@ def whole(path: Path) -> str:
     if path.suffix != ".py":
         return hashlib.sha256(content).hexdigest()
     tree = ast.parse(content)
+    if ast.get_docstring(tree, clean=False) is not None:
+        del tree.body[0]
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
     return "".join(map(_text, (tree, *imports)))

@@ -45,7 +45,7 @@ class TaskSpec:
 
 def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
     functions = {"fingerprint": "fingerprint", "loader": "load", "train_size": "train_size"}
-    places = {field: f"{module}:{function}" for field, function in functions.items()}
+    places: Any = {field: f"{module}:{function}" for field, function in functions.items()}
     return TaskSpec(name, kind, metric, higher_is_better, **places, **more)
 
 
