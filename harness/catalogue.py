@@ -12,9 +12,9 @@ from typing import Any
 from harness.config import Value
 from harness.errors import UsageError, nearest
 from harness.record import RunRecord
-from harness.settings import FIELDS, canonical, flatten, read_yaml
+from harness.settings import FIELDS, canonical, flatten, is_setting, known_settings, read_yaml
 from harness.store import RunState, Store
-from optimizers.registry import UNSET, ZOO, resolve_value
+from optimizers.registry import UNSET, resolve_value
 
 FINISHED = ("completed", "diverged", "pruned")
 UNFINISHED = ("running", "waiting", "failed")  # a waiting run has a folder, but no record and nobody at work
@@ -99,11 +99,11 @@ def wishes(given: Mapping[str, Value]) -> dict[str, Value]:
     Raises:
         UsageError: no run has such a setting, or none can have such a value.
     """
-    hyper = {f"optimizer.{param}" for row in ZOO.values() for param in row.params}
     wanted = {canonical(name): value for name, value in given.items()}
+    rules = [wanted["optimizer.name"]] if "optimizer.name" in wanted else []
     for name, value in wanted.items():
-        if name not in FIELDS and name not in hyper:
-            raise UsageError(f"Unknown setting '{name}' in a filter; {nearest(name, hyper | set(FIELDS))}")
+        if not is_setting(name, rules):
+            raise UsageError(f"Unknown setting '{name}' in a filter; {nearest(name, known_settings())}")
         if name in FIELDS and value is not None:
             try:
                 wanted[name] = resolve_value(FIELDS[name], name, value)

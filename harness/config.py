@@ -36,7 +36,7 @@ def part(kind: type, *, key: bool = True) -> Any:
 class OptimizerConfig:
     """Which optimizer, and its hyperparameters; `optimizer.X` in YAML, whichever of the two X is."""
 
-    name: str = option(Param(str, "adamw", help="a row of `htbench zoo`"))
+    name: str = option(Param(str, "adamw", help="a row of `htbench zoo`, or `module:Class` of your own"))
     lr: float | None = option(Param(float, None, help="peak learning rate; empty: the optimizer's default"))
     weight_decay: float | None = option(Param(float, None, help="empty: the optimizer's default"))
     routing: str = option(
@@ -168,8 +168,10 @@ class CheckpointConfig:
 class RunConfig:
     """Everything that decides one run. `harness.settings` fills the defaults."""
 
-    task: str = option(Param(str, "pydocs", help="a row of harness/tasks.py"))
-    model: str = option(Param(str, "llama-nano", help="a row of `htbench models`"))
+    task: str = option(Param(str, "pydocs", help="`pydocs`, `digits`, or `module:TASK` of your own"))
+    model: str = option(
+        Param(str, "llama-nano", help="a row of `htbench models`, or `module:factory` of your own")
+    )
     optimizer: OptimizerConfig = part(OptimizerConfig)
     schedule: ScheduleConfig = part(ScheduleConfig)
     steps: int | None = option(Param(int, None, low=1, help="updates; give this or epochs"))

@@ -60,7 +60,7 @@ def check_data(config: RunConfig, cache: Path) -> None:
             f"which is {now}; leave it out, and it is filled in."
         )
     most = tasks.train_size(config.task, cache, config.seq_len)
-    if config.batch_size > most:
+    if most is not None and config.batch_size > most:
         raise UsageError(
             f"batch_size={config.batch_size} is more than the training samples of '{config.task}', "
             f"of which there are at most {most}."

@@ -261,6 +261,7 @@ class Training:
             attempts=self.attempt.number,
             repeated_steps=self.attempt.store.repeated_steps(self.attempt.key),
             environment=environment.describe(self.device.type, config.data_fingerprint, self.group.size)
+            | tasks.described(config.task)
             | {"threads": config.threads, "compile": config.compile},
             began=timestamp(self.attempt.first_began),
             ended=timestamp(time.time()),

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import models
 import optimizers
-from harness import sources, tasks
+from harness import outside, sources, tasks
 from harness.config import OptimizerConfig, RunConfig
 from harness.errors import UsageError
+from optimizers.imported import load
 
 PLACE = Path(__file__).with_name("sources.json")
 
@@ -33,7 +34,8 @@ def current(config: RunConfig) -> dict[str, int | str]:
     """The revision of every part that is not at the first one as released, by "optimizer", "loop" and so on.
 
     A number above 1 is a released revision. "1+3fa1c2d4" is revision 1, edited: what follows is a digest of
-    the code that the part needs now.
+    the code that the part needs now. A part from outside has no revision, but the word of
+    `harness/outside.py` for its code.
 
     Args:
         config: resolved but for its `revisions`.
@@ -46,6 +48,9 @@ def current(config: RunConfig) -> dict[str, int | str]:
         "loop": (1, _loop()),
     }
     found = {part: revision if not edit else f"{revision}+{edit}" for part, (revision, edit) in parts.items()}
+    for part, place in outside.parts(config).items():
+        edit = parts[part][1]
+        found[part] = outside.source_word(place) + (f"+{edit}" if edit else "")
     return {part: word for part, word in found.items() if word != 1}
 
 
@@ -64,6 +69,8 @@ def check(config: RunConfig) -> None:
 def _words(rule: OptimizerConfig) -> frozenset[str]:
     """The words by which its code looks up rows of tables, such as the map of the singular values."""
     row = optimizers.spec(rule.name)
+    if row.outside:
+        return frozenset()
     words = {word for word in (*row.fixed.values(), *rule.hyper.values()) if isinstance(word, str)}
     words.add(row.released if rule.routing == "released" else rule.routing)
     if rule.hyper.get("interval", 1) > 1:
@@ -76,13 +83,25 @@ def _words(rule: OptimizerConfig) -> frozenset[str]:
 
 @functools.cache
 def _optimizer(name: str, words: frozenset[str]) -> str:
-    found = sources.digests((optimizers.spec(name).target, _ASSEMBLY), words)
+    row = optimizers.spec(name)
+    if row.outside:  # of ours it needs what it is derived from
+        bases = [f"{base.__module__}:{base.__name__}" for base in type.mro(_class(row.target))]
+        return _edit(sources.digests((*bases, _ASSEMBLY)))
+    found = sources.digests((row.target, _ASSEMBLY), words)
     return _edit(found | _declared_optimizer(name))
+
+
+def _class(target: str) -> type:
+    found = load(target)
+    assert isinstance(found, type)
+    return found
 
 
 @functools.cache
 def _model(name: str) -> str:
-    return _edit(sources.digests((models.spec(name).target,)) | _declared_model(name))
+    row = models.spec(name)
+    declared = {} if row.outside else _declared_model(name)
+    return _edit(sources.digests((row.target,)) | declared)
 
 
 @functools.cache

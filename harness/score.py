@@ -18,7 +18,7 @@ def score(record: RunRecord) -> Score | None:
     Returns:
         None if the run has no such figure (diverged or pruned): it can't win.
     """
-    task = tasks.spec(record.config["task"])
+    task = tasks.recorded(record.config["task"], record.environment)
     metric, loss = record.metrics.get(f"val_{task.metric}"), record.metrics.get("val_loss")
     if record.status != "completed" or metric is None or loss is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,22 @@ def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str
 
 
 FIELDS: dict[str, Param] = {name: field.metadata["param"] for name, field in declarations()}
+
+
+def known_settings() -> set[str]:
+    """The names of all settings; of optimizers from outside nobody knows what they take."""
+    return {f"{_HYPER}{param}" for row in optimizers.ZOO.values() for param in row.params} | FIELDS.keys()
+
+
+def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
+    """Whether some config can have a setting.
+
+    Args:
+        name: dotted.
+        rules: the optimizers in question; with one from outside, every `optimizer.NAME` may be a setting.
+    """
+    free = any(rule not in optimizers.ZOO for rule in rules)
+    return name in known_settings() or (free and name.startswith(_HYPER) and name.count(".") == 1)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -212,10 +228,15 @@ def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: fl
     def value_or_default(param: Param, name: str, value: Value) -> Value:
         return resolve_value(param, f"optimizer.{name}", param.default if value is None else value)
 
+    if optimizer.weight_decay and not row.has_weight_decay:
+        raise UsageError(
+            f"{row.name} has no weight decay; remove optimizer.weight_decay={optimizer.weight_decay:g}."
+        )
+    decay = optimizer.weight_decay if row.has_weight_decay else None
     return dataclasses.replace(
         optimizer,
         lr=value_or_default(row.lr, "lr", optimizer.lr),
-        weight_decay=value_or_default(row.weight_decay, "weight_decay", optimizer.weight_decay),
+        weight_decay=value_or_default(row.weight_decay, "weight_decay", decay),
         # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
         routing=optimizer.routing if row.routed else OptimizerConfig.routing,
         aux_lr=value_or_default(row.aux_lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
@@ -225,10 +246,11 @@ def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: fl
 
 def _check_parts(config: RunConfig) -> None:
     task, model = tasks.spec(config.task), models.spec(config.model)
-    if task.kind != model.kind:
-        fitting = ", ".join(name for name, row in models.SIZES.items() if row.kind == task.kind)
+    if not model.fits(task.kind):
+        fitting = [name for name, row in models.SIZES.items() if row.fits(task.kind)]
         raise UsageError(
-            f"The model '{model.name}' does not fit the task '{task.name}'; fitting are: {fitting}."
+            f"The model '{model.name}' does not fit the task '{task.name}'; fitting are: "
+            f"{', '.join([*fitting, 'module:Name of your own'])}."
         )
     if (config.steps is None) == (config.epochs is None):
         found = "neither is" if config.steps is None else "both are"

@@ -12,6 +12,7 @@ import functools
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.environment import HOME
 from harness.errors import UsageError
@@ -220,3 +221,15 @@ def everything() -> dict[str, str]:
             for word in module.nodes:
                 found |= {one.name: one.digest for one in _definitions(module, word, frozenset())}
     return dict(sorted(found.items()))
+
+
+def whole(path: Path) -> str:
+    """What Python executes of a file, imports included, as text; if it is no Python, its digest."""
+    content = path.read_bytes()
+    if path.suffix != ".py":
+        return hashlib.sha256(content).hexdigest()
+    tree = ast.parse(content)
+    if ast.get_docstring(tree, clean=False) is not None:
+        del tree.body[0]
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return "".join(map(_text, (tree, *imports)))

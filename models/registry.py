@@ -7,28 +7,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from models import outside
+from models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from torch import nn
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """One row of `SIZES`.
-
-    `settings` are the keyword arguments of `target` ("module:Class"). `batch_norm` says that the statistics
-    of a micro-batch enter the numbers: then micro-batch and world size belong to a run's key. `revision` is
-    raised whenever the same settings give other numbers than before.
-    """
-
-    name: str
-    target: str
-    kind: str  # "lm": tokens (B, T) -> logits (B, T, V); "image": images (B, C, H, W) -> logits (B, classes)
-    settings: dict[str, Any]
-    batch_norm: bool = False
-    revision: int = 1
 
 
 def _llama(name: str, hidden: int, intermediate: int, heads: int, layers: int, **settings: int) -> ModelSpec:
@@ -64,21 +49,28 @@ SIZES: dict[str, ModelSpec] = {row.name: row for row in _ROWS}
 
 
 def spec(name: str) -> ModelSpec:
-    """The row called `name`. Raises ValueError with the nearest valid names."""
-    if name not in SIZES:
+    """The row called `name`, or one made from "module:factory" or an entry point of `htbench.models`.
+
+    Raises:
+        ValueError: there is none, and the message names the nearest ones; or the factory can't be used.
+    """
+    row = SIZES.get(name) or outside.spec(name)
+    if row is None:
         near = difflib.get_close_matches(name, SIZES, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(SIZES))}"
         raise ValueError(f"unknown model {name!r}; {hint}")
-    return SIZES[name]
+    return row
 
 
 def build(name: str, **overrides: Any) -> nn.Module:
     """A freshly initialised model; the global torch seed decides the initial weights.
 
     `overrides` replace settings of the row, for example `vocabulary=`, `classes=`, `max_length=`.
-    Raises ValueError for an unknown name or an unknown setting.
+    Of a model from outside they are what is offered. Raises ValueError for an unknown name or setting.
     """
     row = spec(name)
+    if row.outside:
+        return outside.build(row, overrides)  # type: ignore[no-any-return]
     if unknown := sorted(set(overrides) - set(row.settings)):
         raise ValueError(f"{name} has no setting {unknown[0]!r}; it has: {', '.join(row.settings)}")
     module, _, attribute = row.target.partition(":")

@@ -110,7 +110,7 @@ def build(
     aux_lr: float | None = None,
     **hyper: object,
 ) -> Optimizer:
-    """Build an optimizer of `ZOO`, an ordinary `torch.optim.Optimizer`.
+    """Build an optimizer of `ZOO`, or a class outside of it, an ordinary `torch.optim.Optimizer`.
 
     Sophia also wants a second backward pass now and then: before update `step` (0-based), if
     `optimizer.wants_curvature(step)`, do one on labels that are sampled from the model's own predictions, and
@@ -118,7 +118,7 @@ def build(
     docs/optimizers.md has a loop with it, and with groups and schedules.
 
     Args:
-        name: a row of `ZOO`.
+        name: a row of `ZOO`, or "module:Class" of any `torch.optim.Optimizer`, which gets all parameters.
         model_or_named_parameters: a module; parameters; (name, parameter) pairs; or group dicts of either, as
             for any `torch.optim.Optimizer`. A group may have settings of its own: all keyword arguments below
             but `routing`, with the same meaning. Frozen parameters of a module or of pairs are left out.

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
+from optimizers import outside
 from optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
 from optimizers.hybrid import Hybrid
 from optimizers.registry import OptimizerSpec, resolve, resolve_value
@@ -28,11 +29,22 @@ def assemble(row: OptimizerSpec, given: Model, routing: Routing, settings: Setti
     A rule that treats all parameters alike is returned as it is. Any other comes as a `Hybrid`, even if it
     takes all of them now: groups that are added later are then divided like the first ones.
     """
+    if row.outside:
+        return _outside(row, given, settings)
     recipe = Recipe(row, given if isinstance(given, nn.Module) else None, routing, settings)
     groups = [group for group in read_groups(given) if group["params"]]
     optimizer = Hybrid(groups=groups, divide=recipe.divide)
     alike = not row.routed and not settings.get("no_decay_1d")
     return optimizer.parts[0] if alike else optimizer
+
+
+def _outside(row: OptimizerSpec, given: Model, settings: Settings) -> Optimizer:
+    """A class from outside gets all parameters, by their groups if they have any, and its own settings."""
+    groups = [group for group in read_groups(given) if group["params"]]
+    plain = [{**group, "params": [p for _, p in entries(group["params"])]} for group in groups]
+    left_out = {"aux_lr"} if row.has_weight_decay else {"aux_lr", "weight_decay"}
+    own = {key: value for key, value in settings.items() if key not in left_out}
+    return outside.build(row, plain[0]["params"] if len(plain) == 1 and len(plain[0]) == 1 else plain, own)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final, TypeAlias
 
-Value: TypeAlias = "float | int | bool | str | tuple[float, ...] | None"
-Kind: TypeAlias = "type[float] | type[int] | type[bool] | type[str] | type[tuple[float, ...]]"
+Value: TypeAlias = "float | int | bool | str | tuple[Any, ...] | None"
+Kind: TypeAlias = "type[float] | type[int] | type[bool] | type[str] | type[tuple[float, ...]] | type[object]"
 
 UNSET: Final = ...  # no `neutral` declared; None may be a real value, and Ellipsis survives pickling
 
@@ -21,8 +22,10 @@ class Param:
     """One hyperparameter: its type, default and allowed range.
 
     Args:
-        type: float, int, bool, str, or tuple (as many floats as the default has; the betas of Adam).
-        default: value of an unset field. With a default of None, None is itself an allowed value.
+        type: float, int, bool, str, or tuple (as many floats as the default has; the betas of Adam). A class
+            outside of the zoo says less: `numbers.Real` is whole or not, `object` any plain value.
+        default: value of an unset field. With a default of None, None is itself an allowed value. With UNSET
+            there is none, and a value must be given.
         low, high: bounds, for a tuple those of each entry; None is unbounded.
         low_open, high_open: whether the bound itself is excluded.
         choices: the allowed words of a str.
@@ -56,6 +59,8 @@ class Param:
 
     def allows(self, value: Value) -> bool:
         """Whether a value that already has the right type is one of the allowed ones."""
+        if self.type is object:
+            return True
         if isinstance(value, tuple):
             expected = self.default if isinstance(self.default, tuple) else ()
             return len(value) == len(expected) and all(map(self._inside, value))
@@ -68,9 +73,9 @@ class Param:
         return any(all(settings.get(name) in values for name, values in one.items()) for one in self.inert)
 
     def _noun(self) -> str:
-        if isinstance(self.default, tuple):
+        if self.type is tuple and isinstance(self.default, tuple):
             return f"{len(self.default)} numbers"
-        return {float: "a finite number", int: "a whole number", str: "a word"}[self.type]
+        return _NOUNS[self.type]
 
     def _interval(self) -> str:
         if self.low is not None and self.high is not None:
@@ -92,7 +97,9 @@ def resolve_value(param: Param, field_name: str, value: object) -> Value:
     Raises:
         ValueError: naming the field, what is allowed and the offending value.
     """
-    if value is None and param.default is None:
+    if value is UNSET:
+        raise ValueError(f"{field_name} has no default and must be given")
+    if value is None and (param.default is None or param.type is object):
         return None
     try:
         coerced = _COERCE[param.type](value)
@@ -137,7 +144,32 @@ def _numbers(value: Any) -> tuple[float, ...]:
     return tuple(_number(part) for part in parts)
 
 
+def _real(value: Any) -> float | int:
+    """A whole number stays one: it may count something."""
+    number = _number(value)
+    return int(number) if number.is_integer() else number
+
+
+def _plain(value: Any) -> Value:
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    if not isinstance(value, bool | int | float | str | None):
+        raise TypeError("not plain")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+_NOUNS: dict[Any, str] = {
+    float: "a finite number",
+    int: "a whole number",
+    str: "a word",
+    Real: "a number",
+    object: "a number, a word, true, false, null or a list of them",
+}
 _COERCE: dict[Any, Callable[[Any], Value]] = {
+    Real: _real,
+    object: _plain,
     float: _number,
     int: _whole,
     bool: _truth,

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from optimizers import rows_elementwise, rows_spectral, rows_subspace
+from optimizers import outside, rows_elementwise, rows_spectral, rows_subspace
 from optimizers.param import UNSET, Param, Value, resolve_value
 from optimizers.spec import OptimizerSpec
 
@@ -38,14 +38,19 @@ ZOO: Final[dict[str, OptimizerSpec]] = {name: _ROWS[name] for name in _NAMES if 
 
 
 def spec(name: str) -> OptimizerSpec:
-    """Return the row of `ZOO` with this name.
+    """Return the row of `ZOO` with this name, or one made from a class outside of it.
+
+    Args:
+        name: in `ZOO`; else "module:Class", or an entry point of the group `htbench.optimizers`. Such a class
+            is imported.
 
     Raises:
-        ValueError: there is none; the message names the nearest ones.
+        ValueError: there is none, and the message names the nearest ones; or the class can't be used.
     """
-    if name not in ZOO:
+    row = ZOO.get(name) or outside.spec(name)
+    if row is None:
         raise ValueError(f"unknown optimizer {name!r}; {_nearest(name, ZOO)}")
-    return ZOO[name]
+    return row
 
 
 def resolve(name: str, hyper: Mapping[str, object]) -> dict[str, Value]:

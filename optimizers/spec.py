@@ -33,6 +33,8 @@ class OptimizerSpec:
             Where this is empty too, one rule takes every parameter, whatever the routing.
         paper, url: where the method is described.
         revision: raised when the row's numbers change; part of the config hash above 1.
+        outside: whether it is a user's own class or that of another package (`optimizers/outside.py`).
+        has_weight_decay: whether it takes one.
     """
 
     name: str
@@ -51,6 +53,8 @@ class OptimizerSpec:
     paper: str = ""
     url: str = ""
     revision: int = 1
+    outside: bool = False
+    has_weight_decay: bool = True
 
     @property
     def routed(self) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from harness import metrics, tasks
+from harness import metrics
 from harness.plans import SEARCH
 from harness.store import Store
 from results.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
-from results.units import Metric, reported
+from results.units import Metric, loss_unit, reported
 from results.wording import summary
 
 _MOST_POINTS = 400  # of a curve: more cannot be seen and make a PDF heavy
@@ -95,7 +95,7 @@ def p_curve(frame: pd.DataFrame, _: Store) -> list[Panel]:
 
 
 def _panel(part: pd.DataFrame, axis: str) -> Panel:
-    metric = reported(str(part["task"].iloc[0]))[0]
+    metric = reported(part)[0]
     overall = {str(choice.fixed["optimizer"]): choice for choice in choose(part, OPTIMIZER)}
     lines = [
         _line(own, axis, metric, overall[str(name)])
@@ -136,7 +136,7 @@ def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
         found = {str(choice.fixed["optimizer"]): _runs(choice, store) for choice in choose(part, OPTIMIZER)}
         runs = {name: own for name, own in found.items() if own}
         if runs:
-            unit = "nats/token" if tasks.spec(str(part["task"].iloc[0])).kind == "lm" else "nats"
+            unit = loss_unit(part)
             panels.append(_loss_panel(*_titles(part), unit, runs))
     return panels
 

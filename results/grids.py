@@ -26,7 +26,7 @@ def section(part: pd.DataFrame, row_axis: str) -> Section:
         part: the rows of one workload; of one optimizer, too, unless that is the row axis.
         row_axis: a column of the frame.
     """
-    metric = reported(str(part["task"].iloc[0]))[0]
+    metric = reported(part)[0]
     axes = searched(part, tuned_columns(part))
     grid = _cells(part, row_axis)
     heads = list(dict.fromkeys(head for head, _ in grid))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import models
@@ -90,7 +90,7 @@ def _counts(name: str, values: Values) -> bool:
     """Whether a setting says which run it is, besides the seeds."""
     if name in _SPLIT:
         row = models.SIZES.get(values["model"])
-        return row is not None and row.batch_norm
+        return row is None or row.batch_norm  # one from outside may have such statistics
     return name not in _UNKEYED and name not in SEED_FIELDS
 
 
@@ -121,9 +121,15 @@ def _plain(value: Any) -> Any:
 # --- columns ---
 
 
-def column(name: str) -> str:
-    """The frame's column for a tuned setting: `optimizer.p` is `p`, `schedule.warmup` keeps its name."""
-    return name.removeprefix("optimizer.")
+def column(name: str, taken: Collection[str] = ()) -> str:
+    """The frame's column for a tuned setting: `optimizer.p` is `p`, `schedule.warmup` keeps its name.
+
+    Args:
+        name: of the setting.
+        taken: names of other columns; a user's optimizer may have a hyperparameter called `steps`.
+    """
+    short = name.removeprefix("optimizer.")
+    return name if short in taken else short
 
 
 def setting_name(column: str) -> str:

@@ -15,7 +15,8 @@ from harness.record import RunRecord
 from harness.score import score
 from harness.settings import canonical
 from harness.store import Kind, Store
-from results import identity, provenance
+from optimizers.registry import ZOO
+from results import identity, provenance, units
 
 _FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
@@ -24,6 +25,7 @@ _FIRST = (
 _LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 _TUNED = "tuned"  # of a row on its way into the frame: its columns of settings that compete
+_TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *units.TASK, _TUNED}
 
 
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
@@ -104,7 +106,7 @@ def _tell_variants_apart(rows: Sequence[dict[str, Any]]) -> None:
     several = _several(rows, "rule", "variant")
     for row in rows:
         told = row["rule"] in several or row["variant"].startswith("edited")
-        word = row["variant"] or "revision 1"
+        word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
         row["optimizer"] = f"{row['rule']} ({word})" if told else row["rule"]
 
 
@@ -141,7 +143,8 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         found = _finished(record, store)
     values = identity.of_record(record) if record is not None else identity.of_plan(point)
     # Nobody knows yet what an empty slot will be tuned to.
-    tuned = {identity.column(name): values[name] if point.key else None for name in values if is_tuned(name)}
+    competing = {identity.column(name, _TAKEN): values[name] for name in values if is_tuned(name)}
+    tuned = competing if point.key else dict.fromkeys(competing)
     return {
         "sweep": point.sweep,
         "block": point.block,
@@ -185,6 +188,7 @@ def _finished(record: RunRecord, store: Store) -> dict[str, str]:
 def _outcome(record: RunRecord) -> dict[str, Any]:
     return {
         **record.metrics,
+        **units.columns(record),
         **provenance.outcome(record),
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,

@@ -37,7 +37,7 @@ def section(part: pd.DataFrame) -> Section:
         part: the rows of one workload.
     """
     choices = choose(part, OPTIMIZER)
-    metrics = reported(str(part["task"].iloc[0]))
+    metrics = reported(part)
     axes = searched(part, tuned_columns(part))
     tuned = [name for name in tuned_columns(part) if name in ("lr", "p") or name in axes]
     caveats = [wording.caveats(part, choice, axes) if choice.winner else {} for choice in choices]

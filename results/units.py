@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from harness import tasks
+from harness.record import RunRecord
 
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
@@ -40,13 +43,48 @@ PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
 BITS_PER_BYTE = Metric("bits_per_byte", "bits/byte", 1, 3, False)
 ACCURACY = Metric("accuracy", "accuracy (%)", 100, 2, True, is_share=True)
 
-_REPORTED = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
+_REPORTED: dict[str, tuple[Metric, ...]] = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
+TASK = ("task_kind", "metric", "higher_is_better")  # columns of the frame, for tasks from outside
 
 
-def reported(task: str) -> tuple[Metric, ...]:
-    """The metrics of a task, first the one by which runs are chosen. Raises ValueError for an unknown one."""
-    row = tasks.spec(task)
-    return tuple(sorted(_REPORTED[row.kind], key=lambda metric: metric.name != row.metric))
+def columns(record: RunRecord) -> dict[str, Any]:
+    """What the frame keeps of a task from outside, so that tables do without its module; nothing of ours."""
+    row = tasks.recorded(record.config["task"], record.environment)
+    return (
+        {}
+        if row.name in tasks.TASKS
+        else dict(zip(TASK, (row.kind, row.metric, row.higher_is_better), strict=True))
+    )
+
+
+def reported(part: pd.DataFrame) -> tuple[Metric, ...]:
+    """The metrics of the task of a part of the frame, first the one by which runs are chosen."""
+    kind, metric, higher_is_better = _task(part)
+    ours = {one.name: one for found in _REPORTED.values() for one in found}
+    own = ours.get(metric)
+    if own is None or own.higher_is_better != higher_is_better:
+        own = Metric(metric, metric, 1, 4, higher_is_better)
+    others = (one for one in _REPORTED.get(kind, ()) if one is not own)
+    named = str(part["task"].iloc[0]) in tasks.TASKS
+    return own, *(one for one in others if named or f"val_{one.name}" in part)
+
+
+def loss_unit(part: pd.DataFrame) -> str:
+    """In which a task counts its loss."""
+    return "nats/token" if _task(part)[0] == "lm" else "nats"
+
+
+def _task(part: pd.DataFrame) -> tuple[str, str, bool]:
+    """Kind, metric and direction of the task that a part of the frame has."""
+    name = str(part["task"].iloc[0])
+    if name not in tasks.TASKS and TASK[0] in part:
+        for row in part[list(TASK)].dropna().itertuples(index=False):
+            return str(row[0]), str(row[1]), bool(row[2])
+    try:
+        found = tasks.spec(name)
+    except ValueError:  # it has no run yet, and its module is gone
+        return "", "loss", False
+    return found.kind, found.metric, found.higher_is_better
 
 
 def is_number(value: Any) -> bool:

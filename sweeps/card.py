@@ -23,6 +23,8 @@ from harness.store import Store
 from harness.wording import duration, memory
 from sweeps.resources import Resources
 
+_UNITS = {"lm": "tokens", "image": "images"}
+
 
 @dataclass(frozen=True)
 class Work:
@@ -68,7 +70,7 @@ class Row:
     @property
     def unit(self) -> str:
         """What `samples` counts."""
-        return "tokens" if tasks.spec(self.work.kind.task).kind == "lm" else "images"
+        return _UNITS.get(tasks.spec(self.work.kind.task).kind, "samples")
 
     @property
     def seconds(self) -> float | None:

@@ -13,6 +13,7 @@ from harness import distributed
 from harness.config import RunConfig
 from harness.distributed import Group
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError
+from harness.key import run_key
 from harness.monitor import Monitor
 from harness.plans import Point
 from harness.record import RunRecord
@@ -54,7 +55,7 @@ def execute(
             if point.slot:
                 _work_on_slot(store, point, monitor, work, group)
             else:
-                work(make(point.overrides), store, monitor)
+                work(_as_planned(point), store, monitor)
     except StoppedError as error:
         if not distributed.leads():
             return EXIT_DONE
@@ -64,6 +65,16 @@ def execute(
         say(error)
         return EXIT_ENDED
     return EXIT_DONE
+
+
+def _as_planned(point: Point) -> RunConfig:
+    config = make(point.overrides)
+    if run_key(config) != point.key:
+        raise UsageError(
+            f"Run {point.key} was planned with other code, data or defaults than there are now; "
+            f"give the command again."
+        )
+    return config
 
 
 def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, group: Group) -> None:

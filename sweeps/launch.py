@@ -24,6 +24,7 @@ from harness.key import run_key
 from harness.monitor import Monitor
 from harness.plans import Point
 from harness.settings import make
+from sweeps import snapshot
 from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
 from sweeps.resources import Resources
 from sweeps.submissions import Submission
@@ -154,6 +155,7 @@ def log_folder(root: Path, submission: Submission) -> Path:
 def _parameters(code: Path, submission: Submission, resources: Resources, processes: int) -> dict[str, Any]:
     of_sbatch = ("account", "partition", "qos", "constraint", "exclude", "mail_type", "mail_user")
     folder = code.resolve()
+    path = f"{folder}:{folder / snapshot.OUTSIDE}"
     return {
         **{name: getattr(resources, name) for name in of_sbatch},
         "job_name": submission.name,
@@ -179,7 +181,7 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
         "setup": [
             *resources.setup,
             f"cd {shlex.quote(str(folder))}",
-            f"export PYTHONPATH={shlex.quote(str(folder))}${{PYTHONPATH:+:$PYTHONPATH}}",
+            f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
         ],
     }

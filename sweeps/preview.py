@@ -99,7 +99,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         for record in (state.record for state in found.values())
         if record is not None
     )
-    now = _versions_now(store) if codes else []
+    now = _versions_now(store, planned) if codes else []
     return Preview(
         spec=spec,
         planned=planned,
@@ -110,11 +110,11 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     )
 
 
-def _versions_now(store: Store) -> list[str]:
+def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
     """Of the code, as runs made here and as jobs call it."""
     versions = [environment.code_version()]
     with contextlib.suppress(UsageError):  # there can be no snapshot of this code, nor runs from it
-        versions.append(snapshot.version(store.root))
+        versions.append(snapshot.version(store.root, [one.config for one in planned]))
     return versions
 
 

@@ -83,7 +83,7 @@ def outcome(state: RunState) -> str:
         return f"failed ({state.reason}): {state.message}"
     if record.status != "completed":
         return f"{record.status}: {record.note}"
-    metric = tasks.spec(record.config["task"]).metric
+    metric = tasks.recorded(record.config["task"], record.environment).metric
     figure = record.metrics.get(f"val_{metric}")
     told = "not finite" if figure is None else f"{figure:.4g}"
     return f"val {metric} {told} in {record.useful_seconds:.1f} s"

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import optimizers
 from harness import yaml_text
 from harness.config import Value
 from harness.errors import UsageError, nearest
 from harness.plans import SEED_FIELDS, sweep_folder
-from harness.settings import FIELDS, flatten, read_words, read_yaml
+from harness.settings import FIELDS, flatten, is_setting, known_settings, read_words, read_yaml
 from sweeps import limits, resources
 from sweeps.resources import Resources
 from sweeps.search import RANGE_KEYS, Range, Search, read_range, read_search
@@ -164,6 +163,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
         text=path.read_text(encoding="utf-8"),
     )
+    _check_hyperparameters(spec)
     limits.check_size(spec)
     return spec
 
@@ -220,11 +220,28 @@ def _settings(tree: Any, where: str) -> dict[str, Value]:
     return flat
 
 
-def _check_name(name: str, where: str) -> None:
+def _check_name(name: str, where: str, rules: Iterable[Value] = ("any",)) -> None:
     """Refuse a name that no config can have; whether this optimizer has it is checked for each point."""
-    hyper = {f"optimizer.{param}" for row in optimizers.ZOO.values() for param in row.params}
-    if name not in FIELDS and name not in hyper:
-        raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, hyper | set(FIELDS))}")
+    if not is_setting(name, rules):
+        raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, known_settings())}")
+
+
+def _check_hyperparameters(spec: SweepSpec) -> None:
+    """Refuse those that no optimizer of the file has; what one from outside takes is not known here."""
+    rules = {block.name: _rules(spec.base, block) for block in spec.blocks}
+    everybody = [rule for found in rules.values() for rule in found]
+    for name in (*spec.base, *(name for row in spec.exclude for name in row)):
+        _check_name(name, "base" if name in spec.base else "exclude", everybody)
+    for block in spec.blocks:
+        for name in (*block.set, *block.space):
+            _check_name(name, f"block '{block.name}'", rules[block.name])
+
+
+def _rules(base: dict[str, Value], block: Block) -> list[Value]:
+    """The optimizers of a block."""
+    name = "optimizer.name"
+    axis = block.space.get(name)
+    return axis if isinstance(axis, list) else [(base | block.set).get(name, FIELDS[name].default)]
 
 
 def _axes(tree: Any, where: str, search: Search, prefix: str = "") -> Axes:

@@ -170,7 +170,7 @@ def _told(twins: Sequence[Point], records: Mapping[str, RunRecord]) -> str:
     if len(own) > 1:
         unseeded = {name: value for name, value in point.overrides.items() if name not in SEED_FIELDS}
         point, seeds = replace(point, overrides=unseeded), f" (n={len(own)})"
-    metric = tasks.spec(own[0].config["task"]).metric
+    metric = tasks.recorded(own[0].config["task"], own[0].environment).metric
     mean = statistics.fmean(float(record.metrics[f"val_{metric}"] or 0) for record in own)
     return f"{_settings(point)}: val {metric} {mean:.4g}{seeds}"
 

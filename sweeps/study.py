@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from harness import atomic, metrics, plans, tasks
 from harness.config import Value
 from harness.settings import FIELDS
 from harness.store import Kind, RunState, Store, make_folder
+from optimizers.registry import Param
 from sweeps.journal import Journal
 from sweeps.plan import Planned, objective, states, word
 from sweeps.spec import SweepSpec
@@ -171,7 +173,24 @@ def _axes(planned: Planned) -> list[str]:
     """The parameters shown: every numeric hyperparameter and both seeds, whether varied here or not."""
     hyper = [f"optimizer.{name}" for name in planned.config.optimizer.hyper]
     shown = ["optimizer.lr", "optimizer.weight_decay", *hyper, "seed", "data_seed"]
-    return [name for name in shown if isinstance(_plain(planned, name), bool | int | float | str)]
+    return [
+        name
+        for name in shown
+        if isinstance(_plain(planned, name), bool | int | float | str) and _is_closed(planned, name)
+    ]
+
+
+def _is_closed(planned: Planned, axis: str) -> bool:
+    """Whether all values are known beforehand, as a distribution must not change: a free word may be any."""
+    param = _param(planned, axis)
+    return param.type in (float, int, bool, Real) or bool(param.choices)
+
+
+def _param(planned: Planned, axis: str) -> Param:
+    row = optimizers.spec(planned.config.optimizer.name)
+    name = axis.removeprefix("optimizer.")
+    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
+    return own[name] if name in own and axis != name else FIELDS[axis]
 
 
 def _plain(planned: Planned, axis: str) -> Value:
@@ -185,18 +204,14 @@ def _plain(planned: Planned, axis: str) -> Value:
 def _distribution(planned: Planned, axis: str) -> optuna.distributions.BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    row = optimizers.spec(planned.config.optimizer.name)
-    name = axis.removeprefix("optimizer.")
-    param = {"lr": row.lr, "weight_decay": row.weight_decay}.get(name) or row.params.get(name) or FIELDS[axis]
-    if param.type is float:
-        if name == "lr":
+    param = _param(planned, axis)
+    if param.type in (float, Real):
+        if axis == "optimizer.lr":
             return FloatDistribution(1 / WIDEST, WIDEST, log=True)
         return FloatDistribution(_bound(param.low, -WIDEST), _bound(param.high, WIDEST))
     if param.type is int:
         return IntDistribution(int(_bound(param.low, -WIDEST_INT)), int(_bound(param.high, WIDEST_INT)))
-    return CategoricalDistribution(
-        param.choices or ((False, True) if param.type is bool else (_plain(planned, axis),))
-    )
+    return CategoricalDistribution(param.choices or (False, True))
 
 
 def _bound(bound: float | None, otherwise: float) -> float:

@@ -149,7 +149,7 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
         report, todo = sort_out(store, planned, taken, retry)
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
-            code = snapshot.take(store.root)
+            code = snapshot.take(store.root, [one.config for one in planned])
             for array in admit(arrange(spec, todo, largest), ours):
                 if not report.refusal:
                     _send(store.root, code, spec, array, report)
@@ -228,7 +228,7 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
         largest, jobs = max_array_size(), slurm.queue()
     taken = submissions.queued(submissions.read_all(store.root), jobs)
     _, todo = sort_out(store, planned, taken, retry=False)
-    code = store.root / "code" / snapshot.version(store.root)
+    code = store.root / "code" / snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     return [
         launch.text(

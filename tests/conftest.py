@@ -58,8 +58,8 @@ def write_spec(tmp_path):
 class Htbench:
     """The command in a process group of its own, so that a crash point can take the whole group down."""
 
-    def __init__(self, root):
-        self.root = Path(root)
+    def __init__(self, root, cwd=None):
+        self.root, self.cwd = Path(root), cwd
 
     def start(self, *words, crash=None, **environment):
         env = os.environ | {"HTBENCH_ROOT": str(self.root)} | environment
@@ -72,6 +72,7 @@ class Htbench:
             stdin=subprocess.DEVNULL,
             text=True,
             env=env,
+            cwd=self.cwd,
             start_new_session=True,
         )
 

@@ -20,8 +20,13 @@ of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows what 
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
-    """--json and --routing."""
+    """--json, --routing and --check."""
     parser.add_argument("--json", action="store_true", help="as JSON, with types and allowed ranges")
+    parser.add_argument(
+        "--check",
+        metavar="OPTIMIZER",
+        help="whether it does all that training expects of it, for example: mypkg.opt:MyOpt",
+    )
     parser.add_argument(
         "--routing",
         nargs="+",
@@ -31,7 +36,11 @@ def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def zoo(args: argparse.Namespace) -> int:
-    """Print every optimizer with its defaults and its source, or how one of them divides a model."""
+    """Print every optimizer with its defaults and its source, how one divides a model, or what one does."""
+    if args.check:
+        from harness.commands import check
+
+        return check.show(args.check, as_json=args.json)
     if args.routing:
         from harness.commands import routing
 

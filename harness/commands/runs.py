@@ -151,9 +151,12 @@ def _cells(row: Row, names: Sequence[str]) -> list[str]:
 
 def _figure(record: RunRecord) -> str:
     """The metric by which runs are chosen."""
-    task = tasks.TASKS.get(str(record.config.get("task")))
-    value = record.metrics.get(f"val_{task.metric}") if task is not None else None
-    return "" if task is None or value is None else f"{task.metric} {value:.4g}"
+    try:
+        metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
+    except ValueError:  # a task of older or newer code
+        return ""
+    value = record.metrics.get(f"val_{metric}")
+    return "" if value is None else f"{metric} {value:.4g}"
 
 
 def _host(row: Row) -> str:

@@ -1,15 +1,19 @@
-"""What every row of the zoo must do, whatever its mathematics; being in `ZOO` is enough to be covered."""
+"""What every row of the zoo must do, whatever its mathematics; being in `ZOO` is enough to be covered.
 
-import copy
+What any other class must do, too, is in `harness/contract.py`, with the net that they all train.
+"""
+
 import inspect
-import io
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from harness import contract
+from harness.contract import Net, equal, train
 from optimizers import ZOO, build, resolve
 from optimizers.muon import SCALE_RULES
 from optimizers.rows_spectral import ADAMUON, MUON, NORMUON
@@ -25,61 +29,8 @@ BUILD_LEVEL = {
     "optimize_1d",
     "fused",
 }  # used by build, not by the class
-SHAPES = {
-    "square": (6, 6),
-    "tall": (9, 4),
-    "wide": (4, 9),
-    "conv": (4, 3, 2, 2),
-    "conv1d": (5, 3, 4),
-    "row": (1, 7),
-}
-
 torch.set_num_threads(1)
 every_row = pytest.mark.parametrize("name", ZOO)
-
-
-class Net(nn.Module):
-    """A bit of everything: embedding, convolution, linear layers, norm gains, biases."""
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        torch.manual_seed(seed)
-        self.embed = nn.Embedding(11, 8)
-        self.conv = nn.Conv1d(8, 12, 2)
-        self.norm = nn.LayerNorm(12)
-        self.head = nn.Linear(12, 5)
-
-    def get_output_embeddings(self) -> nn.Module:
-        return self.head
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.conv(self.embed(x).mT).mT
-        return self.head(torch.tanh(self.norm(h)).mean(1))
-
-
-def batch(seed: int = 0) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 11, (32, 6), generator=generator), torch.randint(0, 5, (32,), generator=generator)
-
-
-def backward(net: Net, seed: int = 0) -> float:
-    x, y = batch(seed)
-    net.zero_grad()
-    loss = nn.functional.cross_entropy(net(x), y)
-    loss.backward()
-    return loss.item()
-
-
-def train(net: Net, optimizer: torch.optim.Optimizer, steps: range) -> list[Tensor]:
-    """Weights after these steps, each on a batch of its own."""
-    for step in steps:
-        backward(net, step)
-        optimizer.step()
-    return [p.detach().clone() for p in net.parameters()]
-
-
-def equal(first: list[Tensor], second: list[Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def constructor(name: str) -> Callable[..., torch.optim.Optimizer]:
@@ -106,37 +57,20 @@ def test_defaults_are_those_of_the_row(name: str) -> None:
 
 @every_row
 def test_lowers_a_quadratic(name: str) -> None:
-    torch.manual_seed(0)
-    target, W = torch.randn(6, 4), nn.Parameter(torch.zeros(6, 4))
     # the steps of AdaMuon and GaLore are 0.2 lr and 0.25 lr per entry, whatever the gradient
     lr = 0.1 if "adamuon" in name or name == "galore" else 0.03
-    optimizer = build(name, [("W", W)], routing="matrix", lr=lr, weight_decay=0)
-    losses = []
-    for _ in range(150):
-        loss = (W - target).square().sum() / 2
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert min(losses[-10:]) < 0.05 * losses[0]
+    contract.lowers_a_quadratic(partial(build, name), routing="matrix", lr=lr, weight_decay=0)
 
 
 @every_row
 def test_lowers_the_loss_of_a_net(name: str) -> None:
-    net = Net()
     # Sophia's default is the most that an entry moves in a step, and meant for thousands of them.
-    optimizer = build(name, net, lr=3e-3 if name == "sophia" else None)
-    losses = []
-    for _ in range(80):
-        losses.append(backward(net))
-        optimizer.step()
-    assert losses[-1] < 0.9 * losses[0]
+    contract.lowers_the_loss_of_a_net(partial(build, name), lr=3e-3 if name == "sophia" else None)
 
 
 @every_row
 def test_repeats_bit_for_bit(name: str) -> None:
-    first, second = Net(), Net()
-    assert equal(train(first, build(name, first), range(4)), train(second, build(name, second), range(4)))
+    contract.repeats_bit_for_bit(partial(build, name))
 
 
 @every_row
@@ -153,26 +87,13 @@ def test_model_and_named_parameters_are_the_same_input(name: str) -> None:
 @every_row
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_keeps_the_dtype(name: str, dtype: torch.dtype) -> None:
-    net = Net().to(dtype)
-    optimizer = build(name, net)
-    before = [p.detach().clone() for p in net.parameters()]
-    after = train(net, optimizer, range(3))
-    assert all(p.dtype == dtype and p.isfinite().all() for p in after) and not equal(before, after)
+    contract.keeps_the_dtype(partial(build, name), dtype)
 
 
 @every_row
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("shape", contract.SHAPES.values(), ids=contract.SHAPES)
 def test_every_shape_trains_and_survives_a_zero_gradient(name: str, shape: tuple[int, ...]) -> None:
-    torch.manual_seed(0)
-    W = nn.Parameter(torch.randn(shape))
-    optimizer = build(name, [("W", W)], routing="matrix")
-    zero, start = torch.zeros(shape), W.detach().clone()
-    for gradient in (zero, zero, torch.randn(shape), zero):
-        W.grad = gradient
-        optimizer.step()
-        assert W.shape == shape and W.isfinite().all()
-    # A step on a zero gradient may be none: Cautious without weight decay never moves against the gradient.
-    assert not torch.equal(W, start)
+    contract.takes_a_shape(partial(build, name), shape, routing="matrix")
 
 
 @every_row
@@ -190,45 +111,18 @@ def test_a_diverged_gradient_is_not_an_error(name: str, bad: float) -> None:
 @every_row
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_resumes_onto_the_same_trajectory(name: str, dtype: torch.dtype) -> None:
-    net = Net().to(dtype)
-    optimizer = build(name, net)
-    train(net, optimizer, range(3))
-    file = io.BytesIO()
-    torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, file)
-    straight = train(net, optimizer, range(3, 6))
-
-    file.seek(0)
-    saved, resumed = torch.load(file, weights_only=True), Net(seed=1).to(dtype)
-    resumed.load_state_dict(saved["net"])
-    second = build(name, resumed, lr=0.5)
-    second.load_state_dict(saved["optimizer"])
-    assert equal(train(resumed, second, range(3, 6)), straight)
-    states = [list(o.state_dict()["state"].values()) for o in (optimizer, second)]
-    torch.testing.assert_close(*states, rtol=0, atol=0)
+    contract.resumes_onto_the_same_trajectory(partial(build, name), dtype)
 
 
 @every_row
 def test_a_copy_goes_on_independently(name: str) -> None:
-    net = Net()
-    optimizer = build(name, net)
-    train(net, optimizer, range(2))
-    other, second = copy.deepcopy((net, optimizer))
-    straight = train(net, optimizer, range(2, 4))
-    assert equal(train(other, second, range(2, 4)), straight)
+    contract.a_copy_goes_on_independently(partial(build, name))
 
 
 @every_row
 @pytest.mark.parametrize("loaded", [False, True])
 def test_the_loop_sets_learning_rates_through_the_groups(name: str, loaded: bool) -> None:
-    net = Net()
-    optimizer = build(name, net)
-    train(net, optimizer, range(2))
-    if loaded:
-        optimizer.load_state_dict(optimizer.state_dict())
-    before = [p.detach().clone() for p in net.parameters()]
-    for group in optimizer.param_groups:
-        group["lr"] = 0.0
-    assert equal(train(net, optimizer, range(2)), before)
+    contract.learning_rates_are_set_through_the_groups(partial(build, name), loaded)
 
 
 @every_row
@@ -255,65 +149,22 @@ def test_groups_have_hyperparameters_of_their_own(name: str) -> None:
 
 @every_row
 def test_a_scheduler_of_torch_works(name: str) -> None:
-    first, second = Net(), Net()
-    scheduled, manual = build(name, first), build(name, second)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(scheduled, lambda step: 1 / (1 + step))
-    peak = [group["lr"] for group in manual.param_groups]
-    for step in range(3):
-        backward(first, step)
-        scheduled.step()
-        scheduler.step()
-        for group, lr in zip(manual.param_groups, peak, strict=True):
-            group["lr"] = lr / (1 + step)
-        backward(second, step)
-        manual.step()
-    torch.testing.assert_close(list(first.parameters()), list(second.parameters()), rtol=0, atol=1e-7)
+    contract.a_scheduler_of_torch_works(partial(build, name))
 
 
 @every_row
 def test_gradients_are_left_alone_and_not_kept(name: str) -> None:
-    first, second = Net(), Net()
-    optimizer, other = build(name, first), build(name, second)
-    for step in range(3):
-        backward(first, step)
-        before = [p.grad.clone() for p in first.parameters()]
-        optimizer.step()
-        assert equal([p.grad for p in first.parameters()], before)
-        backward(second, step)
-        other.step()
-        other.zero_grad(set_to_none=False)  # would reach into a state that shares memory with the gradient
-    assert equal(list(first.parameters()), list(second.parameters()))
+    contract.gradients_are_left_alone_and_not_kept(partial(build, name))
 
 
 @every_row
 def test_parameters_without_gradient_are_skipped(name: str) -> None:
-    net = Net()
-    optimizer = build(name, net)
-    skipped = [net.conv.weight, net.norm.bias]
-    before = [p.detach().clone() for p in net.parameters()]
-    for step in range(2):  # SOAP moves nothing in its first
-        backward(net, step)
-        for p in skipped:
-            p.grad = None
-        optimizer.step()
-    for p, old in zip(net.parameters(), before, strict=True):
-        unchanged = any(p is q for q in skipped)
-        assert torch.equal(p, old) == unchanged and (p in optimizer.state) != unchanged
+    contract.parameters_without_gradient_are_skipped(partial(build, name))
 
 
 @every_row
 def test_a_closure_is_evaluated_once_with_gradients(name: str) -> None:
-    net, calls = Net(), []
-    optimizer = build(name, net)
-
-    def closure() -> float:
-        calls.append(torch.is_grad_enabled())
-        return backward(net)
-
-    before = [p.detach().clone() for p in net.parameters()]
-    assert optimizer.step(closure) == backward(Net()) and calls == [True]
-    optimizer.step(closure)  # SOAP moves nothing in its first step
-    assert not equal(before, list(net.parameters()))
+    contract.a_closure_is_evaluated_once_with_gradients(partial(build, name))
 
 
 @every_row

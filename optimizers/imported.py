@@ -1,0 +1,76 @@
+"""Finds a user's own part by its name: `module:attribute`, or the entry point of an installed package.
+
+The leaves import nothing of each other, so `optimizers` and `models` each have this file; a test holds the
+two equal. Standard library only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+
+OWN = (
+    "harness",
+    "sweeps",
+    "optimizers",
+    "models",
+    "results",
+)  # a user's package of the same name is not seen
+
+
+def target(name: str, group: str) -> str | None:
+    """The "module:attribute" behind a name that is in no table of ours; None if there is none.
+
+    Args:
+        name: "module:attribute" itself, or the name of an entry point.
+        group: of the entry points, for example `htbench.optimizers`.
+    """
+    if ":" in name:
+        return name
+    found = sorted(point.value for point in importlib.metadata.entry_points(group=group, name=name))
+    return found[0] if found else None
+
+
+def load(target: str) -> object:
+    """Import what "module:attribute" names; dots after the colon lead into classes.
+
+    Raises:
+        ValueError: one sentence: it is written wrongly, there is no such module or attribute, or its import
+            fails.
+    """
+    module_name, _, path = target.partition(":")
+    if not all(word.isidentifier() for word in [*module_name.split("."), *path.split(".")]):
+        raise ValueError(f"'{target}' must have the form module:Name, for example mypkg.opt:MyOpt")
+    found = _import(module_name, target)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            close = difflib.get_close_matches(name, dir(found), n=1, cutoff=0.5)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise ValueError(f"'{target}' is not found: {_place(found, module_name)} has no '{name}'{hint}")
+        found = getattr(found, name)
+    return found
+
+
+def _import(name: str, target: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or str(error)
+        if f"{name}.".startswith(f"{missing}."):
+            raise ValueError(f"'{target}' is not found: {_why_missing(missing)}") from None
+        raise ValueError(f"'{target}' can't be imported: it needs '{missing}', which is missing") from None
+    except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"'{target}' can't be imported: {type(error).__name__}: {said}") from None
+
+
+def _why_missing(name: str) -> str:
+    package = name.partition(".")[0]
+    if package in OWN:
+        return f"'{package}' is a package of htbench, which has no '{name}'; give yours another name"
+    return f"there is no module '{name}' in the working folder, on PYTHONPATH or installed"
+
+
+def _place(found: object, module_name: str) -> str:
+    return f"the class '{found.__name__}'" if isinstance(found, type) else f"the module '{module_name}'"
