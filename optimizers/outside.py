@@ -14,7 +14,6 @@ from optimizers.param import UNSET, Param
 from optimizers.spec import OptimizerSpec, lr, weight_decay
 
 if TYPE_CHECKING:
-    from torch import nn
     from torch.optim import Optimizer
 
 GROUP: Final = "htbench.optimizers"  # of entry points
