@@ -97,7 +97,9 @@ computed."""
 _AFTER_SETTINGS = """\
 Learning rates and weight decay also have the range of the chosen optimizer, see below. `micro_batch` and
 `processes` are in the key for models with BatchNorm (`resnet*`), whose statistics depend on how a batch is
-split. `micro_batch` must divide the part of a process, `batch_size / processes`.
+split, and for models from outside, unless the class or function has an attribute `batch_norm = False`; with
+`kind = "image"` or `"lm"` it is refused on other tasks. `micro_batch` must divide the part of a process,
+`batch_size / processes`.
 `data_fingerprint` is filled in from the data found on this machine.
 
 `optimizer.NAME` with another NAME is a hyperparameter of the chosen optimizer; all of them are in the key."""
@@ -106,7 +108,12 @@ _AFTER_ZOO = """\
 **state**: the tensors kept for a parameter, each as large as it unless said. **vectors**: what happens to
 parameters of one dimension (gains, biases). Learning rate and weight decay are defaults, those of the paper's
 tables. `htbench zoo --routing MODEL OPTIMIZER [key=value ...]` shows the rule of every parameter of a model,
-`htbench bench optimizers` what a step costs."""
+`htbench bench optimizers` what a step costs.
+
+An optimizer from outside (`module:Class`) has the hyperparameters of its constructor. A value must have the
+type of the default. Where that is a whole number, the annotation decides (`int` or `float`); without one, any
+number will do. Where the default is `null` or missing, any plain value will do. What takes no plain value (a
+function, `**kwargs`) keeps its default. A class without a default for `lr` gets 0.001. `routing` and `aux_lr` change nothing for it."""
 
 _AFTER_SEARCH = """\
 In a search, axes of `optimizer.*`, `schedule.*` and `grad_clip` are searched: a range between its ends, a
