@@ -31,6 +31,7 @@ BUILD_LEVEL = {
 }  # used by build, not by the class
 torch.set_num_threads(1)
 every_row = pytest.mark.parametrize("name", ZOO)
+pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")  # these loops make no curvature passes
 
 
 def constructor(name: str) -> Callable[..., torch.optim.Optimizer]:
