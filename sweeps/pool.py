@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness import distributed, environment
+from harness.environment import HOME
 from harness.errors import UsageError
 from harness.machine import usable_cores, visible_gpus
 from harness.monitor import Monitor, signals_held_back
@@ -70,7 +72,7 @@ class Pool:
         self._context.set_forkserver_preload(["htbench", "sweeps.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
         resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
-        with signals_held_back(), _no_working_folder():  # or Ctrl-C kills the server while it imports torch
+        with signals_held_back(), _our_code_only():  # or Ctrl-C kills the server while it imports torch
             forkserver.ensure_running()
 
     def has_room_for(self, processes: int) -> bool:
@@ -112,16 +114,24 @@ class Pool:
 
 
 @contextlib.contextmanager
-def _no_working_folder() -> Iterator[None]:
-    """The server imports nothing from there, where anything may be called like ours; workers get our path."""
-    before = os.environ.get("PYTHONSAFEPATH")  # of Python 3.11 and later
-    os.environ["PYTHONSAFEPATH"] = "1"
+def _our_code_only() -> Iterator[None]:
+    """The server imports the code that this process runs, whichever copy is installed, and no other.
+
+    Nothing comes from the working folder, where anything may be called like ours; workers get our path.
+    """
+    ours = {"PYTHONSAFEPATH": "1"}  # of Python 3.11 and later
+    if str(HOME) != sysconfig.get_path("purelib"):  # that one is found anyway, behind the standard library
+        ours["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        del os.environ["PYTHONSAFEPATH"]
-        if before is not None:
-            os.environ["PYTHONSAFEPATH"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
