@@ -113,7 +113,8 @@ tables. `htbench zoo --routing MODEL OPTIMIZER [key=value ...]` shows the rule o
 An optimizer from outside (`module:Class`) has the hyperparameters of its constructor. A value must have the
 type of the default. Where that is a whole number, the annotation decides (`int` or `float`); without one, any
 number will do. Where the default is `null` or missing, any plain value will do. What takes no plain value (a
-function, `**kwargs`) keeps its default. A class without a default for `lr` gets 0.001. `routing` and `aux_lr` change nothing for it."""
+function, `**kwargs`) keeps its default. A class without a default for `lr` gets 0.001. `routing` and `aux_lr`
+change nothing for it."""
 
 _AFTER_SEARCH = """\
 In a search, axes of `optimizer.*`, `schedule.*` and `grad_clip` are searched: a range between its ends, a
