@@ -91,8 +91,10 @@ A setting is given in a YAML file (`optimizer: {lr: 0.01}` or `optimizer.lr: 0.0
 status 2.
 
 **Key**: whether the setting decides which run it is. Two configs that agree in all with "yes" are one run,
-trained once; settings with "no" cannot change its numbers. Defaults are written in before the key is
-computed."""
+trained once. Of the settings with "no", `threads`, `processes`, `micro_batch`, `device` and `compile` change
+the last digits: tables name them and mark what mixes them. The others change no numbers. Defaults are written
+in before the key is computed, and a setting that changes nothing beside the others (`schedule.decay` of a
+cosine) counts as its default."""
 
 _AFTER_SETTINGS = """\
 Learning rates and weight decay also have the range of the chosen optimizer, see below. `micro_batch` and
@@ -100,7 +102,8 @@ Learning rates and weight decay also have the range of the chosen optimizer, see
 split, and for models from outside, unless the class or function has an attribute `batch_norm = False`; with
 `kind = "image"` or `"lm"` it is refused on other tasks. `micro_batch` must divide the part of a process,
 `batch_size / processes`.
-`data_fingerprint` is filled in from the data found on this machine.
+`data_fingerprint` is filled in from the data found on this machine, and so are `revisions`: parts of the code
+that have a revision above 1, that somebody has edited, or that come from outside.
 
 `optimizer.NAME` with another NAME is a hyperparameter of the chosen optimizer; all of them are in the key."""
 

@@ -18,7 +18,7 @@ import optimizers
 from harness import limits, revisions, tasks, yaml_text
 from harness.config import OptimizerConfig, RunConfig, Value
 from harness.errors import UsageError, nearest
-from optimizers.registry import Param, resolve_value
+from optimizers.registry import OptimizerSpec, Param, resolve_value
 
 Settings = Mapping[str, Value]
 
@@ -240,8 +240,14 @@ def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: fl
         # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
         routing=optimizer.routing if row.routed else OptimizerConfig.routing,
         aux_lr=value_or_default(row.aux_lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
-        hyper=optimizers.resolve(row.name, hyper),
+        hyper=_without_inert(row, optimizers.resolve(row.name, hyper)),
     )
+
+
+def _without_inert(row: OptimizerSpec, hyper: dict[str, Value]) -> dict[str, Value]:
+    """The hyperparameters with the default for each that changes nothing beside the others."""
+    inert = [name for name, param in row.params.items() if param.is_inert({**row.fixed, **hyper})]
+    return hyper | {name: row.params[name].default for name in inert}
 
 
 def _check_parts(config: RunConfig) -> None:

@@ -56,19 +56,14 @@ def spec(name: str) -> OptimizerSpec:
 def resolve(name: str, hyper: Mapping[str, object]) -> dict[str, Value]:
     """Coerce and check the hyperparameters of an optimizer and fill in all its defaults, sorted by name.
 
-    A value that changes nothing beside the others becomes the default.
-
     Raises:
         ValueError: for an unknown name (with the nearest valid ones), a wrong type or a value out of range.
     """
-    row = spec(name)
-    params = row.params
+    params = spec(name).params
     for key in hyper:
         if key not in params:
             raise ValueError(f"{name} has no hyperparameter {key!r}; {_nearest(key, params)}")
-    values = {key: resolve_value(p, key, hyper.get(key, p.default)) for key, p in sorted(params.items())}
-    inert = [key for key, param in params.items() if param.is_inert({**row.fixed, **values})]
-    return values | {key: params[key].default for key in inert}
+    return {key: resolve_value(p, key, hyper.get(key, p.default)) for key, p in sorted(params.items())}
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

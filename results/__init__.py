@@ -1,1 +1,63 @@
-"""From plans and records to a tidy frame, and from there to tables and figures. Never imports torch."""
+"""From plans and records to a tidy frame, and from there to tables and figures. Never imports torch.
+
+For notebooks: `frame(root)` and `curve(root, key)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["curve", "frame"]
+
+
+def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
+    """All points of some sweeps as a tidy frame: one row per point, whatever became of its run.
+
+    The columns are in docs/results.md. Metrics are NaN where a run has none; choosing among rows is up to you
+    (`stage` tells the runs among which a setting was chosen from those that are reported).
+
+    Args:
+        root: the store.
+        sweeps: names; None means all.
+
+    Raises:
+        harness.errors.UsageError: no such store or sweep.
+    """
+    from harness.errors import UsageError
+    from harness.store import Store
+    from results.load import load
+
+    if not Path(root).is_dir():
+        raise UsageError(f"There is no store '{root}'.")
+    return load(Store(root), sweeps)
+
+
+def curve(root: Path | str, key: str) -> pd.DataFrame:
+    """What a run noted while it trained: `step` is the index, with a column for each figure.
+
+    `loss` (training, before the update) and `lr` are there at every step; `val_*` and `test_*` where it was
+    evaluated, NaN elsewhere. An unfinished run has a curve as far as it came.
+
+    Args:
+        root: the store.
+        key: 12 hex digits, the column `key` of `frame`.
+
+    Raises:
+        harness.errors.UsageError: there is no such run, or it has no curve.
+    """
+    import pandas as pd
+
+    from harness import metrics
+    from harness.errors import UsageError
+    from harness.store import Store
+
+    path = Store(root).run_folder(key) / "metrics.jsonl"
+    rows = metrics.read(path)
+    if not rows:
+        raise UsageError(f"The run '{key}' has no curve: there is nothing in '{path}'.")
+    return pd.DataFrame(rows).groupby("step").first()  # an evaluation has a row of its own

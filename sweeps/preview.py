@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from harness.plans import SEARCH
 from harness.store import RunState, Store
 from sweeps import card, jobs, limits, snapshot
+from sweeps.again import trained_again
 from sweeps.card import Costs, Row
 from sweeps.plan import Planned, block_of, by_objective, everything, settled, states, word
 from sweeps.progress import describe
@@ -35,6 +36,7 @@ class Preview:
         to_come: replicas of winners that are not known yet.
         rows: the cost card of what is left, replicas to come among it.
         other_code: how many finished runs are of which other version of the code.
+        again: how many runs are trained again, by what has changed since their results.
         arrays: what `sbatch` would read, if asked for.
         answers: what SLURM says of each, if asked for.
     """
@@ -45,6 +47,7 @@ class Preview:
     to_come: int
     rows: list[Row]
     other_code: dict[str, int]
+    again: dict[str, int]
     arrays: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
 
@@ -68,6 +71,7 @@ class Preview:
             "seconds": self.seconds,
             "card": [row.to_json() for row in self.rows],
             "other_code": self.other_code,
+            "trained_again": self.again,
             "points": [self._point(one) for one in self.planned],
             "sbatch": self.arrays,
             "answers": self.answers,
@@ -107,6 +111,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         to_come=len(to_come),
         rows=costs.rows(card.gather(left + to_come)),
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
+        again=trained_again(store, spec, planned, found),
     )
 
 
@@ -255,7 +260,9 @@ def _sums(view: Preview) -> list[str]:
 
 
 def _others(view: Preview) -> list[str]:
-    return [f"{n} finished runs are of other code: {code}" for code, n in view.other_code.items()]
+    again = [f"{n} runs have results, and are trained again: {why}" for why, n in view.again.items()]
+    codes = (f"{n} finished runs are of other code: {code}" for code, n in view.other_code.items())
+    return [*again, *codes]
 
 
 def _trouble(rows: Sequence[Row]) -> list[str]:

@@ -33,6 +33,7 @@ torch.set_num_threads(1)
 # The loops are plain ones, without the passes that Sophia asks for; it says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")
 every_row = pytest.mark.parametrize("name", ZOO)
+pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")  # these loops make no curvature passes
 
 
 def constructor(name: str) -> Callable[..., torch.optim.Optimizer]:

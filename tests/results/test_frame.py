@@ -12,11 +12,12 @@ from results.load import load, tuned_columns
 pytest_plugins = ["synthetic_store"]
 
 
-@pytest.mark.parametrize("name", ["demo_store", "mixed_store"])
-def test_the_synthetic_records_agree_with_their_curves(request, name):
+@pytest.mark.parametrize(("name", "edited"), [("demo_store", []), ("mixed_store", ["adam"])])
+def test_the_synthetic_records_agree_with_their_curves(request, name, edited):
     store = request.getfixturevalue(name)
-    for _, record in store.index.rows().values():
-        assert contradiction(store.run_folder(record.key), record, thorough=True) == ""
+    records = [record for _, record in store.index.rows().values()]
+    wrong = [r for r in records if contradiction(store.run_folder(r.key), r, thorough=True)]
+    assert [record.config["optimizer"]["name"] for record in wrong] == edited
 
 
 def test_one_row_per_point_in_the_order_of_sweeps_and_plans(bench, make):

@@ -11,7 +11,7 @@ OPTIMIZERS = {"adamw", "sgdm", "muon", "htmuon"}
 def demo(folder):
     """The bare command in an empty folder, as a newcomer types it."""
     return subprocess.run(
-        [HTBENCH, "demo", "steps=3"], cwd=folder, capture_output=True, text=True, timeout=500
+        [HTBENCH, "demo", "steps=3"], cwd=folder, capture_output=True, text=True, timeout=1500
     )
 
 
