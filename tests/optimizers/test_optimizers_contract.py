@@ -30,6 +30,8 @@ BUILD_LEVEL = {
     "fused",
 }  # used by build, not by the class
 torch.set_num_threads(1)
+# The loops are plain ones, without the passes that Sophia asks for; it says so.
+pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")
 every_row = pytest.mark.parametrize("name", ZOO)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")  # these loops make no curvature passes
 
