@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import models
 from harness import tasks
 from harness.errors import UsageError
+from harness.key import run_key
 from harness.plans import SEED_FIELDS, Point, is_tuned
 from harness.record import RunRecord
 from harness.settings import FIELDS, canonical, declarations, flatten, make
@@ -35,17 +36,50 @@ def of_record(record: RunRecord) -> dict[str, Any]:
     return {name: _then(param) for name, param in params.items() if name not in values} | values
 
 
-def of_plan(point: Point) -> dict[str, Any]:
-    """The settings of a point that has no record yet, as this code would train it."""
+def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
+    """The settings of a point that has no record yet.
+
+    Where this machine's code or data would make another run of it than was planned, it has those of the runs
+    that its block, or its sweep, has already: a table may be printed far from where they are made.
+
+    Args:
+        point: the point.
+        made: as `origins` gives it.
+    """
     given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
     try:
         config = make(given)
     except UsageError:  # of older or newer code
         params = _params(given.get("optimizer.name", FIELDS["optimizer.name"].default))
         defaults = {name: param.default for name, param in params.items()}
-        return defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
+        values = defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
+        return _with_origin(values, point, made)
     resolved = flatten(dataclasses.asdict(config))
-    return {canonical(name): _plain(value) for name, value in resolved.items()}
+    values = {canonical(name): _plain(value) for name, value in resolved.items()}
+    return values if run_key(config) == point.key else _with_origin(values, point, made)
+
+
+def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
+    """The data and code of runs by (sweep, task, block) and, without that of the optimizer, by (sweep, task)."""
+    found: dict[tuple[str, ...], Values] = {}
+    for point in points:
+        if (record := records.get(point.key)) is not None:
+            values = of_record(record)
+            own = {n: value for n, value in values.items() if n == DATA or n.startswith(_REVISIONS)}
+            found.setdefault((point.sweep, values["task"], point.block), own)
+            others = {name: value for name, value in own.items() if name != _OPTIMIZER_CODE}
+            found.setdefault((point.sweep, values["task"]), others)
+    return found
+
+
+def _with_origin(
+    values: dict[str, Any], point: Point, made: Mapping[tuple[str, ...], Values]
+) -> dict[str, Any]:
+    place = (point.sweep, values["task"])
+    origin = made.get((*place, point.block)) or made.get(place)
+    if origin is None:
+        return values
+    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | dict(origin)
 
 
 def candidate(values: Values) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -51,12 +51,13 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     if not points:
         raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
     records = store.records({point.key for point in points if point.key})
+    made = identity.origins(points, records)
     terms = {point.study: plans.search_of(store.root, point) for point in _one_per_study(points)}
     rows = [
         {
             "search": _search(found := terms.get(point.study)),
             "ranges": _ranges(found),
-            **_row(point, records.get(point.key), store),
+            **_row(point, records.get(point.key), store, made),
         }
         for point in points
     ]
@@ -133,7 +134,9 @@ def tuned_columns(frame: pd.DataFrame) -> list[str]:
     return columns[columns.index(_FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]
 
 
-def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]:
+def _row(
+    point: Point, record: RunRecord | None, store: Store, made: Mapping[tuple[str, ...], identity.Values]
+) -> dict[str, Any]:
     if record is not None and not record.ends(point.study):
         record = None  # pruned, but not by the study that this point belongs to
     found = {"state": "waiting", "reason": ""}
@@ -141,7 +144,7 @@ def _row(point: Point, record: RunRecord | None, store: Store) -> dict[str, Any]
         record, found = _unfinished(point, store)
     if record is not None:
         found = _finished(record, store)
-    values = identity.of_record(record) if record is not None else identity.of_plan(point)
+    values = identity.of_record(record) if record is not None else identity.of_plan(point, made)
     # Nobody knows yet what an empty slot will be tuned to.
     competing = {identity.column(name, _TAKEN): values[name] for name in values if is_tuned(name)}
     tuned = competing if point.key else dict.fromkeys(competing)

@@ -75,6 +75,20 @@ def test_runs_on_two_data_sets_are_two_sections_by_name(bench, make):
     assert text.count("n=4") == 0 and "| 2 |" in " ".join(text.split())
 
 
+def test_a_run_that_waits_belongs_to_the_data_that_its_sweep_has_used(bench, make):
+    """A table is printed on a machine with other data; the search is unfinished all the same."""
+    chosen(bench, make, (0.80, 0.81))
+    chosen(bench, make, (0.50, 0.51), "adamw")
+    bench.add("digits", "adamw", 0.04, state="waiting")
+    assert "**" not in main_result(bench)
+    for point in bench.points["demo-digits"]:
+        if point.overrides["optimizer.lr"] == 0.04:
+            del point.overrides["data_fingerprint"]  # what this machine has is filled in, and is another
+    frame = load(bench.write())
+    assert set(frame["setting"]) == {"batch_size=64, steps=100"}
+    assert "**" not in main_result(bench)
+
+
 # --- one code, one revision ---
 
 
