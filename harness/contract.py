@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-import optimizers
 from optimizers.groups import Model
 
 SHAPES = {
@@ -26,13 +25,7 @@ SHAPES = {
     "conv1d": (5, 3, 4),
     "row": (1, 7),
 }
-RATES = (
-    None,
-    0.1,
-    0.03,
-    0.01,
-    1e-3,
-)  # one of them must do; None: the default
+RATES = (None, 0.1, 0.03, 0.01, 1e-3)  # one of them must do; None: the default
 
 
 class Build(Protocol):
@@ -302,60 +295,3 @@ def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:
     _demand(found == backward(Net()), f"step(closure) returns {found}, not the closure's loss")
     optimizer.step(closure)  # SOAP moves nothing in its first step
     _demand(not equal(before, net.parameters()), "step(closure) does not move the weights")
-
-
-# --- all of it, for a class of somebody's ---
-
-Property = Callable[[Build], None]
-
-
-def _each(check: Callable[..., None], values: Iterable[Any]) -> Property:
-    def all_of_them(build: Build) -> None:
-        for value in values:
-            check(build, value)
-
-    return all_of_them
-
-
-_DTYPES = (torch.bfloat16, torch.float32, torch.float64)
-PROPERTIES: dict[str, Property] = {
-    "lowers a loss": lowers_a_loss,
-    "repeats bit for bit": repeats_bit_for_bit,
-    "keeps the dtype": _each(keeps_the_dtype, _DTYPES),
-    "takes odd shapes and zero gradients": _each(takes_a_shape, SHAPES.values()),
-    "resumes from its state_dict": _each(resumes_onto_the_same_trajectory, _DTYPES[:2]),
-    "a copy goes on independently": a_copy_goes_on_independently,
-    "takes its lr from param_groups": _each(learning_rates_are_set_through_the_groups, (False, True)),
-    "works with torch's schedulers": a_scheduler_of_torch_works,
-    "leaves gradients alone": gradients_are_left_alone_and_not_kept,
-    "skips parameters without gradient": _each(parameters_without_gradient_are_skipped, (False,)),
-    "evaluates a closure once": a_closure_is_evaluated_once_with_gradients,
-}
-
-
-def check(name: str) -> Iterator[tuple[str, str]]:
-    """Hold an optimizer to every property, with its default hyperparameters.
-
-    Args:
-        name: a row of the zoo, or "module:Class".
-
-    Yields:
-        each property and what is wrong with it; empty if it holds.
-    """
-
-    def build(model: Model, **settings: Any) -> Optimizer:
-        routing = {} if isinstance(model, nn.Module) else {"routing": "matrix"}  # some look at modules
-        return optimizers.build(name, model, **(routing | settings))
-
-    for words, holds in PROPERTIES.items():
-        yield words, _wrong(holds, build)
-
-
-def _wrong(holds: Property, build: Build) -> str:
-    try:
-        holds(build)
-    except AssertionError as error:
-        return str(error).partition("\n")[0]
-    except Exception as error:  # whatever a class of somebody's comes up with
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return ""

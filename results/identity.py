@@ -60,7 +60,7 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
 
 
 def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
-    """The data and code of runs by (sweep, task, block) and, without that of the optimizer, by (sweep, task)."""
+    """The data and code of runs by (sweep, task, block), and by (sweep, task) without that of the rule."""
     found: dict[tuple[str, ...], Values] = {}
     for point in points:
         if (record := records.get(point.key)) is not None:

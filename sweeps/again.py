@@ -9,6 +9,7 @@ from typing import Any
 
 from harness import plans
 from harness.config import RunConfig
+from harness.errors import UsageError
 from harness.key import identity, keys_so_far, run_key
 from harness.plans import SEED_FIELDS
 from harness.record import RunRecord
@@ -49,10 +50,12 @@ def _under_other_code(config: RunConfig) -> set[str]:
 
 
 def _keys_of_last_plan(store: Store, spec: SweepSpec) -> dict[tuple[Any, ...], list[str]]:
-    if spec.name not in plans.sweep_names(store.root):
-        return {}
     found: dict[tuple[Any, ...], list[str]] = {}
-    for point in plans.read_points(store.root, spec.name):
+    try:
+        points = plans.read_points(store.root, spec.name)
+    except UsageError:  # it is damaged; what comes next writes it anew
+        return {}
+    for point in points:
         found.setdefault(_said(point), []).append(point.key)
     return found
 

@@ -14,10 +14,10 @@ def show(name: str, as_json: bool) -> int:
         optimizers.spec(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    from harness import contract  # imports torch
+    from harness import checkup  # imports torch
 
     found = {}
-    for words, wrong in contract.check(name):
+    for words, wrong in checkup.check(name):
         found[words] = wrong
         if not as_json:
             print(f"wrong  {words}: {wrong}" if wrong else f"ok     {words}", flush=True)
