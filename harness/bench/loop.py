@@ -37,6 +37,7 @@ from harness.settings import make, to_yaml
 from harness.store import Attempt, Store
 
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
+WARM_UP, GRAD_CLIP = 0.3, 1.0
 
 # As in sweeps/demo-pydocs.yaml; written out since harness may not read what lies above it; a test compares.
 SETTINGS: dict[str, Value] = {
@@ -46,6 +47,8 @@ SETTINGS: dict[str, Value] = {
     "optimizer.name": "adamw",
     "optimizer.lr": LR,
     "optimizer.weight_decay": WEIGHT_DECAY,
+    "schedule.warmup": WARM_UP,
+    "grad_clip": GRAD_CLIP,
     "device": "cpu",
 }
 
@@ -79,7 +82,7 @@ def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -
     torch.manual_seed(0)
     model = models.build(MODEL, **task.model_options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
-    ramp = round(0.1 * total)
+    ramp = round(WARM_UP * total)
     for step in range(total):
         cosine = 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * (step - ramp) / (total - ramp)))
         for group in optimizer.param_groups:
@@ -89,6 +92,7 @@ def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -
         loss = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), GRAD_CLIP)
         optimizer.step()
         if (step + 1) % log_every == 0:
             losses.append(loss.item())
@@ -194,7 +198,7 @@ def start_up(root: Path, starts: int) -> list[float]:
 
 
 def _first_step(pool: Any, settings: dict[str, Value]) -> float:
-    point = Point("bench", "loop", SEARCH, "bench", settings)
+    point = Point("bench", "loop", SEARCH, run_key(make(settings)), settings)
     began = time.perf_counter()
     pool.start(point)
     try:

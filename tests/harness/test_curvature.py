@@ -212,6 +212,7 @@ def test_an_interrupted_run_gives_the_same_bits(tmp_path, tiny):
     )  # of the third update, the first changed
 
 
+@pytest.mark.filterwarnings("ignore:Sophia made")  # the pass of this test tells the optimizer nothing
 @pytest.mark.parametrize(
     ("settings", "steps"),
     [

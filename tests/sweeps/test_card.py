@@ -56,7 +56,7 @@ def test_what_changes_the_numbers_and_not_the_work_is_one_class(tiny):
     [
         {"batch_size": 32},
         {"optimizer.interval": 7},
-        {"optimizer.ns_dtype": "float32"},
+        {"optimizer.spectral": "gram_power"},
         {"precision.autocast": "bfloat16"},
         {"micro_batch": 8},
     ],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.key import run_key
 from harness.plans import SEARCH, Point
 from harness.settings import make, to_settings
 from sweeps import pool as pools
@@ -27,11 +28,11 @@ def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_pat
     assert Pool(tmp_path, workers=3).free_gpus == ["7", "9", "7"]
     assert Pool(tmp_path, workers=1).free_gpus == ["7", "9"], "a run of two processes needs both"
     for seed in (1, 2):
-        settings = to_settings(make(tiny | {"seed": seed, "device": "cpu"}))
-        pool.start(Point("tiny", "only", SEARCH, str(seed), settings))
+        config = make(tiny | {"seed": seed, "device": "cpu"})
+        pool.start(Point("tiny", "only", SEARCH, run_key(config), to_settings(config)))
     assert not pool.has_room_for(1) and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
     ended = []
     while pool.running:
         ended += pool.finished(timeout=1.0)
-    assert sorted(ended) == [("1", 0), ("2", 0)] and sorted(pool.free_gpus) == ["7", "9"]
+    assert [status for _, status in ended] == [0, 0] and sorted(pool.free_gpus) == ["7", "9"]
     assert len(list(tmp_path.glob("runs/*/*/record.json"))) == 2
