@@ -19,6 +19,7 @@ from harness.record import RunRecord
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
 _ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # nobody cheats with less
 _ROW = 100  # bytes that hold the row of a step
+_FEW = 64  # steps that are quick to read
 
 AGAIN = "the same command trains the run again"
 
@@ -38,7 +39,11 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
     path = folder / "metrics.jsonl"
     if record.status == "pruned" or not path.exists():
         return ""
-    rows = metrics.tail(path, metrics.TAIL + (_ROW * record.steps // 10 if thorough else 0))
+    tenth = record.steps // 10
+    if thorough:
+        rows = metrics.tail(path, metrics.TAIL + _ROW * tenth)
+    else:  # what a table asks for ten thousand runs: the last tenth only if it is short
+        rows = metrics.tail(path, back=tenth if tenth <= _FEW else 0)
     last = max((row["step"] for row in rows), default=0)
     if last < record.steps and not cut_counts:
         return ""

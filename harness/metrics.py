@@ -28,15 +28,28 @@ def read(path: Path) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: int(row["step"]))
 
 
-def tail(path: Path, size: int = TAIL) -> list[dict[str, Any]]:
-    """The sound rows in the last `size` bytes, as they stand in the file; none if there is no file."""
+def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
+    """The sound rows in the last `size` bytes, as they stand in the file; none if there is no file.
+
+    Args:
+        path: the curve.
+        size: bytes to read.
+        back: leave out what is more than so many steps before the last row; None: leave out nothing.
+    """
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - size))
             lines = file.read().splitlines()
     except FileNotFoundError:
         return []
-    return [row for row in atomic.json_objects(lines) if isinstance(row.get("step"), int)]
+    rows: list[dict[str, Any]] = []
+    for line in reversed(lines):
+        for row in atomic.json_objects([line]):
+            if isinstance(row.get("step"), int):
+                rows.append(row)
+        if back is not None and rows and rows[-1]["step"] < rows[0]["step"] - back:
+            break
+    return rows[::-1]
 
 
 def last_step(path: Path) -> int:

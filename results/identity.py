@@ -63,7 +63,8 @@ def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[t
     """The data and code of runs by (sweep, task, block), and by (sweep, task) without that of the rule."""
     found: dict[tuple[str, ...], Values] = {}
     for point in points:
-        if (record := records.get(point.key)) is not None:
+        record = records.get(point.key)
+        if record is not None and (point.sweep, record.config["task"], point.block) not in found:
             values = of_record(record)
             own = {n: value for n, value in values.items() if n == DATA or n.startswith(_REVISIONS)}
             found.setdefault((point.sweep, values["task"], point.block), own)
