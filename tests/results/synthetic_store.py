@@ -128,6 +128,7 @@ class Bench:
         for split in ("val_", "test_"):
             figures = {name: value for name, value in final.items() if name.startswith(split)}
             rows += [{"step": steps} | figures] if figures else []
+        rows.sort(key=lambda row: row["step"])  # as a run writes them
         path = self._folder(key) / "metrics.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
