@@ -14,10 +14,9 @@ from harness.plans import SEARCH
 from results.beyond import beyond, legal_end
 from results.identity import setting_name
 from results.load import tuned_columns
-from results.select import OPTIMIZER, Candidate, Row, searched
+from results.select import OPTIMIZER, UNFINISHED, Candidate, Row, searched
 
 _AT_END = 0.01  # of a searched range, of its logarithm if that is how it was searched
-_WITHOUT_RECORD = ("running", "waiting", "failed", "damaged")
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def _slice(column: str, chosen: Row, rivals: Iterable[Row], tuned: Iterable[str]
 def _agree(row: Row, chosen: Row, name: str) -> bool:
     a, b = row[name], chosen[name]
     if _is_missing(a) or _is_missing(b):  # some defaults, such as aux_lr, are filled in by the run
-        return _is_missing(a) and (_is_missing(b) or row["state"] in _WITHOUT_RECORD)
+        return _is_missing(a) and (_is_missing(b) or row["state"] in UNFINISHED)
     return bool(a == b)
 
 

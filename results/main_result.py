@@ -13,11 +13,10 @@ from results import timing, wording
 from results.budgets import budgets
 from results.cells import SYMBOLS, Cell, Column, Section
 from results.load import tuned_columns
-from results.select import OPTIMIZER, Choice, choose, searched
+from results.select import OPTIMIZER, UNFINISHED, Choice, choose, searched
 from results.stats import SIGNIFICANCE, Summary, best_rows
 from results.units import Metric, reported
 
-_UNFINISHED = {"running", "waiting", "failed", "damaged"}
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
 _BOLD = (
     f"Bold is better than every other row: t-tests of the best mean against each of them, all significant at "
@@ -106,7 +105,7 @@ def _is_settled(choice: Choice) -> bool:
     if choice.unfinished:
         return False
     replicas = {run["state"] for run in choice.replicas}
-    return choice.winner is None or (bool(replicas) and not _UNFINISHED & replicas)
+    return choice.winner is None or (bool(replicas) and replicas.isdisjoint(UNFINISHED))
 
 
 def _test(choice: Choice, metric: Metric) -> Cell:

@@ -24,7 +24,7 @@ OPTIMIZER = (*WORKLOAD, "optimizer")
 # A candidate without score is called after its worst run, a group without winner after its best hope.
 _WORST_FIRST = ("damaged", "diverged", "pruned", "failed", "running", "waiting", "completed")
 _HOPE_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
-_UNFINISHED = ("running", "waiting", "failed", "damaged")
+UNFINISHED = ("running", "waiting", "failed", "damaged")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Choice:
     def unfinished(self) -> Counter[str]:
         """How many candidates may still change the choice, by state."""
         states = (one.state for one in self.candidates if one.score is None)
-        return Counter(state for state in states if state in _UNFINISHED)
+        return Counter(state for state in states if state in UNFINISHED)
 
 
 def choose(frame: pd.DataFrame, fixed: Sequence[str]) -> list[Choice]:
