@@ -8,8 +8,12 @@ import signal
 import time
 
 import pytest
-from conftest import Htbench
-from on_cluster import (
+
+from harness.errors import EXIT_USAGE
+from harness.store import Store
+from harness.store.points import read_points
+from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import (
     FEW,
     LONG,
     NODES,
@@ -26,16 +30,13 @@ from on_cluster import (
     partition,
     queue,
     run_folders,
+    sbatch_that_kills_its_caller,
     site,
     submit,
     submitted,
     wait_for,
 )
-from sweeping import results
-
-from harness.errors import EXIT_USAGE
-from harness.store import Store
-from harness.store.points import read_points
+from tests.helpers.sweeping import results
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures
@@ -178,14 +179,6 @@ def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, wri
     wait_for(lambda: not queue())
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert row["waiting"] == 1, "saved, and nobody is at it"
-
-
-def sbatch_that_kills_its_caller(folder):
-    """The array is in the queue, but the submitter dies before it reads the answer."""
-    script = folder / "sbatch"
-    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')
-    script.chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 @pytest.mark.parametrize("moment", ["submit.before", "sbatch", "submit.after"])
