@@ -14,7 +14,7 @@ from harness.system import atomic
 from harness.system.folders import make_folder
 from results.analysis.load import load
 from results.figures.draw import FIGURES
-from results.figures.files import hang
+from results.figures.files import update
 from results.formats.cells import Table
 from results.formats.render import FORMATS, render, render_all
 from results.tables.registry import TABLES
@@ -72,7 +72,7 @@ def figure(args: argparse.Namespace) -> int:
     store = Store(args.root)
     frame = load(store, sweeps)
     for name in names:
-        done = hang(name, frame, store, args.out or store.root / "figures")
+        done = update(name, frame, store, args.out or store.root / "figures")
         for warning in done.warnings:
             print(f"htbench: {warning}", file=sys.stderr)
         print(": ".join([f"{name}: {done.outcome}", *filter(None, [", ".join(map(str, done.paths))])]))

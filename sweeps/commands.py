@@ -107,7 +107,7 @@ def _cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
 
 def _retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
-    forgiven = sum(store.forgive(key) for key in keys)
+    forgiven = sum(store.reset_failure(key) for key in keys)
     if not args.quiet:
         print(f"htbench: failed runs that are tried again: {forgiven}", file=sys.stderr)
     return _run(args, store, loaded)

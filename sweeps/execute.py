@@ -11,9 +11,9 @@ from pathlib import Path
 
 from harness.config import RunConfig
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError
-from harness.parallel.group import Group, joined, leads
+from harness.parallel.group import Group, is_main, joined
 from harness.store import Store
 from harness.store.points import Point
 from harness.store.record import RunRecord
@@ -56,7 +56,7 @@ def execute(
             else:
                 work(_as_planned(point), store, monitor)
     except StoppedError as error:
-        if not leads():
+        if not is_main():
             return EXIT_DONE
         say(error)
         return EXIT_STOPPED
@@ -67,7 +67,7 @@ def execute(
 
 
 def _as_planned(point: Point) -> RunConfig:
-    config = make(point.overrides)
+    config = resolve_config(point.overrides)
     if run_key(config) != point.key:
         raise UsageError(
             f"Run {point.key} was planned with other code, data or defaults than there are now; "
@@ -77,14 +77,14 @@ def _as_planned(point: Point) -> RunConfig:
 
 
 def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, group: Group) -> None:
-    if not group.leads:
-        train(make(group.told({})), store, monitor)
+    if not group.is_main:
+        train(resolve_config(group.broadcast({})), store, monitor)
         return
     from sweeps.studies import trial as trials  # imports Optuna
 
     trial = trials.take(store, point.sweep, point.slot)
     monitor.study, monitor.report = trial.study, trial.report
-    trial.tell(train(make(group.told(trial.settings)), store, monitor))
+    trial.tell(train(resolve_config(group.broadcast(trial.settings)), store, monitor))
 
 
 def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:

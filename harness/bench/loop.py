@@ -25,7 +25,7 @@ import models
 from harness.bench.measurement import Figure, figure
 from harness.config import Value
 from harness.config.key import run_key
-from harness.config.settings import make, to_yaml
+from harness.config.settings import resolve_config, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import TextTask
@@ -152,7 +152,7 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     """
     length = 2 * log_every
     total = length * (rounds + 1) + 1  # the last step is followed by the evaluation and not by another one
-    config = make(SETTINGS | {"steps": total, "log_every": log_every})
+    config = resolve_config(SETTINGS | {"steps": total, "log_every": log_every})
     attempt = Store(root).claim(run_key(config), to_yaml(config))
     assert isinstance(attempt, Attempt)
     losses: list[float] = []
@@ -198,7 +198,7 @@ def start_up(root: Path, starts: int) -> list[float]:
 
 
 def _first_step(pool: Any, settings: dict[str, Value]) -> float:
-    point = Point("bench", "loop", SEARCH, run_key(make(settings)), settings)
+    point = Point("bench", "loop", SEARCH, run_key(resolve_config(settings)), settings)
     began = time.perf_counter()
     pool.start(point)
     try:

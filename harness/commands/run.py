@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import RunConfig, limits
-from harness.config.settings import flatten, make, read_words, read_yaml
+from harness.config.settings import flatten, read_words, read_yaml, resolve_config
 from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -21,7 +21,7 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
-from harness.parallel.group import joined, leads, started
+from harness.parallel.group import is_main, joined, started
 from harness.parallel.processes import Ranks
 from harness.store import Store
 from harness.system.folders import make_folder
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if len(files) > 1:
         raise UsageError(f"One config file at most; got {', '.join(files)}.")
     settings = flatten(_read(files[0])) if files else {}
-    config = make(settings | read_words([word for word in args.words if "=" in word]))
+    config = resolve_config(settings | read_words([word for word in args.words if "=" in word]))
     if not started():  # whoever started this process as one of several has seen to it
         limits.check_data(config, args.root / "cache")
         limits.warn(limits.check_here(config))
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _train(args, config)
     except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
-        if leads():  # what ends one ends all: it is told once
+        if is_main():  # what ends one ends all: it is told once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
 
@@ -72,13 +72,13 @@ def _train(args: argparse.Namespace, config: RunConfig) -> int:
 
     from harness.train import run as train  # imports torch
 
-    hidden = args.quiet or not leads()
+    hidden = args.quiet or not is_main()
     with tqdm(total=config.steps, unit="step", disable=hidden, dynamic_ncols=True) as bar:
         monitor = Monitor(lambda step: bar.update(step - bar.n))
         monitor.stop_on_signals()
         with joined() as group:
             record = train.run(config, Store(args.root), monitor, group)
-    if group.leads:
+    if group.is_main:
         print(
             f"run {record.key}: {record.status} after {record.steps} steps"
             f"{': ' if record.note else ''}{record.note}"

@@ -63,7 +63,7 @@ def runs(args: argparse.Namespace) -> int:
 
 
 def _ls(args: argparse.Namespace, store: Store) -> int:
-    wanted = listing.wishes(read_words(args.words))
+    wanted = listing.filters(read_words(args.words))
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
     found = listing.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))

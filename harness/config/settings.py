@@ -134,7 +134,7 @@ def canonical(name: str) -> str:
     return name.replace("optimizer.hyper.", _HYPER)
 
 
-def make(settings: Settings) -> RunConfig:
+def resolve_config(settings: Settings) -> RunConfig:
     """The resolved config: values coerced and checked, every default written in.
 
     Args:
@@ -153,12 +153,12 @@ def make(settings: Settings) -> RunConfig:
 
 
 def to_settings(config: RunConfig) -> dict[str, Value]:
-    """The inverse of `make`: all settings of a config, dotted."""
+    """The inverse of `resolve_config`: all settings of a config, dotted."""
     return flatten(dataclasses.asdict(config))
 
 
 def to_yaml(config: RunConfig) -> str:
-    """The config as YAML that `read_yaml`, `flatten` and `make` turn back into the same config."""
+    """The config as YAML that `read_yaml`, `flatten` and `resolve_config` turn back into the same config."""
     from omegaconf import OmegaConf
 
     return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from harness.config import CheckpointConfig, EvaluationConfig, RunConfig
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.cost.measure import Cost, passes, processor
 from harness.data import registry as tasks
 from harness.errors import RunFailedError, UsageError
@@ -68,8 +68,8 @@ def calibrate(config: RunConfig, store: Store) -> Cost:
         parameters=int(record.cost["parameters"]),
         step=step,
         evaluation=clock.evaluation,
-        around=max(0.0, around),
-        cold=max(0.0, alive - warm),
+        overhead_seconds=max(0.0, around),
+        startup_seconds=max(0.0, alive - warm),
         peak_memory=record.peak_memory,
         gpu="gpu" in record.environment,
         epoch_size=_epoch_size(config, store),
@@ -117,7 +117,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
         Path(folder, "cache").symlink_to(given["cache"])
         try:
-            cost = calibrate(make(given["settings"]), Store(folder))
+            cost = calibrate(resolve_config(given["settings"]), Store(folder))
         except RunFailedError as error:
             cause = error.__cause__
             print(f"{type(cause).__name__}: {cause}" if cause else error, file=sys.stderr)

@@ -73,8 +73,9 @@ class Cost:
         parameters: of the model.
         step: seconds of one update, the mean over a run: some optimizers do their dear work now and then.
         evaluation: seconds of one pass over a held-out split.
-        around: seconds before the first step and after the last evaluation.
-        cold: seconds that a fresh Python takes before that; none in a pool, whose processes are forked.
+        overhead_seconds: seconds before the first step and after the last evaluation.
+        startup_seconds: seconds that a fresh Python takes before that; a pool has none, as its processes
+            are forked.
         peak_memory: bytes, on the GPU if there is one.
         gpu: whether it is a GPU's.
         epoch_size: samples of an epoch; None if not known.
@@ -85,8 +86,8 @@ class Cost:
     parameters: int
     step: float
     evaluation: float
-    around: float
-    cold: float
+    overhead_seconds: float
+    startup_seconds: float
     peak_memory: int
     gpu: bool
     epoch_size: float | None
@@ -99,7 +100,7 @@ class Cost:
 
     def seconds(self, config: RunConfig, steps: int) -> float:
         """How long a run takes from its first action to its record."""
-        return self.around + steps * self.step + passes(vars(config), steps) * self.evaluation
+        return self.overhead_seconds + steps * self.step + passes(vars(config), steps) * self.evaluation
 
 
 def passes(config: Mapping[str, Any], steps: int) -> int:
@@ -132,8 +133,8 @@ def _from_runs(store: Store, where: str, records: Sequence[RunRecord]) -> Cost:
         parameters=int(last.cost["parameters"]),
         step=statistics.median(record.useful_seconds / record.steps for record in records),
         evaluation=_evaluation(store, latest),
-        around=0.0,
-        cold=0.0,
+        overhead_seconds=0.0,
+        startup_seconds=0.0,
         peak_memory=max(record.peak_memory for record in records),
         gpu="gpu" in last.environment,
         epoch_size=last.steps * last.config["batch_size"] / epochs if epochs else None,

@@ -53,7 +53,7 @@ class ImageTask:
         """Images (batch_size, C, H, W) and classes (batch_size,) of 0-based `step`."""
         chosen = torch.from_numpy(batch_indices(self.epoch_size, self.batch_size, self.data_seed, step))
         count = int((self.labels["train"][chosen] != IGNORED).sum())
-        ours = group.share(chosen)
+        ours = group.shard(chosen)
         return Batch(self.images["train"][ours], self.labels["train"][ours], count)
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -72,13 +72,13 @@ class ImageTask:
         with evaluating(model):
             for batch in Batch.of(self.images[split], self.labels[split]).split(self.batch_size):
                 total = 0.0
-                for part in batch.share(group).split(micro_batch):
+                for part in batch.shard(group).split(micro_batch):
                     part = part.to(device)
                     logits = self.logits(model, part)
                     total += cross_entropy(logits, part.targets).item()
                     correct += int((logits.argmax(dim=1) == part.targets).sum())
                 sums.append(total)
                 counts.append(batch.count)
-        *sums, correct = group.sums([*sums, correct])
+        *sums, correct = group.all_reduce_sum([*sums, correct])
         samples = sum(counts)
         return {**mean_losses(sums, counts), "accuracy": correct / samples, "samples": samples}

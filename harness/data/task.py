@@ -34,9 +34,9 @@ class Batch:
         """A batch that counts its targets."""
         return cls(inputs, targets, int((targets != IGNORED).sum()))
 
-    def share(self, group: Group) -> Batch:
+    def shard(self, group: Group) -> Batch:
         """This process's part, which may be empty."""
-        return self if group.size == 1 else Batch.of(group.share(self.inputs), group.share(self.targets))
+        return self if group.size == 1 else Batch.of(group.shard(self.inputs), group.shard(self.targets))
 
     def split(self, micro_batch: int) -> list[Batch]:
         """Consecutive batches of at most `micro_batch` samples; none of an empty one."""

@@ -60,7 +60,7 @@ class TextTask:
     def batch(self, step: int, group: Group = ALONE) -> Batch:
         """Inputs and targets (batch_size, T) of 0-based `step`."""
         windows = batch_indices(self.epoch_size, self.batch_size, self.data_seed, step)
-        ours = self._gather("train", group.share(torch.from_numpy(windows)).numpy())
+        ours = self._gather("train", group.shard(torch.from_numpy(windows)).numpy())
         return Batch(ours.inputs, ours.targets, windows.size * self.seq_len)
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -82,12 +82,12 @@ class TextTask:
         sums, counts, text_bytes = [], [], 0
         with evaluating(model):
             for batch in self._held_out(split):
-                parts = batch.share(group).split(micro_batch)
+                parts = batch.shard(group).split(micro_batch)
                 losses = [self.loss(model, part.to(device)) for part in parts]
                 sums.append(sum(loss.item() for loss in losses))
                 counts.append(batch.count)
                 text_bytes += int(self.token_bytes[batch.targets].sum())
-        sums = group.sums(sums)
+        sums = group.all_reduce_sum(sums)
         means = mean_losses(sums, counts)
         perplexity = math.exp(means["loss"]) if means["loss"] < 700 else math.inf  # exp(710) overflows
         bits = sum(sums) / math.log(2) / text_bytes

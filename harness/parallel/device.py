@@ -29,7 +29,7 @@ def choose(config: RunConfig, group: Group = ALONE) -> str:
         return "cpu"
     if available and group.local_rank:  # some clusters show each process its own GPU only, others all
         torch.cuda.set_device(group.local_rank % torch.cuda.device_count())
-    gpus = group.gathered(str(torch.cuda.get_device_properties().uuid) if available else "")
+    gpus = group.all_gather(str(torch.cuda.get_device_properties().uuid) if available else "")
     found = len(set(gpus) - {""})
     if 0 < found < group.size:
         raise UsageError(

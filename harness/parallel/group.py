@@ -51,15 +51,15 @@ class Group:
     local_rank: int = 0
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process owns the run."""
         return self.rank == 0
 
-    def share(self, samples: Tensor) -> Tensor:
+    def shard(self, samples: Tensor) -> Tensor:
         """This process's part of samples along the first dimension; the first ones get what is left over."""
         return samples if self.size == 1 else samples.tensor_split(self.size)[self.rank]
 
-    def sums(self, values: Sequence[float]) -> list[float]:
+    def all_reduce_sum(self, values: Sequence[float]) -> list[float]:
         """The sum over all processes of each value, the same bits everywhere."""
         return self._reduced(values, "SUM")
 
@@ -72,7 +72,7 @@ class Group:
         greatest, least = self._reduced([number, -number], "MAX")
         return greatest == -least
 
-    def told(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """The leader's value; what others give does not matter. Nobody goes on before the leader is here."""
         if self.size == 1:
             return value
@@ -84,7 +84,7 @@ class Group:
             distributed.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
 
-    def gathered(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """The values of all processes."""
         if self.size == 1:
             return [value]
@@ -111,7 +111,7 @@ class Group:
             for gradient, part in zip(bucket, parts, strict=True):
                 gradient.copy_(part.view_as(gradient))
 
-    def take_buffers(self, model: nn.Module) -> None:
+    def broadcast_buffers(self, model: nn.Module) -> None:
         """Put the leader's batch statistics in the place of ours: a run's are those of its leader's parts."""
         if self.size > 1:
             from torch import distributed
@@ -141,7 +141,7 @@ def started() -> bool:
     return "WORLD_SIZE" in os.environ
 
 
-def leads() -> bool:
+def is_main() -> bool:
     """Whether this process was started as the first of them."""
     return int(os.environ.get("RANK", 0)) == 0
 

@@ -58,7 +58,7 @@ class Attempt:
 
     def check(self) -> None:
         """Raise LostOwnershipError unless this attempt is the highest; called before writes that count."""
-        atomic.see_others(self.path.parent)
+        atomic.refresh_file_cache(self.path.parent)
         if self.store.last_attempt(self.key) != self.number:
             raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
 

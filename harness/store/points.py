@@ -98,9 +98,9 @@ def read_points(root: Path, name: str) -> list[Point]:
 def submitting(root: Path) -> Iterator[None]:
     """Be the only one who submits, reaps or clears away, and see all that others have noted before."""
     with atomic.locked(root / ".submit.lock"):
-        atomic.see_others(root / "sweeps")
+        atomic.refresh_file_cache(root / "sweeps")
         for folder in root.glob("sweeps/*"):
-            atomic.see_others(folder)
+            atomic.refresh_file_cache(folder)
         yield
 
 

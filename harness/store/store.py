@@ -120,7 +120,7 @@ class Store:
             owner = Owner.from_json(last.get("owner"))
             if self.alive(owner, self.run_folder(key) / "attempts" / f"{number}.json"):
                 return RunState(Kind.LIVE, number, owner=owner)
-            if self._died_in_vain(key, number):
+            if self._crashed_without_progress(key, number):
                 message = "two processes in a row were killed before their first checkpoint"
                 return RunState(Kind.FAILED, number, reason="killed", message=message)
         gone = lost(self.run_folder(key)) if record is None else ""
@@ -139,7 +139,7 @@ class Store:
         value = atomic.read_json(self.run_folder(key) / "attempts" / f"{number}.json") if number else None
         return value if isinstance(value, dict) else {}
 
-    def _died_in_vain(self, key: str, number: int) -> bool:
+    def _crashed_without_progress(self, key: str, number: int) -> bool:
         """Whether attempts `number`, known to be dead, and the one before it both left no new checkpoint."""
         if number < 2:
             return False
@@ -182,14 +182,14 @@ class Store:
         if config_yaml:
             atomic.write_text(folder / "config.yaml", config_yaml)
         atomic.crash_point("claimed")
-        atomic.see_others(folder)
+        atomic.refresh_file_cache(folder)
         record = self.record(key)
         if record is not None and record.ends(study):  # the owner before us ended just after we had looked
             attempt.end("finished")
             return RunState(Kind.FINISHED, attempt.number, record)
         return attempt
 
-    def forgive(self, key: str) -> bool:
+    def reset_failure(self, key: str) -> bool:
         """Let a failed run be tried again; False if it has not failed."""
         state = self.state(key)
         if state.kind is not Kind.FAILED:

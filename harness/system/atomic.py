@@ -201,7 +201,7 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
     Of several writers each must hold a lock: on network file systems the end of a file is where a client
     thinks that it is (open(2), O_APPEND).
     """
-    see_others(path)
+    refresh_file_cache(path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         size = os.fstat(handle).st_size
@@ -234,11 +234,11 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        see_others(path.parent)
+        refresh_file_cache(path.parent)
         yield
 
 
-def see_others(path: Path) -> None:
+def refresh_file_cache(path: Path) -> None:
     """Make sure that what others have done to a file or a folder shows from now on.
 
     Network file systems answer from memory: NFS for up to a minute when asked what names a folder has,

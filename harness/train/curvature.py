@@ -47,7 +47,7 @@ def observe(
         group: the processes among which the batch is divided.
     """
     ours, *rest = batch.targets.shape
-    uniforms = group.share(uniform(torch.Size([ours * group.size, *rest]), seed, step))
+    uniforms = group.shard(uniform(torch.Size([ours * group.size, *rest]), seed, step))
     with _aside(model, device):
         for micro, u in zip(batch.split(micro_batch), torch.split(uniforms, micro_batch), strict=True):
             micro = micro.to(device)

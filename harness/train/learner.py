@@ -108,6 +108,6 @@ class Learner:
 
     def evaluate(self, split: str) -> dict[str, float]:
         """Figures of a held-out split, the same in all processes."""
-        self.group.take_buffers(self.model)
+        self.group.broadcast_buffers(self.model)
         with self.autocast:
             return self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)

@@ -77,7 +77,7 @@ class Training:
 
     def _say_if_little_is_reached(self) -> None:
         note = reach.little_reach(self.config.optimizer.name, self.learner.optimizer)
-        if note and self.group.leads and self.progress.step == 0:
+        if note and self.group.is_main and self.progress.step == 0:
             log.warning("%s", note)
 
     def _untrained(self) -> Learner:
@@ -95,7 +95,7 @@ class Training:
             except checkpoint.UnusableCheckpointError as error:
                 log.warning("%s; starting from the first step", error)
                 progress, self.learner = Progress(), self._untrained()
-        if self.group.leads:
+        if self.group.is_main:
             written = max((row["step"] for row in read(self.metrics_path)), default=0)
             self.attempt.note_repeats(max(0, written - progress.step))
         return progress
@@ -104,7 +104,7 @@ class Training:
 
     def result(self) -> RunRecord:
         """Train what is left and write the record."""
-        leads = self.group.leads
+        leads = self.group.is_main
         with MetricsFile(self.metrics_path, self.progress.step) if leads else Metrics() as metrics:
             if self.config.evaluation.untrained and self.progress.step == 0:
                 self.progress.untrained_loss = self._evaluate(0, metrics)["val_loss"]
@@ -148,7 +148,7 @@ class Training:
             if save or stop:
                 self._save(metrics)
             if stop:
-                self.group.told(None)  # once the leader is here, it has saved
+                self.group.broadcast(None)  # once the leader is here, it has saved
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
             began = Moment.now()
         return ""
@@ -159,10 +159,10 @@ class Training:
         if step == self.total:
             return False, False, False
         every = config.checkpoint.every_steps
-        old, *wishes = self.group.any(
-            [time.monotonic() - self.saved_at > config.checkpoint.every_seconds, *self.monitor.wishes]
+        old, *stop_flags = self.group.any(
+            [time.monotonic() - self.saved_at > config.checkpoint.every_seconds, *self.monitor.stop_flags]
         )
-        stop = self.monitor.adopt(wishes)
+        stop = self.monitor.adopt(stop_flags)
         save = old or bool(every and step % every == 0)
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
         return stop, evaluate, save
@@ -173,7 +173,7 @@ class Training:
         first = progress.step - len(losses) + 1
         values = torch.stack(losses).tolist()  # a GPU delivers them when it has done all of these steps
         ended = Moment.now()
-        *values, cpu = self.group.sums([*values, ended.cpu - began.cpu])
+        *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
         progress.seconds += ended.wall - began.wall
         if progress.step > self.warm_from:
             progress.times.add(len(losses), ended.wall - began.wall, cpu)
@@ -188,7 +188,7 @@ class Training:
         return ""
 
     def _save(self, metrics: Metrics) -> None:
-        if self.group.leads:
+        if self.group.is_main:
             self.attempt.check()
             # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
             metrics.flush(durable=True)
@@ -205,7 +205,7 @@ class Training:
 
     def _final_figures(self, metrics: Metrics) -> dict[str, float]:
         figures = {}
-        if self.group.leads:
+        if self.group.is_main:
             metrics.flush()
             losses = [row["loss"] for row in read(self.metrics_path) if "loss" in row]
             figures["train_loss"] = statistics.fmean(losses[-max(1, self.total // 10) :])  # of the last tenth
@@ -218,12 +218,12 @@ class Training:
     def _report(self, report: Callable[[], None]) -> None:
         """Let the leader report; whether its study has seen enough is for all to know."""
         enough = None
-        if self.group.leads:
+        if self.group.is_main:
             try:
                 report()
             except PrunedError as why:
                 enough = str(why)
-        enough = self.group.told(enough)
+        enough = self.group.broadcast(enough)
         if enough is not None:
             raise PrunedError(enough)
 
@@ -235,8 +235,8 @@ class Training:
 
     def _finish(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
         """The record; of several processes the leader makes it."""
-        record = self._record(figures, status, note) if self.group.leads else None
-        written = self.group.told(record)
+        record = self._record(figures, status, note) if self.group.is_main else None
+        written = self.group.broadcast(record)
         assert written is not None
         return written
 

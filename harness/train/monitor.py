@@ -54,17 +54,17 @@ class Monitor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # held back until now
 
     @property
-    def wishes(self) -> list[bool]:
+    def stop_flags(self) -> list[bool]:
         """Whether to stop, and which of STOP_SIGNALS asked for it."""
         return [self.stop_requested, *(number in self.signals for number in STOP_SIGNALS)]
 
-    def adopt(self, wishes: Sequence[bool]) -> bool:
-        """Wish what any process of the run wishes; the signal may have reached only one of them.
+    def adopt(self, stop_flags: Sequence[bool]) -> bool:
+        """Take over what any process of the run was asked for; a signal may have reached only one of them.
 
         Returns:
             whether they have agreed to stop. What was asked for while they did is for the next step boundary.
         """
-        stop, *heard = wishes
+        stop, *heard = stop_flags
         self.stop_requested = self.stop_requested or stop
         self.signals.update(number for number, wished in zip(STOP_SIGNALS, heard, strict=True) if wished)
         return stop

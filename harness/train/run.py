@@ -34,7 +34,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
     """Train one run to its end, or as far as `monitor` lets it, unless its record exists already.
 
     Args:
-        config: resolved (`harness.config.settings.make`).
+        config: resolved (`harness.config.settings.resolve_config`).
         store: where the run lives; a run that was interrupted goes on from its last checkpoint.
         monitor: stop requests and progress.
         group: the processes that make the run together; each of them calls this.
@@ -58,12 +58,12 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
     if isinstance(attempt, RunRecord):
         return attempt
     key = attempt.key
-    with attempt if group.leads else nullcontext(), _log_to(attempt.folder / "log.txt", group):
+    with attempt if group.is_main else nullcontext(), _log_to(attempt.folder / "log.txt", group):
         log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
         try:
             return Training(config, attempt, store.root / "cache", monitor, group).result()
         except StoppedError:
-            if group.leads:
+            if group.is_main:
                 attempt.end("stopped")
             raise
         except LostOwnershipError:
@@ -88,10 +88,10 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
 def _claim(config: RunConfig, store: Store, monitor: Monitor, group: Group) -> Attempt | RunRecord:
     """The leader's claim, as all processes see it: the attempt they share, or the record that there is."""
     key, verdict, claim = run_key(config), None, None
-    if group.leads:
+    if group.is_main:
         claim = store.claim(key, to_yaml(config), monitor.study)
         verdict = _verdict(key, claim)
-    verdict = group.told(verdict)
+    verdict = group.broadcast(verdict)
     if isinstance(verdict, str):
         raise RunFailedError(verdict)
     if isinstance(verdict, RunRecord):
@@ -135,7 +135,7 @@ def _log_to(path: Path, group: Group) -> Iterator[None]:
     handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s{who} %(message)s"))
     level = log.level
     log.addHandler(handler)
-    log.setLevel(logging.INFO if group.leads else logging.WARNING)
+    log.setLevel(logging.INFO if group.is_main else logging.WARNING)
     try:
         yield
     finally:

@@ -79,7 +79,7 @@ def remove(store: Store, item: Item) -> bool:
 
 def _claimed(store: Store, key: str) -> bool:
     """Whether the run is ours now, so that nobody can begin while it goes."""
-    store.forgive(key)
+    store.reset_failure(key)
     return isinstance(store.claim(key, ""), Attempt)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.key import keys_so_far
-from harness.config.settings import FIELDS, canonical, flatten, make, read_yaml
+from harness.config.settings import FIELDS, canonical, flatten, read_yaml, resolve_config
 from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store, curve
 from harness.store.points import read_points, sweep_folder
@@ -109,7 +109,7 @@ class _Run:
             raise _DamagedError("its record.json is damaged")
         try:
             config = record.config if record is not None else read_yaml(self.source / "config.yaml")
-            known = keys_so_far(make(_as_then(config)))
+            known = keys_so_far(resolve_config(_as_then(config)))
         except UsageError as error:
             raise _DamagedError(f"this code can't read its config: {error}") from None
         if self.key not in known or (record is not None and record.key != self.key):
@@ -163,7 +163,7 @@ class _Run:
         make_folder(self.target.parent)
         with _staged(self.source, self.target, names) as staged:
             if final:
-                self.store.forgive(self.key)  # a failure here is none any more
+                self.store.reset_failure(self.key)  # a failure here is none any more
             claim = self.store.claim(self.key, _read_text(self.source / "config.yaml"))
             if not isinstance(claim, Attempt):
                 self.done.left[self.key] = "somebody was quicker; import again"

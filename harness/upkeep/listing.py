@@ -59,7 +59,7 @@ def rows(
     Args:
         store: where they are.
         statuses: words of FINISHED and UNFINISHED; the folders of unfinished runs are only read if wanted.
-        wanted: what their settings must be, as `wishes` gives it.
+        wanted: what their settings must be, as `filters` gives it.
         keys: of which runs; None means all.
     """
     known = run_keys(store.root) if keys is None else [k for k in keys if store.run_folder(k).is_dir()]
@@ -93,7 +93,7 @@ def _unfinished(store: Store, key: str) -> Row:
 # --- filters ---
 
 
-def wishes(given: Mapping[str, Value]) -> dict[str, Value]:
+def filters(given: Mapping[str, Value]) -> dict[str, Value]:
     """The settings of a filter, names checked and values coerced.
 
     Raises:

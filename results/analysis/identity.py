@@ -13,7 +13,7 @@ from typing import Any
 
 import models
 from harness.config.key import run_key
-from harness.config.settings import FIELDS, canonical, declarations, flatten, make
+from harness.config.settings import FIELDS, canonical, declarations, flatten, resolve_config
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
@@ -48,7 +48,7 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
     """
     given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
     try:
-        config = make(given)
+        config = resolve_config(given)
     except UsageError:  # of older or newer code
         params = _params(given.get("optimizer.name", FIELDS["optimizer.name"].default))
         defaults = {name: param.default for name, param in params.items()}

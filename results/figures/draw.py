@@ -77,7 +77,7 @@ class Figure:
     draw: Callable[[Any, Any, Store], list[str]]
 
 
-def paint(
+def render(
     figure: Figure, panels: Sequence[Panel | LossPanel], store: Store
 ) -> tuple[dict[str, bytes], list[str]]:
     """Draw all panels.

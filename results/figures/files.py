@@ -15,13 +15,13 @@ import pandas as pd
 from harness.store import Store
 from harness.system import atomic
 from harness.system.folders import make_folder
-from results.figures.draw import FIGURES, REVISION, paint
+from results.figures.draw import FIGURES, REVISION, render
 
 SUFFIXES = ("png", "pdf")
 
 
 @dataclass(frozen=True)
-class Hung:
+class FigureResult:
     """One figure: `drawn`, `unchanged` or `nothing to draw yet`; where it is; what was wrong."""
 
     name: str
@@ -30,7 +30,7 @@ class Hung:
     warnings: list[str]
 
 
-def hang(name: str, frame: pd.DataFrame, store: Store, folder: Path) -> Hung:
+def update(name: str, frame: pd.DataFrame, store: Store, folder: Path) -> FigureResult:
     """Bring one figure up to date.
 
     The digest of its data is kept in `figures.json`; matplotlib is not even imported if that is the same.
@@ -46,19 +46,19 @@ def hang(name: str, frame: pd.DataFrame, store: Store, folder: Path) -> Hung:
     """
     panels = FIGURES[name].panels(frame, store)
     if not panels:
-        return Hung(name, "nothing to draw yet", [], [])
+        return FigureResult(name, "nothing to draw yet", [], [])
     paths = [folder / f"{name}.{suffix}" for suffix in SUFFIXES]
     digest = _digest(panels)
     known = _known(folder).get(name, {})
     if known.get("digest") == digest and all(path.exists() for path in paths):
-        return Hung(name, "unchanged", paths, known.get("warnings", []))
+        return FigureResult(name, "unchanged", paths, known.get("warnings", []))
     make_folder(folder)
-    pictures, warnings = paint(FIGURES[name], panels, store)
+    pictures, warnings = render(FIGURES[name], panels, store)
     for path in paths:
         atomic.write_bytes(path, pictures[path.suffix[1:]])
     entry = {name: {"digest": digest, "warnings": warnings}}
     atomic.write_json(folder / "figures.json", _known(folder) | entry)
-    return Hung(name, "drawn", paths, warnings)
+    return FigureResult(name, "drawn", paths, warnings)
 
 
 def _digest(panels: Sequence[Any]) -> str:

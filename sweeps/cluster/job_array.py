@@ -19,7 +19,7 @@ from submitit.core.utils import DelayedSubmission, JobPaths
 from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
 
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.store.points import Point, sweep_folder
 from harness.system import atomic, environment, slurm
 from harness.system.environment import HOME
@@ -51,7 +51,7 @@ class Task:
         if Path(self.code).resolve() != HOME:
             sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {self.code}.")
         key = self.point.key
-        if not self.point.slot and run_key(make(self.point.overrides)) != key:
+        if not self.point.slot and run_key(resolve_config(self.point.overrides)) != key:
             sys.exit(f"htbench: run {key} was planned with other data or defaults than this node has.")
         if self.point.processes > 1:
             submitit.helpers.TorchDistributedEnvironment().export(

@@ -77,7 +77,7 @@ class Report:
 # --- what to submit ---
 
 
-def sort_out(
+def select_pending(
     store: Store, planned: Sequence[Planned], taken: Mapping[str, Job], retry: bool
 ) -> tuple[Report, list[Point]]:
     """Which points need a job.
@@ -98,14 +98,14 @@ def sort_out(
             report.queued += 1
         elif found.kind is Kind.LIVE:
             report.live += 1
-        elif found.kind is Kind.FAILED and not (retry and store.forgive(one.point.key)):
+        elif found.kind is Kind.FAILED and not (retry and store.reset_failure(one.point.key)):
             report.failed[name] = found.reason
         else:
             todo.append(one.point)
     return report, todo
 
 
-def arrange(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
+def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
     """The points as arrays: one resource class each, in the order of the plan, at most `largest` tasks."""
     classes: dict[tuple[Resources, int], list[Point]] = {}
     for point in {point.id: point for point in points}.values():  # two blocks may want the same run
@@ -118,7 +118,7 @@ def arrange(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Arra
     ]
 
 
-def admit(arrays: Sequence[Array], queued: int) -> list[Array]:
+def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
     """The arrays as far as their `submit_limit` lets them, with `queued` jobs of ours in the queue."""
     admitted = []
     for array in arrays:
@@ -147,11 +147,11 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
         jobs = slurm.queue()
         recover(store.root, jobs)
         taken = submissions.queued(submissions.read_all(store.root), jobs)
-        report, todo = sort_out(store, planned, taken, retry)
+        report, todo = select_pending(store, planned, taken, retry)
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])
-            for array in admit(arrange(spec, todo, largest), ours):
+            for array in apply_submit_limit(group_into_arrays(spec, todo, largest), ours):
                 if not report.refusal:
                     _send(store.root, code, spec, array, report)
         report.left = len({point.id for point in todo}) - report.submitted
@@ -228,7 +228,7 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
     with contextlib.suppress(slurm.SlurmError):
         largest, jobs = max_array_size(), slurm.queue()
     taken = submissions.queued(submissions.read_all(store.root), jobs)
-    _, todo = sort_out(store, planned, taken, retry=False)
+    _, todo = select_pending(store, planned, taken, retry=False)
     code = store.root / "code" / snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     return [
@@ -239,5 +239,5 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
             a.resources,
             a.processes,
         )
-        for a in admit(arrange(spec, todo, largest), ours)
+        for a in apply_submit_limit(group_into_arrays(spec, todo, largest), ours)
     ]

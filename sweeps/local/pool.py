@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.errors import UsageError
-from harness.parallel.group import leads
+from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
 from harness.store.points import Point
 from harness.system import environment
@@ -140,7 +140,7 @@ def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
 
     def progress(step: int) -> None:
-        if leads():
+        if is_main():
             counter.value = step
 
     sys.exit(execute(root, point, Monitor(progress), _say))

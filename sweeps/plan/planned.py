@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.config import RunConfig, Value
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, score
 from harness.store import points as plans
@@ -54,7 +54,7 @@ def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
 
 def _planned(spec: SweepSpec, block: str, stage: str, settings: dict[str, Value]) -> Planned:
     try:
-        config = make(settings)
+        config = resolve_config(settings)
         _block_called(spec, block).resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None

@@ -25,7 +25,7 @@ from typing import Any
 import optimizers
 from harness.config import RunConfig, Value
 from harness.config.key import identity, run_key
-from harness.config.settings import FIELDS, make
+from harness.config.settings import FIELDS, resolve_config
 from harness.errors import UsageError
 from harness.store.points import SEARCH, Point, is_tuned, slot_path
 from harness.system import atomic
@@ -98,7 +98,7 @@ def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
 
     So the workers of a pool spread over the studies, and a study is asked when most of its trials are told.
     """
-    rows = [(study, make(study.fixed)) for study in studies(spec)]
+    rows = [(study, resolve_config(study.fixed)) for study in studies(spec)]
     return [
         (Point(spec.name, study.block, SEARCH, "", study.fixed, study.slot(number)), config)
         for number in range(spec.search.trials)
@@ -171,7 +171,7 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     search = spec.search
     where = f"Sweep '{spec.name}', block '{block.name}'"
     try:
-        config = make(fixed)
+        config = resolve_config(fixed)
         block.resources.check(config.processes)
         space = sorted(block.space.items())  # draws shall not depend on the order in the file
         axes = {name: _axis(config, fixed, name, v) for name, v in space if is_tuned(name)}
@@ -200,7 +200,7 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
 def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list[Value] | Range) -> Axis:
     # What the ends of a range may be, all between them may be.
     tried = values if isinstance(values, list) else [values.low, values.high]
-    if len({run_key(make({**fixed, name: value})) for value in tried}) < len(tried):
+    if len({run_key(resolve_config({**fixed, name: value})) for value in tried}) < len(tried):
         raise UsageError(f"there is nothing to search in {name}: two of {tried} mean the same run.")
     if isinstance(values, list):
         return {"choices": values}

@@ -211,8 +211,8 @@ def _processor(cost: Cost, work: Work) -> str:
 def _time(row: Row, cost: Cost) -> list[str]:
     resources, config = row.work.resources, row.work.config
     limit, delay = 60 * resources.timeout_min, resources.warning_seconds
-    start = cost.cold + cost.around
-    work = (row.seconds or 0.0) - cost.around
+    start = cost.startup_seconds + cost.overhead_seconds
+    work = (row.seconds or 0.0) - cost.overhead_seconds
     if start + work <= limit - delay:
         return []
     time, useful = f"timeout_min={resources.timeout_min}", limit - delay - start

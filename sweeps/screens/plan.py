@@ -256,7 +256,7 @@ def _sums(view: Preview) -> list[str]:
         unknown = len(view.rows) - len(known)
         rest = f", without what is not known ({unknown} of {len(view.rows)} lines)" if unknown else ""
         lines.append(f"about {display.duration(view.seconds)} of one worker, as seen on {seen}{rest}")
-    cold = max((cost.cold for cost in costs), default=0.0)
+    cold = max((cost.startup_seconds for cost in costs), default=0.0)
     if cold:
         lines.append(f"a job on SLURM takes {display.duration(cold)} more, for the start of Python")
     return lines

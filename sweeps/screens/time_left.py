@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from harness.config import RunConfig
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.cost import measure
 from harness.cost.measure import Cost, RunClass, run_class
 from harness.errors import UsageError
@@ -77,7 +77,7 @@ class Estimate:
         shape = tuple(f"{k}={v}" for k, v in told.items() if not (is_tuned(k) and isinstance(v, float)))
         if shape not in self.configs:
             try:  # the fingerprint of the data takes long and costs nothing
-                self.configs[shape] = make({**point.overrides, "data_fingerprint": "-"})
+                self.configs[shape] = resolve_config({**point.overrides, "data_fingerprint": "-"})
             except UsageError:  # planned by other code
                 self.configs[shape] = None
         return self.configs[shape]

@@ -15,7 +15,7 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from harness.config import Value
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store import Store
@@ -43,7 +43,7 @@ class Link:
 
     def __init__(self, root: Path, study: Study) -> None:
         self.store, self.study = Store(root), study
-        self.task = tasks.spec(make(study.fixed).task)
+        self.task = tasks.spec(resolve_config(study.fixed).task)
         self.metric = f"val_{self.task.metric}"
         self.journal = root / "studies" / f"{study.name}.journal"
         self.open()

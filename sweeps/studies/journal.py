@@ -69,7 +69,7 @@ def shared(path: Path) -> JournalStorage:
         def acquire(self) -> bool:
             self._file = open(path.with_suffix(".lock"), "a")
             fcntl.flock(self._file, fcntl.LOCK_EX)
-            atomic.see_others(path)
+            atomic.refresh_file_cache(path)
             cut_torn_line(path)
             return True
 

@@ -22,7 +22,7 @@ from optuna.trial import TrialState
 
 from harness.config import Value
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.store import Store
 from harness.store.points import slot_path
@@ -135,7 +135,7 @@ def _locked_and_sound(
         link = _open(store, study)
         agrees = link.agrees(filled)
         if not agrees and not study.storage:  # others have appended what does not show yet, perhaps
-            atomic.see_others(link.journal)
+            atomic.refresh_file_cache(link.journal)
             link = _open(store, study)
             agrees = link.agrees(filled)
         if agrees and rebuild:  # which knows of slots only
@@ -162,7 +162,7 @@ def _open(store: Store, study: Study) -> Link:
 def _fill(link: Link, number: int, filled: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     trial, chosen = link.ask(filled)
     overrides = link.study.fixed | chosen
-    key = run_key(make(overrides))
+    key = run_key(resolve_config(overrides))
     link.name(trial, key)
     content = {"study": link.study.name, "trial": trial, "key": key, "overrides": overrides}
     atomic.write_json(

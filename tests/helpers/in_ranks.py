@@ -8,9 +8,9 @@ from multiprocessing.connection import wait
 import torch
 
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import PrunedError
-from harness.parallel.group import leads
+from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
 from harness.store import Store
 from harness.store.points import SEARCH, Point
@@ -63,7 +63,7 @@ def wait_for(path, ranks):
 
 
 def folder(settings, root):
-    return Store(root).run_folder(run_key(make(settings)))
+    return Store(root).run_folder(run_key(resolve_config(settings)))
 
 
 # --- in the processes ---
@@ -73,20 +73,20 @@ def work(settings, root, trouble, step):
     torch.set_num_threads(1)
     rank = int(os.environ.get("RANK", 0))
     monitor = Monitor()
-    if trouble == "stop the last" and not leads():
+    if trouble == "stop the last" and not is_main():
         monitor.progress = lambda now: setattr(monitor, "stop_requested", now >= step)
     elif trouble == "prune":
         monitor.report = lambda now, figures: prune(now, step)
-    elif trouble == "no memory for the last" and not leads():
+    elif trouble == "no memory for the last" and not is_main():
         Learner.update = no_memory(Learner.update, step)
-    point = Point("tiny", "only", SEARCH, run_key(make(settings)), settings)
+    point = Point("tiny", "only", SEARCH, run_key(resolve_config(settings)), settings)
     status = execute(root, point, monitor, lambda error: (root / f"said-{rank}").write_text(str(error)))
     (root / f"signals-{rank}").write_text(" ".join(str(int(number)) for number in monitor.signals))
     sys.exit(status)
 
 
 def prune(now, step):
-    assert leads(), "only the leader has a study"
+    assert is_main(), "only the leader has a study"
     if now >= step:
         raise PrunedError(f"enough at step {now}")
 

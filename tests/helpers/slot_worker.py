@@ -127,5 +127,5 @@ def _ended(store, point, retry):
     found = state(store, point)
     if found.kind is Kind.FAILED:
         assert retry and found.reason == "killed", found.message
-        store.forgive(point.key)
+        store.reset_failure(point.key)
     return found.kind is Kind.FINISHED

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from harness.config.key import run_key
-from harness.config.settings import make, to_yaml
+from harness.config.settings import resolve_config, to_yaml
 from harness.store import Store
 from harness.store.record import RunRecord
 from harness.system.atomic import write_text
@@ -14,7 +14,7 @@ from tests.helpers.command import TINY
 def config(**settings):
     """A tiny run's config; `lr=0.1` is short for `optimizer.lr`."""
     named = {"optimizer.lr" if name == "lr" else name: value for name, value in settings.items()}
-    return make(TINY | {"data_fingerprint": "f" * 16} | named)
+    return resolve_config(TINY | {"data_fingerprint": "f" * 16} | named)
 
 
 def put(root, status="completed", *, step=8, accuracy=0.9, pruned_by=(), weights=False, **settings):

@@ -59,7 +59,7 @@ def test_two_nodes_note_records_at_once(nodes):
     for process in processes:
         process.join()
     for root in nodes:
-        atomic.see_others(root / "index.jsonl")
+        atomic.refresh_file_cache(root / "index.jsonl")
         assert atomic.count_lines(root / "index.jsonl") == len(Index(root / "index.jsonl").rows()) == 400
 
 

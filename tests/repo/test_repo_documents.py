@@ -12,7 +12,7 @@ from docs import config_page
 from harness.cli import COMMANDS
 from harness.commands import doctor
 from harness.config.key import identity
-from harness.config.settings import declarations, flatten, make
+from harness.config.settings import declarations, flatten, resolve_config
 from harness.data import registry as tasks
 from sweeps.spec import search
 from sweeps.spec import sweep_file as spec
@@ -128,7 +128,7 @@ def test_the_config_reference_knows_every_key_of_a_sweep_file():
 def test_the_column_key_says_what_the_key_covers():
     younger = {"divergence.below": 0.2}  # out of the key at the value under which older code behaved alike
     made = {"task": "digits", "model": "resnet-nano", "steps": 1, "optimizer.name": "htmuon"}
-    covered = flatten(identity(make(made | younger)))
+    covered = flatten(identity(resolve_config(made | younger)))
     rows = re.findall(r"^\| `([\w.]+)` \|.*?\|.*?\|.*?\| (yes|no) \|", config_page.render(), re.MULTILINE)
     assert [name for name, _ in rows] == [name for name, _ in declarations()]
     assert {name for name, answer in rows if answer == "yes"} == {name for name, _ in rows} & covered.keys()

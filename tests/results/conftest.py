@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.config.settings import make as make_config
+from harness.config.settings import resolve_config as make_config
 from harness.store import Store
 from harness.store.owner import Owner
 from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points

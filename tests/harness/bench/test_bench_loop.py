@@ -13,7 +13,7 @@ from harness.bench import report as tables
 from harness.bench.loop import SETTINGS
 from harness.bench.measurement import figure
 from harness.commands import bench as command
-from harness.config.settings import flatten, make, read_yaml
+from harness.config.settings import flatten, read_yaml, resolve_config
 from harness.store.curve import read
 
 SWEEP = Path(__file__).parents[3] / "sweeps" / "demo" / "demo-pydocs.yaml"
@@ -41,8 +41,12 @@ def test_loops_take_turns_in_mirrored_order():
 def test_it_is_the_run_of_the_demo():
     sweep = read_yaml(SWEEP)
     (block,) = (block for block in sweep["blocks"] if block["name"] == "adamw")
-    demo = make(flatten(sweep["base"]) | flatten(block["set"]) | {"optimizer.lr": SETTINGS["optimizer.lr"]})
-    ours = make(SETTINGS | {"steps": demo.steps, "evaluation.untrained": True, "device": demo.device})
+    demo = resolve_config(
+        flatten(sweep["base"]) | flatten(block["set"]) | {"optimizer.lr": SETTINGS["optimizer.lr"]}
+    )
+    ours = resolve_config(
+        SETTINGS | {"steps": demo.steps, "evaluation.untrained": True, "device": demo.device}
+    )
     assert ours == demo
 
 

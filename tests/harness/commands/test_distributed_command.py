@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import EXIT_INTERRUPTED, UsageError
 from harness.parallel.processes import _free_port
 from harness.store import Store
@@ -55,7 +55,7 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     outputs = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     assert "completed after 300 steps" in outputs[0][0] and outputs[1][0] == ""
-    record = Store(htbench.root).record(run_key(make(settings)))
+    record = Store(htbench.root).record(run_key(resolve_config(settings)))
     assert record.attempts == 2 and record.environment["world_size"] == 2
 
 
@@ -84,14 +84,14 @@ def test_a_run_on_two_processes_takes_two_gpus(monkeypatch, tmp_path, tiny):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,9")
     settings = tiny | {"processes": 2, "device": "cpu"}
     pool = Pool(tmp_path, workers=3)
-    pool.start(Point("tiny", "only", SEARCH, run_key(make(settings)), settings), 2)
+    pool.start(Point("tiny", "only", SEARCH, run_key(resolve_config(settings)), settings), 2)
     (worker,) = pool.running.values()
     assert worker.gpu == "7,9" and pool.free_gpus == ["7"]
     assert pool.has_room_for(1) and not pool.has_room_for(2)
     ended = []
     while pool.running:
         ended += pool.finished(timeout=1.0)
-    assert ended == [(run_key(make(settings)), 0)] and sorted(pool.free_gpus) == ["7", "7", "9"]
+    assert ended == [(run_key(resolve_config(settings)), 0)] and sorted(pool.free_gpus) == ["7", "7", "9"]
     assert pool.has_room_for(4), "alone it may have more than there is room for"
 
 
@@ -126,7 +126,7 @@ def test_processes_must_divide_the_batch(write_spec):
     with pytest.raises(
         UsageError, match=r"micro_batch=16 must divide batch_size=16 / processes=2 \(which is 8"
     ):
-        make(LM | {"processes": 2, "micro_batch": 16})
+        resolve_config(LM | {"processes": 2, "micro_batch": 16})
 
 
 def test_runs_of_other_numbers_of_processes_go_into_other_arrays(write_spec, tmp_path):
@@ -136,7 +136,7 @@ def test_runs_of_other_numbers_of_processes_go_into_other_arrays(write_spec, tmp
         "resources: {nodes: 2}",
     ]
     spec = specs.load(write_spec("\n".join(text)))
-    arrays = submit.arrange(spec, [one.point for one in search_points(spec)], largest=10)
+    arrays = submit.group_into_arrays(spec, [one.point for one in search_points(spec)], largest=10)
     assert [(len(array.points), array.processes) for array in arrays] == [(2, 2), (1, 4)]
     asked = [
         sbatch_text(tmp_path, tmp_path, Submission("pair", "w", ("a",)), array.resources, array.processes)

@@ -15,7 +15,7 @@ import pytest
 from harness.cli import main
 from harness.commands import doctor
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store import Store
@@ -61,7 +61,7 @@ def store(tmp_path):
     root = tmp_path / "store"
     assert main(["sweep", "index", "demo-digits", "--root", str(root)]) == 0
     point = json.loads((root / "sweeps/demo-digits/points.jsonl").read_text().splitlines()[0])
-    config = make(point["overrides"])
+    config = resolve_config(point["overrides"])
     record = RunRecord(
         key=run_key(config),
         config=dataclasses.asdict(config),

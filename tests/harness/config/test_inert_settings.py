@@ -3,7 +3,7 @@
 import pytest
 
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 
 DIGITS = {"task": "digits", "model": "resnet-nano", "steps": 100, "batch_size": 64}
 DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16}
@@ -35,13 +35,13 @@ ACTIVE = [
 
 @pytest.mark.parametrize(("beside", "setting"), INERT, ids=str)
 def test_a_value_that_changes_nothing_is_no_run_of_its_own(beside, setting):
-    plain, given = make(DIGITS | beside), make(DIGITS | beside | setting)
+    plain, given = resolve_config(DIGITS | beside), resolve_config(DIGITS | beside | setting)
     assert run_key(given) == run_key(plain) and given == plain
 
 
 @pytest.mark.parametrize(("beside", "setting"), ACTIVE, ids=str)
 def test_a_value_that_matters_is_a_run_of_its_own(beside, setting):
-    assert run_key(make(DIGITS | beside | setting)) != run_key(make(DIGITS | beside))
+    assert run_key(resolve_config(DIGITS | beside | setting)) != run_key(resolve_config(DIGITS | beside))
 
 
 @pytest.mark.parametrize(

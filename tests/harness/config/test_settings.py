@@ -6,35 +6,47 @@ import re
 import pytest
 
 from harness.config.key import run_key
-from harness.config.settings import FIELDS, flatten, make, read_words, read_yaml, to_settings, to_yaml
+from harness.config.settings import (
+    FIELDS,
+    flatten,
+    read_words,
+    read_yaml,
+    resolve_config,
+    to_settings,
+    to_yaml,
+)
 from harness.errors import UsageError
 
 
 def test_every_default_is_written_in(tiny):
-    config = make({"task": "digits", "model": "resnet-nano", "steps": 3, "optimizer.name": "htmuon"})
+    config = resolve_config(
+        {"task": "digits", "model": "resnet-nano", "steps": 3, "optimizer.name": "htmuon"}
+    )
     rule = config.optimizer
     assert (rule.lr, rule.weight_decay, rule.hyper["p"], rule.hyper["momentum"]) == (0.03, 0.1, 0.125, 0.95)
     assert rule.aux_lr == 3e-2, "the task's AdamW rate"
     assert config.data_fingerprint and config.seq_len is None
-    assert make(tiny).optimizer.aux_lr is None, "no auxiliary optimizer: its rate must not split the key"
+    assert resolve_config(tiny).optimizer.aux_lr is None, (
+        "no auxiliary optimizer: its rate must not split the key"
+    )
 
 
 def test_numbers_are_normalised_before_the_key(tiny):
     keys = {
-        run_key(make(tiny | {"optimizer.lr": lr, "grad_clip": clip}))
+        run_key(resolve_config(tiny | {"optimizer.lr": lr, "grad_clip": clip}))
         for lr, clip in [(1, 2), ("1e0", 2.0), (1.0, "2")]
     }
     assert len(keys) == 1
 
 
 def test_yaml_round_trip(tiny, tmp_path):
-    config = make(
+    config = resolve_config(
         tiny | {"optimizer.name": "htmuon", "optimizer.aux_betas": [0.8, 0.9], "optimizer.lr": 1e-5}
     )
     path = tmp_path / "config.yaml"
     path.write_text(to_yaml(config))
-    assert make(flatten(read_yaml(path))) == config
-    assert make(to_settings(config)) == config
+    assert resolve_config(flatten(read_yaml(path))) == config
+    assert resolve_config(to_settings(config)) == config
 
 
 def test_words_are_read_as_yaml():
@@ -77,7 +89,7 @@ def test_words_are_read_as_yaml():
 )
 def test_a_mistake_is_one_sentence(tiny, change, sentence):
     with pytest.raises(UsageError) as error:
-        make(tiny | change)
+        resolve_config(tiny | change)
     assert re.search(sentence, str(error.value)) and "\n" not in str(error.value)
 
 
@@ -98,7 +110,7 @@ def test_every_field_is_described():
 
 
 def test_replacing_a_field_that_may_not_matter_keeps_the_key(tiny):
-    config = make(tiny)
+    config = resolve_config(tiny)
     for name, value in {"device": "cpu", "threads": 2, "log_every": 3, "compile": True}.items():
         assert run_key(dataclasses.replace(config, **{name: value})) == run_key(config)
     for name, value in {"seed": 1, "data_seed": 1, "replica": "x", "protocol": "paper", "steps": 9}.items():
@@ -106,6 +118,8 @@ def test_replacing_a_field_that_may_not_matter_keeps_the_key(tiny):
 
 
 def test_routing_does_not_split_the_key_of_an_optimizer_with_one_rule(tiny):
-    assert run_key(make(tiny | {"optimizer.routing": "hidden"})) == run_key(make(tiny))
+    assert run_key(resolve_config(tiny | {"optimizer.routing": "hidden"})) == run_key(resolve_config(tiny))
     htmuon = tiny | {"optimizer.name": "htmuon"}
-    assert run_key(make(htmuon | {"optimizer.routing": "hidden"})) != run_key(make(htmuon))
+    assert run_key(resolve_config(htmuon | {"optimizer.routing": "hidden"})) != run_key(
+        resolve_config(htmuon)
+    )

@@ -10,7 +10,7 @@ import torch
 
 import models
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.data import registry as tasks
 from harness.errors import PeerLostError, UsageError
 from harness.parallel import device
@@ -30,7 +30,7 @@ LONG = LM | {"steps": 200, "checkpoint.every_steps": 5, "log_every": 5}
 
 def result(settings, root):
     """Record and curve of a run that has ended."""
-    record = Store(root).record(run_key(make(settings)))
+    record = Store(root).record(run_key(resolve_config(settings)))
     assert record is not None
     return record, metrics.read(folder(settings, root) / "metrics.jsonl")
 
@@ -56,7 +56,7 @@ def first_attempt(settings, root):
 def calm_root(tmp_path_factory):
     """A store with the long run, by a single process, undisturbed."""
     root = tmp_path_factory.mktemp("calm")
-    finish(make(LONG), root)
+    finish(resolve_config(LONG), root)
     return root
 
 
@@ -83,7 +83,7 @@ def root(roots):
 )
 def test_the_numbers_are_those_of_a_single_process(roots, size, changes):
     settings = LM | changes
-    one = finish(make(settings), roots[0])
+    one = finish(resolve_config(settings), roots[0])
     many = together(size, settings, roots[1])
     assert_close(many, one)
     assert many[0].environment["world_size"] == size and many[0].cost == one[0].cost
@@ -95,9 +95,9 @@ def test_the_numbers_are_those_of_a_single_process(roots, size, changes):
 
 def test_batch_statistics_are_those_of_each_process_and_split_the_key(roots, tiny):
     shared, halves = tiny | {"processes": 2, "checkpoint.keep_weights": True}, tiny | {"micro_batch": 8}
-    assert len({run_key(make(settings)) for settings in (tiny, shared, halves)}) == 3
+    assert len({run_key(resolve_config(settings)) for settings in (tiny, shared, halves)}) == 3
     record, curve = together(2, shared, roots[0])
-    curves = [curve, finish(make(halves), roots[1])[1]]
+    curves = [curve, finish(resolve_config(halves), roots[1])[1]]
     losses = [[row["loss"] for row in curve if "loss" in row] for curve in curves]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
@@ -120,10 +120,10 @@ def test_a_stop_that_one_process_wants_stops_all_and_costs_no_bit(roots):
 
 def test_another_number_of_processes_goes_on(roots):
     settings = LM | {"log_every": 1}
-    one = finish(make(settings), roots[0])
-    interrupt(make(settings), roots[1], 3)
+    one = finish(resolve_config(settings), roots[0])
+    interrupt(resolve_config(settings), roots[1], 3)
     assert end(start(2, settings, roots[1], "stop the last", 6)) == EXIT_STOPPED
-    more = finish(make(settings), roots[1])
+    more = finish(resolve_config(settings), roots[1])
     assert more[0].attempts == 3
     assert_close(more, one)
 
@@ -138,7 +138,7 @@ def test_a_signal_to_one_process_saves_and_the_leader_knows_which(root):
     assert end(ranks) == EXIT_STOPPED and codes(ranks) == [EXIT_STOPPED, EXIT_DONE]
     assert (root / "signals-0").read_text() == str(int(signal.SIGUSR2))
     assert (folder(LONG, root) / "checkpoint.pt").exists()
-    assert Store(root).state(run_key(make(LONG))).kind is Kind.WAITING
+    assert Store(root).state(run_key(resolve_config(LONG))).kind is Kind.WAITING
 
 
 @pytest.mark.parametrize("victim", [0, 1])
@@ -157,12 +157,12 @@ def test_a_killed_process_ends_the_other_and_the_run_goes_on(root, calm_root, vi
 def test_whoever_fails_writes_down_why(root):
     ranks = start(2, LM, root, "no memory for the last", 4)
     assert end(ranks) == EXIT_ENDED and codes(ranks) == [EXIT_ENDED] * 2
-    state = Store(root).state(run_key(make(LM)))
+    state = Store(root).state(run_key(resolve_config(LM)))
     assert (state.kind, state.reason) == (Kind.FAILED, "oom") and "made-up" in state.message
     assert "ended: (oom) OutOfMemoryError: a made-up lack of memory" in (root / "said-0").read_text()
     assert "process 1: the run ended: oom" in (folder(LM, root) / "log.txt").read_text()
     assert end(start(2, LM, root)) == EXIT_ENDED
-    assert Store(root).last_attempt(run_key(make(LM))) == 1, "a failure is not tried again"
+    assert Store(root).last_attempt(run_key(resolve_config(LM))) == 1, "a failure is not tried again"
 
 
 def test_a_run_taken_over_is_given_up_by_all(root):
@@ -211,19 +211,19 @@ def test_a_finished_run_is_not_trained_again_and_a_live_one_left_alone(root):
 )
 def test_runs_that_can_t_be_made_by_so_many_processes(tiny, change, size, sentence):
     with pytest.raises(UsageError, match=sentence):
-        distributed.check(make(tiny | change), Group(0, size))
+        distributed.check(resolve_config(tiny | change), Group(0, size))
 
 
 def test_models_without_batch_statistics_take_the_processes_that_there_are():
     for size in (1, 2):
-        distributed.check(make(LM | {"processes": 4}), Group(0, size))
-    assert run_key(make(LM | {"processes": 4})) == run_key(make(LM))
+        distributed.check(resolve_config(LM | {"processes": 4}), Group(0, size))
+    assert run_key(resolve_config(LM | {"processes": 4})) == run_key(resolve_config(LM))
 
 
 class Sees(Group):
     """A group whose processes see these GPUs."""
 
-    def gathered(self, value):
+    def all_gather(self, value):
         return self.gpus
 
 
@@ -241,7 +241,7 @@ def test_each_process_needs_a_gpu_of_its_own(gpus, sentence):
     group = Sees(0, len(gpus))
     object.__setattr__(group, "gpus", gpus)
     with pytest.raises(UsageError, match=sentence) if sentence else nullcontext():
-        device.choose(make(LM), group)
+        device.choose(resolve_config(LM), group)
 
 
 @pytest.mark.parametrize(

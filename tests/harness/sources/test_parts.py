@@ -11,7 +11,7 @@ import models
 import optimizers
 from harness.cli import main
 from harness.config.key import run_key
-from harness.config.settings import flatten, make, read_yaml, to_settings, to_yaml
+from harness.config.settings import flatten, read_yaml, resolve_config, to_settings, to_yaml
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.sources import loose_files, parts
@@ -63,7 +63,9 @@ def write(folder):
 
 
 def of(name, **hyper):
-    return make(BASE | {"optimizer.name": name} | {f"optimizer.{key}": value for key, value in hyper.items()})
+    return resolve_config(
+        BASE | {"optimizer.name": name} | {f"optimizer.{key}": value for key, value in hyper.items()}
+    )
 
 
 def test_the_two_copies_are_equal():
@@ -89,7 +91,7 @@ def test_hyperparameters_are_those_of_the_signature(write, tmp_path):
     )
     path = tmp_path / "config.yaml"
     path.write_text(to_yaml(config))
-    assert make(flatten(read_yaml(path))) == make(to_settings(config)) == config
+    assert resolve_config(flatten(read_yaml(path))) == resolve_config(to_settings(config)) == config
     assert run_key(of(name, power=3)) == run_key(of(name, power="3.0")) != run_key(of(name))
 
 
@@ -305,17 +307,17 @@ def test_a_model_gets_what_it_takes_of_the_options_of_the_task(write):
 def test_a_model_that_does_not_fit_the_task_is_refused(write):
     module = write(NETS + "\n    four = 4\n")
     with pytest.raises(UsageError, match=r"The model 'part\d+:Tiny' does not fit the task 'pydocs'"):
-        make(BASE | {"task": "pydocs", "model": f"{module}:Tiny"})
-    assert make(BASE | {"model": f"{module}:Tiny"}).revisions.keys() == {"model"}
+        resolve_config(BASE | {"task": "pydocs", "model": f"{module}:Tiny"})
+    assert resolve_config(BASE | {"model": f"{module}:Tiny"}).revisions.keys() == {"model"}
     with pytest.raises(UsageError, match="must be a class or a function that returns a model, not 4"):
-        make(BASE | {"model": f"{module}:four"})
+        resolve_config(BASE | {"model": f"{module}:four"})
 
 
 def test_how_a_batch_is_divided_counts_unless_the_model_says_otherwise(write):
     module = write(NETS)
 
     def key(model, **more):
-        return run_key(make(BASE | {"model": f"{module}:{model}"} | more))
+        return run_key(resolve_config(BASE | {"model": f"{module}:{model}"} | more))
 
     assert key("Tiny") != key("Tiny", micro_batch=4)
     assert key("tiny") == key("tiny", micro_batch=4)
@@ -352,15 +354,15 @@ DATA = """
 
 def test_a_task_is_a_row_in_a_module(write):
     module = write(DATA)
-    config = make(BASE | {"task": f"{module}:TASK", "optimizer.name": "muon"})
+    config = resolve_config(BASE | {"task": f"{module}:TASK", "optimizer.name": "muon"})
     assert (config.data_fingerprint, config.optimizer.aux_lr) == ("abc", 0.02)
     assert config.revisions.keys() == {"task"}
     with pytest.raises(UsageError, match=r"must be an instance of harness.data.registry.TaskSpec, not 3$"):
-        make(BASE | {"task": f"{module}:three"})
+        resolve_config(BASE | {"task": f"{module}:three"})
     with pytest.raises(
         UsageError, match=r"^The fingerprint of the task 'part\d+:BROKEN' fails with KeyError: 'x'$"
     ):
-        make(BASE | {"task": f"{module}:BROKEN"})
+        resolve_config(BASE | {"task": f"{module}:BROKEN"})
 
 
 def test_a_record_tells_of_a_task_that_is_gone():

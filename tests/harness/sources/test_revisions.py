@@ -8,7 +8,7 @@ import pytest
 import models
 import optimizers
 from harness.config.key import run_key
-from harness.config.settings import flatten, make, read_yaml, to_yaml
+from harness.config.settings import flatten, read_yaml, resolve_config, to_yaml
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.sources import digest, revisions
@@ -54,7 +54,7 @@ def test_the_released_digests_are_those_of_this_code():
 
 @pytest.mark.parametrize("name", optimizers.ZOO)
 def test_released_code_is_at_its_released_revision(name):
-    assert make(DOCS | rule(name)).revisions == {}
+    assert resolve_config(DOCS | rule(name)).revisions == {}
 
 
 def test_every_module_is_either_watched_or_known_to_make_no_numbers():
@@ -92,21 +92,21 @@ def test_every_part_of_ours_is_looked_up():
 
 def test_an_edited_optimizer_is_another_run_and_nothing_else_is(edit):
     settings = {name: DOCS | rule(name) for name in ("muon", "htmuon", "htmuon_mix", "adamw")}
-    before = {name: run_key(make(one)) for name, one in settings.items()}
+    before = {name: run_key(resolve_config(one)) for name, one in settings.items()}
     edit("optimizers/spectral/mix_power.py", "return", "return 1.0 *")
-    after = {name: make(one) for name, one in settings.items()}
+    after = {name: resolve_config(one) for name, one in settings.items()}
     assert {name for name, one in after.items() if run_key(one) != before[name]} == {"htmuon_mix"}
     assert after["htmuon_mix"].revisions["optimizer"].startswith("1+")
 
 
 def test_two_edits_are_two_runs_and_undoing_one_gives_the_released_run(edit):
-    key = run_key(make(DOCS | rule("muon")))
+    key = run_key(resolve_config(DOCS | rule("muon")))
     edit("optimizers/muon.py", "max(1, m / n)", "max(2, m / n)")
-    first = run_key(make(DOCS | rule("muon")))
+    first = run_key(resolve_config(DOCS | rule("muon")))
     edit("optimizers/muon.py", "max(2, m / n)", "max(3, m / n)")
-    second = run_key(make(DOCS | rule("muon")))
+    second = run_key(resolve_config(DOCS | rule("muon")))
     edit("optimizers/muon.py", "max(3, m / n)", "max(1, m / n)")
-    assert len({key, first, second}) == 3 and run_key(make(DOCS | rule("muon"))) == key
+    assert len({key, first, second}) == 3 and run_key(resolve_config(DOCS | rule("muon"))) == key
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_two_edits_are_two_runs_and_undoing_one_gives_the_released_run(edit):
 )
 def test_each_part_that_makes_numbers_is_watched(edit, file, before, after, part, settings):
     edit(file, before, after)
-    assert list(make(settings).revisions) == [part]
+    assert list(resolve_config(settings).revisions) == [part]
 
 
 def test_what_python_does_not_execute_does_not_count(edit):
@@ -136,21 +136,21 @@ def test_what_python_does_not_execute_does_not_count(edit):
         "# a remark\nfrom __future__ import annotations",
     )
     edit("optimizers/muon.py", "G: Tensor", "G: 'Tensor'")
-    assert make(DOCS | rule("muon")).revisions == {}
+    assert resolve_config(DOCS | rule("muon")).revisions == {}
 
 
 def test_only_the_map_that_a_run_uses_counts(edit):
     edit("optimizers/spectral/newton_schulz.py", "QUINTIC = ", "QUINTIC = 1 * ")
-    assert make(DOCS | rule("htmuon")).revisions == {}
-    assert make(DOCS | rule("htmuon", interval=5)).revisions.keys() == {"optimizer"}
-    assert make(DOCS | rule("muon")).revisions.keys() == {"optimizer"}
+    assert resolve_config(DOCS | rule("htmuon")).revisions == {}
+    assert resolve_config(DOCS | rule("htmuon", interval=5)).revisions.keys() == {"optimizer"}
+    assert resolve_config(DOCS | rule("muon")).revisions.keys() == {"optimizer"}
 
 
 def test_a_config_of_other_code_is_refused_with_what_to_do(edit):
-    made = make(DOCS | rule("muon"))
+    made = resolve_config(DOCS | rule("muon"))
     revisions.check(made)
     edit("optimizers/muon.py", "max(1, m / n)", "max(2, m / n)")
-    edited = make(DOCS | rule("muon"))
+    edited = resolve_config(DOCS | rule("muon"))
     revisions.check(edited)
     with pytest.raises(UsageError, match=r"optimizer has revision 1, here it is 1\+\w{8}; remove revisions"):
         revisions.check(made)
@@ -158,13 +158,13 @@ def test_a_config_of_other_code_is_refused_with_what_to_do(edit):
 
 def test_a_stored_config_keeps_its_revisions(edit, tmp_path):
     edit("optimizers/muon.py", "max(1, m / n)", "max(2, m / n)")
-    edited = make(DOCS | rule("muon"))
+    edited = resolve_config(DOCS | rule("muon"))
     (tmp_path / "config.yaml").write_text(to_yaml(edited))
     edit("optimizers/muon.py", "max(2, m / n)", "max(1, m / n)")
-    assert make(flatten(read_yaml(tmp_path / "config.yaml"))) == edited
+    assert resolve_config(flatten(read_yaml(tmp_path / "config.yaml"))) == edited
 
 
 def test_code_that_is_no_python_is_told_in_a_sentence(edit):
     edit("optimizers/muon.py", "class Muon", "clas Muon")
     with pytest.raises(UsageError, match=r"muon.py' is no valid Python: invalid syntax in line"):
-        make(DOCS | rule("muon"))
+        resolve_config(DOCS | rule("muon"))

@@ -9,7 +9,7 @@ import pytest
 from harness.cli import main
 from harness.commands import doctor
 from harness.config.key import run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import StoppedError
 from harness.store import Kind, Store, curve
 from harness.store.integrity import contradiction, lost
@@ -44,7 +44,7 @@ def store(_trained, tmp_path):
 
 def config(rate, **settings):
     base = {"task": "digits", "model": "resnet-nano", "steps": 8, "batch_size": 16}
-    return make(base | {"optimizer.name": "sgdm", "optimizer.lr": rate} | settings)
+    return resolve_config(base | {"optimizer.name": "sgdm", "optimizer.lr": rate} | settings)
 
 
 def folder_of(store, rate=0.1):

@@ -37,7 +37,7 @@ def test_the_client_of_these_tests_answers_from_memory_until_it_changes_somethin
         unseen.touch()
     with here:
         assert os.listdir(store.root) == [] and not unseen.exists()
-        atomic.see_others(store.root)
+        atomic.refresh_file_cache(store.root)
         assert sorted(os.listdir(store.root)) == ["seen", "unseen"] and unseen.exists()
         with open(unseen, "a") as file:
             file.write("more")
@@ -49,7 +49,7 @@ def test_what_another_node_has_finished_is_not_begun_again(nodes, store):
     here, there = nodes
     with here:
         assert store.state(KEY).kind is Kind.WAITING
-        atomic.see_others(store.root)
+        atomic.refresh_file_cache(store.root)
         (store.run_folder(KEY) / "attempts").mkdir(parents=True)
         assert store.record(KEY) is None and store.last_attempt(KEY) == 0
     with there:

@@ -123,7 +123,7 @@ def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_
     dead.claim(KEY, "")
     second = dead.claim(KEY, "")
     assert dead.claim(KEY, "").reason == "killed"
-    assert dead.forgive(KEY) and not dead.forgive(KEY)
+    assert dead.reset_failure(KEY) and not dead.reset_failure(KEY)
     third = dead.claim(KEY, "")
     (third.folder / "checkpoint.pt").write_text("")
     fourth = dead.claim(KEY, "")

@@ -1,4 +1,4 @@
-"""Claim, die, take over, fail, forgive and finish in any order: never two live owners, never two records."""
+"""Claim, die, take over, fail, reset_failure and finish in any order: never two live owners, never two records."""
 
 import os
 import shutil
@@ -82,7 +82,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(KEYS))
     def retry(self, key):
         failed = self.store.state(key).kind is Kind.FAILED
-        assert self.store.forgive(key) is failed
+        assert self.store.reset_failure(key) is failed
         assert self.store.state(key).kind is not Kind.FAILED
 
     @precondition(lambda self: self.zombies)

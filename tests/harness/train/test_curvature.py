@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.data.task import IGNORED, Batch
 from harness.data.text import TextTask
 from harness.train import curvature
@@ -200,12 +200,12 @@ def test_an_interrupted_run_gives_the_same_bits(tmp_path, tiny):
         "optimizer.curvature_interval": 2,
         "log_every": 1,
     }
-    whole, whole_curve = finish(make(tiny), tmp_path / "whole")
-    interrupt(make(tiny), tmp_path / "parts", 3)  # stops after four updates, when a pass is due
-    interrupt(make(tiny), tmp_path / "parts", 6)
-    parts, parts_curve = finish(make(tiny), tmp_path / "parts")
+    whole, whole_curve = finish(resolve_config(tiny), tmp_path / "whole")
+    interrupt(resolve_config(tiny), tmp_path / "parts", 3)  # stops after four updates, when a pass is due
+    interrupt(resolve_config(tiny), tmp_path / "parts", 6)
+    parts, parts_curve = finish(resolve_config(tiny), tmp_path / "parts")
     assert (parts.metrics, parts_curve, parts.attempts) == (whole.metrics, whole_curve, 3)
-    _, signs = finish(make(tiny | {"optimizer.sign_momentum": True}), tmp_path)
+    _, signs = finish(resolve_config(tiny | {"optimizer.sign_momentum": True}), tmp_path)
     losses, sign_losses = ([row["loss"] for row in curve if "loss" in row] for curve in (whole_curve, signs))
     assert (
         losses[:3] == sign_losses[:3] and losses[3] != sign_losses[3]
@@ -240,5 +240,5 @@ def test_the_loop_makes_the_passes_that_are_wanted(tmp_path, tiny, monkeypatch, 
         assert all(p.grad is None for p in model.parameters())
 
     monkeypatch.setattr(curvature, "observe", observe)
-    finish(make(tiny | settings | {"optimizer.lr": 1e-3, "seed": 11}), tmp_path)
+    finish(resolve_config(tiny | settings | {"optimizer.lr": 1e-3, "seed": 11}), tmp_path)
     assert seen == steps

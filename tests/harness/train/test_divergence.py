@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config import DivergenceConfig
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.data.images import ImageTask
 from harness.store import Store
 from harness.store import curve as metrics
@@ -30,7 +30,7 @@ def observe(losses, total=0, **rule):
 
 def trained(settings, root):
     store = Store(root)
-    record = run.run(make(settings), store)
+    record = run.run(resolve_config(settings), store)
     rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
     return record, [row["loss"] for row in rows if "loss" in row]
 

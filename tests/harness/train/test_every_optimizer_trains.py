@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.train.run import run
 from optimizers import ZOO
@@ -34,6 +34,6 @@ def test_a_hundred_steps_lower_the_loss_by_a_fifth(store, name, task):
     }
     if name in LEARNING_RATES[task]:
         settings["optimizer.lr"] = LEARNING_RATES[task][name]
-    record = run(make(settings), store)
+    record = run(resolve_config(settings), store)
     assert record.status == "completed" and record.steps == 100
     assert record.metrics["val_loss"] <= 0.8 * record.metrics["untrained_val_loss"]

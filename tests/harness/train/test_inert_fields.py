@@ -3,7 +3,7 @@
 import pytest
 
 from harness.config.key import run_key
-from harness.config.settings import declarations, make
+from harness.config.settings import declarations, resolve_config
 from harness.store import Store
 from harness.store import curve as metrics
 from harness.train import run
@@ -25,7 +25,7 @@ LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "htmuon", "opti
 def finish(settings, root):
     """Key, final figures and curve, the latter without evaluations on the way."""
     store = Store(root)
-    record = run.run(make(settings), store)
+    record = run.run(resolve_config(settings), store)
     rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
     curve = [row for row in rows if "loss" in row or row["step"] == record.steps]
     figures = {name: value for name, value in record.metrics.items() if name != "untrained_val_loss"}
@@ -64,8 +64,8 @@ def test_each_field_outside_the_key_is_proven_or_belongs_to_the_provenance():
 
 
 def test_the_proof_is_made_with_other_values_than_the_defaults(tiny):
-    config = make(tiny)
+    config = resolve_config(tiny)
     for name, value in INERT.items():
         group, _, field = name.rpartition(".")
         assert getattr(getattr(config, group) if group else config, field) != value
-    assert run_key(make(tiny | INERT)) == run_key(config)
+    assert run_key(resolve_config(tiny | INERT)) == run_key(config)

@@ -11,7 +11,7 @@ import pytest
 import models
 from harness import cli
 from harness.config.key import keys_so_far, run_key
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import EXIT_USAGE
 from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
@@ -274,7 +274,7 @@ def test_tables_of_two_merged_stores_are_those_of_one_that_ran_everything(htbenc
 
 
 def test_an_interrupted_run_goes_on_here_with_the_numbers_of_an_undisturbed_one(tmp_path, tiny, capsys):
-    settings = make(tiny | {"log_every": 1})
+    settings = resolve_config(tiny | {"log_every": 1})
     calm = train.run(settings, Store(tmp_path / "calm"))
     interrupt(settings, tmp_path / "theirs", 5)
     assert cli.main(["runs", "import", str(tmp_path / "theirs"), "--root", str(tmp_path / "ours")]) == 0

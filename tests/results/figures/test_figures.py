@@ -12,17 +12,17 @@ from results.analysis.load import load
 from results.figures import files
 from results.figures import panels as curves
 from results.figures.draw import FIGURES
-from results.figures.files import hang
+from results.figures.files import update
 
 DRAW = """
 import sys
 from pathlib import Path
-from results.gallery import hang
+from results.figures.files import update
 from results.load import load
 from harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
-outcomes = [hang(name, load(store), store, Path(out)).outcome for name in names]
+outcomes = [update(name, load(store), store, Path(out)).outcome for name in names]
 print(outcomes, "matplotlib" in sys.modules, "torch" in sys.modules)
 """
 
@@ -70,7 +70,7 @@ def test_the_second_call_draws_nothing_and_the_bytes_are_the_same_anywhere(small
     here, there = tmp_path / "here", tmp_path / "there"
     frame = load(small.store)
     names = ("lr_curve", "loss")
-    assert [hang(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
+    assert [update(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
     before = modified(here)
     assert draw_elsewhere(small.store, here, *names) == "['unchanged', 'unchanged'] False False"
     assert modified(here) == before
@@ -80,18 +80,18 @@ def test_the_second_call_draws_nothing_and_the_bytes_are_the_same_anywhere(small
 
 
 def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
-    done = hang("lr_curve", load(small.store), small.store, tmp_path)
+    done = update("lr_curve", load(small.store), small.store, tmp_path)
     png, pdf = (path.read_bytes() for path in done.paths)
     assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf and b"Software" not in png
 
 
 def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(files, "render", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
 
     def outcomes():
         return {
-            name: hang(name, load(small.store), small.store, tmp_path).outcome
+            name: update(name, load(small.store), small.store, tmp_path).outcome
             for name in ("lr_curve", "loss")
         }
 
@@ -126,23 +126,23 @@ def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, mon
 )
 def test_a_damaged_curve_is_reported_and_the_rest_drawn(small, tmp_path, damage, readable):
     damage(small.store.run_folder(small.keys[0]) / "metrics.jsonl")
-    done = hang("loss", load(small.store), small.store, tmp_path)
+    done = update("loss", load(small.store), small.store, tmp_path)
     assert done.outcome == "drawn"
     (warning,) = done.warnings
     assert f"run {small.keys[0]} (muon, seed 1) is damaged" in warning and readable in warning
-    again = hang("loss", load(small.store), small.store, tmp_path)
+    again = update("loss", load(small.store), small.store, tmp_path)
     assert (again.outcome, again.warnings) == ("unchanged", done.warnings)
 
 
 def test_a_figure_without_data_says_so(small, tmp_path):
-    done = hang("p_curve", load(small.store), small.store, tmp_path)
+    done = update("p_curve", load(small.store), small.store, tmp_path)
     assert (done.outcome, done.paths) == ("nothing to draw yet", [])
     assert not list(tmp_path.glob("p_curve*"))
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_half_finished_sweeps_can_be_drawn(name, mixed_store, tmp_path):
-    assert hang(name, load(mixed_store), mixed_store, tmp_path).outcome == "drawn"
+    assert update(name, load(mixed_store), mixed_store, tmp_path).outcome == "drawn"
 
 
 @pytest.mark.parametrize("state", ["waiting", "diverged"])
@@ -150,7 +150,7 @@ def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
     for lr in (0.01, 0.02):
         bench.add("digits", "nobody_knows_it", lr, state=state, reason="x at step 3", steps=3)
     store = bench.write()
-    assert hang("lr_curve", load(store), store, tmp_path).outcome == "drawn"
+    assert update("lr_curve", load(store), store, tmp_path).outcome == "drawn"
 
 
 # --- the data ---

@@ -124,7 +124,7 @@ def test_an_array_is_as_large_as_a_site_lets_it(monkeypatch, told, size):
 
 def test_arrays_hold_one_class_each_and_no_more_tasks_than_slurm_takes(tiny_spec):
     points = [one.point for one in search_points(tiny_spec)]
-    arrays = submit.arrange(tiny_spec, points, largest=4)
+    arrays = submit.group_into_arrays(tiny_spec, points, largest=4)
     assert [[point.block for point in array.points] for array in arrays] == [
         ["cpu"] * 4,
         ["cpu", "also-cpu"],
@@ -136,7 +136,7 @@ def test_arrays_hold_one_class_each_and_no_more_tasks_than_slurm_takes(tiny_spec
 def test_a_run_that_two_blocks_want_is_submitted_once(tiny_spec):
     point = search_points(tiny_spec)[0].point
     twin = dataclasses.replace(point, block="gpu")
-    (array,) = submit.arrange(tiny_spec, [point, twin], largest=10)
+    (array,) = submit.group_into_arrays(tiny_spec, [point, twin], largest=10)
     assert [one.key for one in array.points] == [point.key]
 
 
@@ -145,7 +145,7 @@ def test_a_submit_limit_counts_what_is_queued_already(tiny_spec, queued, kept):
     points = tuple(one.point for one in search_points(tiny_spec)[:5])
     limited = Resources(submit_limit=5)
     arrays = [Array(limited, points[:4]), Array(limited, points[4:])]
-    assert [len(array.points) for array in submit.admit(arrays, queued)] == kept
+    assert [len(array.points) for array in submit.apply_submit_limit(arrays, queued)] == kept
 
 
 # --- which runs ---
@@ -161,10 +161,10 @@ def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitt
     failed.end("oom", "too large")
     alive.add(keys[1])
     taken = {keys[3]: job("7_0", "x")}
-    report, todo = submit.sort_out(store, planned, taken, retry=False)
+    report, todo = submit.select_pending(store, planned, taken, retry=False)
     assert report.failed == {keys[0]: "oom"} and (report.live, report.queued) == (1, 1)
     assert [point.key for point in todo] == [keys[2], *keys[4:]]
-    _, todo = submit.sort_out(store, planned, taken, retry=True)
+    _, todo = submit.select_pending(store, planned, taken, retry=True)
     assert [point.key for point in todo] == [keys[0], keys[2], *keys[4:]]
 
 
@@ -344,9 +344,9 @@ def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
 
 def task(tmp_path, tiny, key="", **changes):
     from harness.config.key import run_key
-    from harness.config.settings import make
+    from harness.config.settings import resolve_config
 
-    point = Point("tiny", "only", SEARCH, key or run_key(make(tiny)), tiny)
+    point = Point("tiny", "only", SEARCH, key or run_key(resolve_config(tiny)), tiny)
     plain = job_array.Task(str(tmp_path / "store"), point, str(snapshot.HOME))
     return dataclasses.replace(plain, **changes)
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.store.points import read_points
 from sweeps.cluster import snapshot
@@ -126,7 +126,7 @@ def test_a_snapshot_takes_own_parts_along(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "HOME", home)
     base = {"task": "digits", "model": "resnet-nano", "steps": 1}
     names = ("my_own_opt:SignMomentum", "torch.optim:RAdam", "adamw")
-    configs = [make(base | {"optimizer.name": name}) for name in names]
+    configs = [resolve_config(base | {"optimizer.name": name}) for name in names]
     taken = snapshot.take(tmp_path / "store", configs)
     assert sorted(str(path.relative_to(taken)) for path in taken.rglob("*.py")) == [
         *("harness/a.py", "outside/my_own_opt.py")

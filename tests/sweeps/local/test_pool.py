@@ -3,7 +3,7 @@
 import pytest
 
 from harness.config.key import run_key
-from harness.config.settings import make, to_settings
+from harness.config.settings import resolve_config, to_settings
 from harness.store.points import SEARCH, Point
 from sweeps.local import pool as pools
 from sweeps.local.pool import Pool
@@ -28,7 +28,7 @@ def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_pat
     assert Pool(tmp_path, workers=3).free_gpus == ["7", "9", "7"]
     assert Pool(tmp_path, workers=1).free_gpus == ["7", "9"], "a run of two processes needs both"
     for seed in (1, 2):
-        config = make(tiny | {"seed": seed, "device": "cpu"})
+        config = resolve_config(tiny | {"seed": seed, "device": "cpu"})
         pool.start(Point("tiny", "only", SEARCH, run_key(config), to_settings(config)))
     assert not pool.has_room_for(1) and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
     ended = []

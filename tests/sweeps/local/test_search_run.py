@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.store import Kind, Store
 from harness.system.atomic import CRASH_POINTS
@@ -123,7 +123,7 @@ def stop_at(step):
 
 
 def test_a_pruned_run_ends_for_its_study_only_and_others_go_on_from_its_checkpoint(tmp_path, tiny):
-    config = make(tiny | {"evaluation.every": 2})
+    config = resolve_config(tiny | {"evaluation.every": 2})
     store, calm = Store(tmp_path / "a"), Store(tmp_path / "b")
     pruned = run.run(config, store, Monitor(report=stop_at(4), study="one"))
     assert (pruned.status, pruned.steps, pruned.pruned_by) == ("pruned", 4, ["one"])

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from harness.config.settings import make
+from harness.config.settings import resolve_config
 from harness.cost import measure
 from harness.cost.measure import Cost, passes, run_class
 from harness.store import Store, curve
@@ -26,8 +26,8 @@ SEEN = Cost(
     parameters=1000,
     step=2.0,
     evaluation=10.0,
-    around=5.0,
-    cold=5.0,
+    overhead_seconds=5.0,
+    startup_seconds=5.0,
     peak_memory=4 << 30,
     gpu=False,
     epoch_size=1000,
@@ -44,7 +44,7 @@ def store(tmp_path):
 
 
 def changed(tiny, **values):
-    return run_class(make(tiny | {"optimizer.name": "htmuon", **values}))
+    return run_class(resolve_config(tiny | {"optimizer.name": "htmuon", **values}))
 
 
 def test_what_changes_the_numbers_and_not_the_work_is_one_class(tiny):
@@ -68,7 +68,7 @@ def test_what_changes_the_work_is_another_class(tiny, other):
 
 
 def test_a_record_is_of_the_class_of_its_config(tiny, store):
-    config = make(tiny | {"optimizer.name": "htmuon"})
+    config = resolve_config(tiny | {"optimizer.name": "htmuon"})
     assert run_class(run.run(config, store).to_json()["config"]) == run_class(config)
 
 
@@ -77,7 +77,7 @@ def test_a_record_is_of_the_class_of_its_config(tiny, store):
 
 @pytest.mark.parametrize("evaluation", [{}, {"evaluation.every": 3, "evaluation.untrained": True}], ids=str)
 def test_passes_are_what_the_loop_makes(tiny, store, evaluation):
-    config = make(tiny | evaluation)
+    config = resolve_config(tiny | evaluation)
     record = run.run(config, store)
     rows = curve.read(store.run_folder(record.key) / "metrics.jsonl")
     made = sum("val_loss" in row or "test_loss" in row for row in rows)
@@ -85,7 +85,7 @@ def test_passes_are_what_the_loop_makes(tiny, store, evaluation):
 
 
 def test_finished_runs_tell_the_time_of_the_next(tiny, store):
-    records = [run.run(make(tiny | {"seed": seed}), store) for seed in (0, 1, 2)]
+    records = [run.run(resolve_config(tiny | {"seed": seed}), store) for seed in (0, 1, 2)]
     (found,) = measure.from_records(store, records).values()
     assert found.runs == 3 and found.parameters == records[0].cost["parameters"]
     steps = sorted(record.useful_seconds / record.steps for record in records)
@@ -95,13 +95,15 @@ def test_finished_runs_tell_the_time_of_the_next(tiny, store):
         "2026-01-01 00:00:00,500 INFO run k, attempt 1 by\n2026-01-01 00:01:00,500 INFO completed\n"
     )
     (one,) = measure.from_records(store, records[:1]).values()
-    assert one.seconds(make(tiny), 8) == pytest.approx(60), "from the first line of its log to the last"
-    again = make(tiny | {"evaluation.every": 1})
+    assert one.seconds(resolve_config(tiny), 8) == pytest.approx(60), (
+        "from the first line of its log to the last"
+    )
+    again = resolve_config(tiny | {"evaluation.every": 1})
     assert one.seconds(again, 8) > 60, "more evaluations take longer"
 
 
 def test_the_processor_with_most_runs_counts(tiny, store):
-    record = run.run(make(tiny), store)
+    record = run.run(resolve_config(tiny), store)
     gpu = dataclasses.replace(record, environment={"gpu": "Fast"}, useful_seconds=0.008)
     (found,) = measure.from_records(store, [gpu, record, gpu]).values()
     assert (found.processor, found.gpu, found.runs, found.step) == ("Fast", True, 2, 0.001)
@@ -110,7 +112,9 @@ def test_the_processor_with_most_runs_counts(tiny, store):
 
 
 def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
-    config = make({name: value for name, value in tiny.items() if name != "steps"} | {"epochs": 0.05})
+    config = resolve_config(
+        {name: value for name, value in tiny.items() if name != "steps"} | {"epochs": 0.05}
+    )
     record = run.run(config, store)
     (found,) = measure.from_records(store, [record]).values()
     assert found.steps(config) == record.steps
@@ -122,10 +126,12 @@ def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
 
 def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypatch):
     store.root.mkdir()
-    works = gather([(make(tiny), Resources())])
+    works = gather([(resolve_config(tiny), Resources())])
     (row,) = Costs(store, measure=True).rows(works)
     assert row.cost is not None, row.why
-    assert row.cost.runs == 0 and row.cost.step > 0 and row.cost.evaluation > 0 and row.cost.cold > 0
+    assert (
+        row.cost.runs == 0 and row.cost.step > 0 and row.cost.evaluation > 0 and row.cost.startup_seconds > 0
+    )
     assert 100 << 20 < row.cost.peak_memory < 4 << 30, "torch alone takes a hundred megabytes"
     assert row.cost.epoch_size and row.seconds > 8 * row.cost.step
     assert not list(store.root.glob("runs")), "it is no run of the store"
@@ -153,7 +159,7 @@ def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, c
 def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, monkeypatch):
     monkeypatch.setattr(measure, "measure", None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    config = make(tiny)
+    config = resolve_config(tiny)
     (row,) = Costs(store, measure=False).rows(gather([(config, Resources())]))
     assert (row.cost, row.seconds, row.why) == (None, None, "not measured")
     (row,) = Costs(store, measure=True).rows(gather([(config, Resources(gpus_per_node=1))]))
@@ -168,7 +174,7 @@ def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
     view = plan.preview(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.to_come, view.left) == (2, 2, 4)
     for lr in (0.03, 0.1):
-        run.run(make(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0}), store)
+        run.run(resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0}), store)
     view = plan.preview(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.to_come, view.left) == (4, 0, 2)
     (row,) = view.rows
@@ -189,7 +195,7 @@ def test_the_plan_as_json_has_all_of_it(htbench, write_spec):
 
 def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
     spec = specs.load(write_spec(SPEC))
-    config = make(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
+    config = resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
     record = run.run(config, store)
     view = plan.preview(store, spec, Costs(store, measure=False))
     assert view.other_code == {}
@@ -236,7 +242,7 @@ def test_a_folder_means_all_sweep_files_in_it(htbench, write_spec, tmp_path):
     ids=str,
 )
 def test_warnings(tiny, resources, settings, sentences):
-    config = make(tiny | {"steps": 100} | settings)
+    config = resolve_config(tiny | {"steps": 100} | settings)
     said = cost_card.warnings(Row(Work(run_class(config), config, Resources(**resources), 3), SEEN))
     assert len(said) == len(sentences), said
     for one, sentence in zip(said, sentences, strict=True):

@@ -7,7 +7,7 @@ import pytest
 from harness import cli
 from harness.config import limits
 from harness.config.key import run_key
-from harness.config.settings import flatten, make, read_words, read_yaml
+from harness.config.settings import flatten, read_words, read_yaml, resolve_config
 from harness.data import registry as tasks
 from harness.errors import EXIT_USAGE, UsageError
 from harness.system import machine
@@ -145,7 +145,7 @@ def test_a_few_threads_too_many_are_a_warning(tmp_path, capsys, write_spec):
 
 
 def test_what_is_stored_stays_readable_on_a_smaller_machine(tiny, write_spec, tmp_path, capsys):
-    config = make(
+    config = resolve_config(
         tiny | {"threads": 4096, "device": "cuda", "data_fingerprint": "of yore", "batch_size": 10**6}
     )
     assert config.threads == 4096
@@ -155,7 +155,7 @@ def test_what_is_stored_stays_readable_on_a_smaller_machine(tiny, write_spec, tm
 
 
 def test_large_seeds_are_exact(tiny):
-    first, second = (make(tiny | read_words([f"seed={2**63 - n}"])) for n in (1, 2))
+    first, second = (resolve_config(tiny | read_words([f"seed={2**63 - n}"])) for n in (1, 2))
     assert first.seed == 2**63 - 1 and run_key(first) != run_key(second)
 
 

@@ -54,7 +54,7 @@ def test_a_study_grows_with_its_runs(sweep):
     assert sorted(first.intermediate_values) == [4, 8]
     assert "not finite" in now.trials[3].user_attrs["remark"]
 
-    store.forgive(planned[1].point.key)
+    store.reset_failure(planned[1].point.key)
     run.run(planned[1].config, store)
     grid.refresh(store, spec, planned)
     assert [t.state.name for t in trials(path).trials] == ["COMPLETE", "COMPLETE", "WAITING", "PRUNED"]
