@@ -1,4 +1,4 @@
-"""Claim, die, take over, fail, reset_failure and finish in any order: never two live owners, never two records."""
+"""Claim, die, take over, fail, reset and finish in any order: never two live owners, never two records."""
 
 import os
 import shutil
