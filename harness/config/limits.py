@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.config import RunConfig
+from harness.config import RunConfig, revisions
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.sources import revisions
 from harness.system.machine import has_gpu, usable_cores
 
 LARGEST_SEED = 2**63 - 1  # what generators and databases hold

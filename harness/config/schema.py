@@ -201,7 +201,7 @@ class RunConfig:
     )
     replica: str = option(Param(str, "", help="a free word that makes a deliberate rerun a run of its own"))
     data_fingerprint: str = option(Param(str, "", help="hash of the data; filled in"))
-    # Which version of the code makes the numbers, as `harness.sources.revisions.current` fills it in.
+    # Which version of the code makes the numbers, as `harness.config.revisions.current` fills it in.
     revisions: Mapping[str, int | str] = dataclasses.field(default_factory=dict, metadata={"key": True})
     micro_batch: int | None = option(
         Param(int, None, low=1, help="sequences or images per backward pass; empty: the whole batch"),

@@ -15,10 +15,9 @@ from typing import Any
 
 import models
 import optimizers
-from harness.config import OptimizerConfig, RunConfig, Value, limits, yaml_text
+from harness.config import OptimizerConfig, RunConfig, Value, limits, revisions, yaml_text
 from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
-from harness.sources import revisions
 from optimizers.zoo.registry import OptimizerSpec, Param, resolve_value
 
 Settings = Mapping[str, Value]

@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 
-from harness.config import RunConfig, limits
+from harness.config import RunConfig, limits, revisions
 from harness.config.key import run_key
 from harness.config.settings import to_yaml
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
 from harness.parallel.group import ALONE, Group, check
-from harness.sources import revisions
 from harness.store import Attempt, Kind, RunState, Store
 from harness.store.record import RunRecord
 from harness.train.loop import Training, log

@@ -17,10 +17,9 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.display import memory
 from harness.errors import UsageError
-from harness.sources import parts
 from harness.system import environment
 from harness.system.atomic import temporaries, temporary_name
 from harness.system.environment import HOME, PACKAGES

@@ -18,7 +18,7 @@ DRAW = """
 import sys
 from pathlib import Path
 from results.figures.files import update
-from results.load import load
+from results.analysis.load import load
 from harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)

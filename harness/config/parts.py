@@ -20,7 +20,7 @@ from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.sources import digest as sources
 from harness.sources import loose_files
-from optimizers.imported import load, target
+from optimizers.zoo.imported import load, target
 
 
 def parts(config: RunConfig) -> dict[str, str]:

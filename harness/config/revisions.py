@@ -4,7 +4,7 @@ A part of a run (its optimizer, model, task, or the loop) has the revision of it
 the digests of the released code. Where a part differs from it, a digest of what it is now goes into the
 config and so into the key: edited code makes runs of its own, and the released code keeps its runs. A change
 that alters no numbers, or one whose row got a higher revision, is released by
-`python -m harness.sources.revisions --write`.
+`python -m harness.config.revisions --write`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import models
 import optimizers
 from harness.config import OptimizerConfig, RunConfig
+from harness.config import parts as outside
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.sources import digest
-from harness.sources import parts as outside
-from optimizers.imported import load
+from harness.system.environment import HOME
+from optimizers.zoo.imported import load
 
-PLACE = Path(__file__).with_name("released.json")
+PLACE = HOME / "harness" / "sources" / "released.json"
 
 # The second is made from a checkpoint, which the search for definitions does not follow.
 _LOOP = ("harness.train.loop:Training", "harness.train.divergence:Divergence")
@@ -37,7 +37,7 @@ def current(config: RunConfig) -> dict[str, int | str]:
 
     A number above 1 is a released revision. "1+3fa1c2d4" is revision 1, edited: what follows is a digest of
     the code that the part needs now. A part from outside has no revision, but the word of
-    `harness/sources/parts.py` for its code.
+    `harness/config/parts.py` for its code.
 
     Args:
         config: resolved but for its `revisions`.

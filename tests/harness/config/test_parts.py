@@ -10,11 +10,12 @@ import torch
 import models
 import optimizers
 from harness.cli import main
+from harness.config import parts
 from harness.config.key import run_key
 from harness.config.settings import flatten, read_yaml, resolve_config, to_settings, to_yaml
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.sources import loose_files, parts
+from harness.sources import loose_files
 from harness.store.points import Point
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
@@ -69,7 +70,7 @@ def of(name, **hyper):
 
 
 def test_the_two_copies_are_equal():
-    assert (HOME / "optimizers/imported.py").read_text() == (HOME / "models/imported.py").read_text()
+    assert (HOME / "optimizers/zoo/imported.py").read_text() == (HOME / "models/imported.py").read_text()
 
 
 # --- optimizers ---
@@ -333,7 +334,7 @@ def test_a_model_trains(write, tmp_path, capsys):
 
 
 DATA = """
-    from harness.tasks import TaskSpec
+    from harness.data.registry import TaskSpec
 
     def fingerprint():
         return "abc"
