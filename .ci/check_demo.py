@@ -6,13 +6,13 @@ reaches a validation accuracy of 0.90 or more.
 
 import sys
 
-from harness import plans
 from harness.store import Store
+from harness.store.points import SEARCH, read_points
 
 store = Store("store")
 bad = 0
 for name in ("demo-pydocs", "demo-digits"):
-    points = [point for point in plans.read_points(store.root, name) if point.stage == plans.SEARCH]
+    points = [point for point in read_points(store.root, name) if point.stage == SEARCH]
     records = store.records([point.key for point in points])
     for block in dict.fromkeys(point.block for point in points):
         figures = [records[point.key].metrics for point in points if point.block == block]

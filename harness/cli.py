@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import htbench  # noqa: F401  # finds our packages before others of these names
-from harness import streams
 from harness.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
@@ -28,6 +27,7 @@ from harness.errors import (
     UsageError,
     nearest,
 )
+from harness.system import streams
 
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
 COMMANDS = {
@@ -40,8 +40,8 @@ COMMANDS = {
     "runs": ("harness.commands.runs", "List runs, clear away leftovers, take in the runs of another store"),
     "table": ("results.commands", "Print tables from the stored runs"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
-    "zoo": ("harness.commands.listings", "List the optimizers"),
-    "models": ("harness.commands.listings", "List the models with their parameter counts"),
+    "zoo": ("harness.commands.zoo", "List the optimizers"),
+    "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }

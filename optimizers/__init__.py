@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from optimizers.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
+from optimizers.zoo.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from optimizers.spectral.mix_power import mix_power
     from optimizers.spectral.newton_schulz import newton_schulz
     from optimizers.spectral.ns_root import gram_root, ns_root
+    from optimizers.spectral.rule import SpectralRule
     from optimizers.spectral.stream_power import stream_power
-    from optimizers.spectral_rule import SpectralRule
 
 __all__ = [
     "ROUTING",

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
-from optimizers import outside
 from optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
 from optimizers.hybrid import Hybrid
-from optimizers.registry import OptimizerSpec, resolve, resolve_value
 from optimizers.routing import Routing, taker
+from optimizers.zoo import outside
+from optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value
 
 Settings: TypeAlias = dict[str, Any]
 Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the settings that only they have

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.param import Param, resolve_value
+from optimizers.zoo.param import Param, resolve_value
 
 
 class UpdateRule(torch.optim.Optimizer, ABC):

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, adam_direction, ema, second_moment
-from optimizers.bases import precise, singular_vectors
-from optimizers.rows_subspace import COSMOS
+from optimizers.linalg import precise, singular_vectors
 from optimizers.spectral.newton_schulz import DTYPES, QUINTIC, matmul
+from optimizers.zoo.subspace import COSMOS
 
 
 class Cosmos(UpdateRule):

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, adam_direction, ema, second_moment
-from optimizers.rows_elementwise import CAUTIOUS, MARS, SOPHIA
+from optimizers.zoo.elementwise import CAUTIOUS, MARS, SOPHIA
 
 
 class Cautious(UpdateRule):

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, adam_direction, matrix_view
-from optimizers.bases import precise, singular_vectors
-from optimizers.rows_subspace import GALORE
+from optimizers.linalg import precise, singular_vectors
+from optimizers.zoo.subspace import GALORE
 
 
 class GaLore(UpdateRule):

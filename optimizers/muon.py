@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from optimizers.base import ema, matrix_view, second_moment
-from optimizers.rows_spectral import ADAMUON, MUON, NORMUON
-from optimizers.spectral_rule import SpectralRule, momentum, transform
+from optimizers.spectral.rule import SpectralRule, momentum, transform
+from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 # The factor s of an m x n matrix. "shape" is the paper's; "rms0.2" gives updates the RMS of AdamW's and so
 # wants AdamW-sized learning rates (Moonlight, https://arxiv.org/abs/2502.16982).

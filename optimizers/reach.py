@@ -1,6 +1,6 @@
 """How much of a model a rule trains in its own way, so that nobody judges it by what others did.
 
-A run (`harness/loop.py`) and `htbench zoo --routing` say the same sentence.
+A run (`harness/train/loop.py`) and `htbench zoo --routing` say the same sentence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from optimizers.base import UpdateRule
-from optimizers.registry import ZOO
+from optimizers.zoo.registry import ZOO
 
 
 def little_reach(name: str, optimizer: Optimizer) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from torch import nn
 
 from optimizers.groups import Entry, Model, entries
-from optimizers.registry import ROUTING, resolve_value
+from optimizers.zoo.registry import ROUTING, resolve_value
 
 Predicate: TypeAlias = Callable[[str, nn.Parameter], bool]
 Routing: TypeAlias = "str | Predicate"

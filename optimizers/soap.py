@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, ema, second_moment
-from optimizers.bases import eigenvectors, precise
-from optimizers.rows_subspace import SOAP
+from optimizers.linalg import eigenvectors, precise
+from optimizers.zoo.subspace import SOAP
 
 Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
 

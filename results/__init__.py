@@ -30,7 +30,7 @@ def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame
     """
     from harness.errors import UsageError
     from harness.store import Store
-    from results.load import load
+    from results.analysis.load import load
 
     if not Path(root).is_dir():
         raise UsageError(f"There is no store '{root}'.")
@@ -52,9 +52,9 @@ def curve(root: Path | str, key: str) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from harness import metrics
     from harness.errors import UsageError
     from harness.store import Store
+    from harness.store import curve as metrics
 
     path = Store(root).run_folder(key) / "metrics.jsonl"
     rows = metrics.read(path)

@@ -7,15 +7,17 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness import atomic, plans
 from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
-from harness.store import Store, make_folder
-from results.cells import Table
-from results.figures import FIGURES
-from results.gallery import hang
-from results.load import load
-from results.render import FORMATS, render, render_all
-from results.tables import TABLES
+from harness.store import Store
+from harness.store.points import sweep_names
+from harness.system import atomic
+from harness.system.folders import make_folder
+from results.analysis.load import load
+from results.figures.draw import FIGURES
+from results.figures.files import hang
+from results.formats.cells import Table
+from results.formats.render import FORMATS, render, render_all
+from results.tables.registry import TABLES
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +97,7 @@ def _sort_out(
     A word behind `--sweep a` that is no table but a sweep of the store is one more sweep.
     """
     sweeps = [name for word in args.sweep or [] for name in word.split(",")]
-    stored = plans.sweep_names(args.root) if sweeps else []
+    stored = sweep_names(args.root) if sweeps else []
     names = []
     for word in args.names:
         if word in known:

@@ -8,16 +8,17 @@ import sys
 import time
 from collections.abc import Sequence
 
-from harness import plans, slurm
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
-from harness.plans import Point
-from harness.store import Store, make_folder
-from harness.survey import faults
-from sweeps import limits
-from sweeps import spec as specs
+from harness.store import Store
+from harness.store.points import REPLICATE, Point, read_points, sweep_folder
+from harness.system import slurm
+from harness.system.folders import make_folder
+from harness.upkeep.check import faults
 from sweeps.flags import add_actions
-from sweeps.plan import everything, filled, search_points, settled, state, write_plan
-from sweeps.spec import SweepSpec
+from sweeps.plan.planned import everything, filled, search_points, settled, state, write_plan
+from sweeps.spec import limits
+from sweeps.spec import sweep_file as specs
+from sweeps.spec.sweep_file import SweepSpec
 
 ACTIONS = {
     "plan": "show what is left to run and what it will take; nothing is submitted",
@@ -44,7 +45,7 @@ def sweep(args: argparse.Namespace) -> int:
     words = [word for word in args.words if "=" in word]
     names = [word for word in args.words if "=" not in word]
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
-        raise UsageError("Name at least one sweep file, such as sweeps/demo-digits.yaml.")
+        raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
     if args.every <= 0:
         raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
     loaded = [specs.load(path, words) for name in names for path in specs.find_all(name, args.root)]
@@ -56,8 +57,8 @@ def sweep(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps.progress import Progress
-    from sweeps.runner import Runner
+    from sweeps.local.progress import Progress
+    from sweeps.local.runner import Runner
 
     runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
     for live in runner.sweeps:
@@ -81,7 +82,8 @@ def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
 
 
 def _submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps import jobs, studies
+    from sweeps.cluster import queue
+    from sweeps.studies import refresh
 
     if args.dry_run:
         args.sbatch = True  # all other flags of `plan` have their defaults
@@ -89,17 +91,17 @@ def _submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
     for spec in loaded:
         planned = everything(store, spec)
         limits.check_start(spec, planned, store.root, action="submit")
-        jobs.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
-        studies.refresh(store, spec, planned)
+        queue.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
+        refresh.refresh(store, spec, planned)
     return 0
 
 
 def _cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps import jobs
+    from sweeps.cluster import queue
 
     slurm.require("scancel")  # "0 jobs cancelled" would look like an answer of SLURM's
     for spec in loaded:
-        jobs.cancel_and_tell(store, spec)
+        queue.cancel_and_tell(store, spec)
     return 0
 
 
@@ -128,7 +130,7 @@ def _replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpe
 
 
 def _index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps import studies
+    from sweeps.studies import refresh
 
     make_folder(store.root)
     print(f"index.jsonl: {store.rebuild_index()} records")
@@ -136,38 +138,39 @@ def _index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
         print(f"htbench: run {key}: {what}", file=sys.stderr)
     for spec in loaded:
         planned = everything(store, spec)
-        replicated = [one for one in planned if one.point.stage == plans.REPLICATE]
+        replicated = [one for one in planned if one.point.stage == REPLICATE]
         write_plan(store.root, spec, search_points(spec) + replicated)
         print(f"{spec.name}: {len(planned)} points")
-        for place in studies.refresh(store, spec, planned, rebuild=True):
+        for place in refresh.refresh(store, spec, planned, rebuild=True):
             print(f"  optuna-dashboard {place}")
     return 0
 
 
 def _plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps import jobs, preview, submit
-    from sweeps.card import Costs
+    from sweeps.cluster import queue, submit
+    from sweeps.screens import plan
+    from sweeps.screens.cost_card import Costs
 
     if args.test_only:
         submit.max_array_size()  # raises SlurmError: a dry run alone goes on without SLURM
     costs, views = Costs(store, not args.no_measure), []
     for spec in loaded:
-        view = preview.preview(store, spec, costs)
+        view = plan.preview(store, spec, costs)
         if args.sbatch or args.test_only:
             view.arrays += submit.dry_run(store, spec, view.planned)
         views.append(view)
         if not args.json:
             print("\n" * (len(views) > 1), end="")
-            preview.show(view, with_arrays=args.sbatch, with_points=args.points)
+            plan.show(view, with_arrays=args.sbatch, with_points=args.points)
         if args.test_only:
-            view.answers += jobs.ask_about(spec.name, view.arrays)
+            view.answers += queue.ask_about(spec.name, view.arrays)
             if not args.json:
-                preview.show_answers(view)
+                plan.show_answers(view)
     if args.json:
         print(json.dumps([view.to_json() for view in views], indent=1))
     elif len(views) > 1:
-        print(f"\n{preview.together(views)}")
-    jobs.say_if_silent(store, loaded)
+        print(f"\n{plan.together(views)}")
+    queue.say_if_silent(store, loaded)
     return 0
 
 
@@ -184,19 +187,20 @@ def _status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec])
 
 def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> bool:
     """Show the status once; whether nothing is left to wait for."""
-    from sweeps import jobs, status
+    from sweeps.cluster import queue
+    from sweeps.screens import status
 
     screen = status.look(store, [(spec, _points(args, store, spec)) for spec in loaded])
     if args.json:
         print(json.dumps([block.to_json() for block in screen.blocks], indent=1), flush=True)
     else:
         status.show(screen, again=args.watch)
-    jobs.say_if_silent(store, loaded)
+    queue.say_if_silent(store, loaded)
     return screen.settled
 
 
 def _reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps import reap
+    from sweeps.cluster import reap
 
     for spec in loaded:
         for line in reap.reap(store, spec, everything(store, spec)).lines():
@@ -206,8 +210,8 @@ def _reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
 def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
     """The points as last planned, which is quick; planned anew if file or command line say otherwise."""
-    stored = plans.sweep_folder(store.root, spec.name) / "spec.yaml"
+    stored = sweep_folder(store.root, spec.name) / "spec.yaml"
     overridden = any("=" in word for word in args.words)
     if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():
-        return plans.read_points(store.root, spec.name)
+        return read_points(store.root, spec.name)
     return [one.point for one in everything(store, spec)]

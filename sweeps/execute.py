@@ -9,16 +9,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from harness import distributed
 from harness.config import RunConfig
-from harness.distributed import Group
+from harness.config.key import run_key
+from harness.config.settings import make
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError
-from harness.key import run_key
-from harness.monitor import Monitor
-from harness.plans import Point
-from harness.record import RunRecord
-from harness.settings import make
+from harness.parallel.group import Group, joined, leads
 from harness.store import Store
+from harness.store.points import Point
+from harness.store.record import RunRecord
+from harness.train.monitor import Monitor
 
 Train = Callable[[RunConfig, Store, Monitor], RunRecord]
 
@@ -50,14 +49,14 @@ def execute(
     monitor.stop_on_signals()
     store = Store(root)
     try:
-        with distributed.joined() as group:
+        with joined() as group:
             work = train or partial(_train, group)
             if point.slot:
                 _work_on_slot(store, point, monitor, work, group)
             else:
                 work(_as_planned(point), store, monitor)
     except StoppedError as error:
-        if not distributed.leads():
+        if not leads():
             return EXIT_DONE
         say(error)
         return EXIT_STOPPED
@@ -81,7 +80,7 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
     if not group.leads:
         train(make(group.told({})), store, monitor)
         return
-    from sweeps import trials  # imports Optuna
+    from sweeps.studies import trial as trials  # imports Optuna
 
     trial = trials.take(store, point.sweep, point.slot)
     monitor.study, monitor.report = trial.study, trial.report
@@ -89,6 +88,6 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
 
 
 def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
-    from harness.train import run  # imports torch
+    from harness.train.run import run  # imports torch
 
     return run(config, store, monitor, group)

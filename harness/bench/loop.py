@@ -22,24 +22,24 @@ import torch
 import torch.nn.functional as F
 
 import models
-from harness import loop
-from harness.bench.figures import Figure, figure
+from harness.bench.measurement import Figure, figure
 from harness.config import Value
+from harness.config.key import run_key
+from harness.config.settings import make, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import TextTask
-from harness.distributed import ALONE, Group
 from harness.errors import RunFailedError
-from harness.key import run_key
-from harness.monitor import Monitor
-from harness.plans import SEARCH, Point
-from harness.settings import make, to_yaml
+from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Store
+from harness.store.points import SEARCH, Point
+from harness.train import loop
+from harness.train.monitor import Monitor
 
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
 WARM_UP, GRAD_CLIP = 0.3, 1.0
 
-# As in sweeps/demo-pydocs.yaml; written out since harness may not read what lies above it; a test compares.
+# As in sweeps/demo/demo-pydocs.yaml. Written out, as harness may not read what lies above it; a test compares.
 SETTINGS: dict[str, Value] = {
     "task": TASK,
     "model": MODEL,
@@ -192,7 +192,7 @@ def start_up(root: Path, starts: int) -> list[float]:
     """
     # Named by a string as in harness/cli.py, since sweeps lies above. A `htbench sweep run` in a subprocess
     # would be timed together with the plan, the study and the pauses of the runner.
-    pool = importlib.import_module("sweeps.pool").Pool(root, workers=1)
+    pool = importlib.import_module("sweeps.local.pool").Pool(root, workers=1)
     settings = SETTINGS | {"steps": 10_000, "log_every": 1}
     return [_first_step(pool, settings | {"seed": seed}) for seed in range(starts + 1)][1:]
 

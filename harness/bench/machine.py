@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness import environment
+from harness.system import environment
 
 FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_bf16")
 

@@ -16,9 +16,9 @@ from torch import Tensor
 
 import models
 import optimizers
-from harness import tasks
+from harness.data import registry as tasks
 from optimizers import SPECTRAL
-from optimizers.rows_spectral import MAPS as HYPERPARAMETERS
+from optimizers.zoo.spectral import MAPS as HYPERPARAMETERS
 
 TASK, MODEL, BATCH_SIZE = "pydocs", "llama-nano", 16  # where momentum matrices are captured
 WARM_STEPS = 10  # of a map with memory, on a matrix that does not change

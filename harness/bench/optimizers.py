@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 import models
 import optimizers
-from harness.bench.cost import MatmulCount, Peak, clock_of, state_bytes
-from harness.bench.entries import Entry
-from harness.bench.figures import Figure, figure
+from harness.bench.flops import MatmulCount, Peak, clock_of, state_bytes
+from harness.bench.measurement import Figure, figure
 from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
 from harness.bench.peers import Peer, peers_of
+from harness.bench.subjects import Entry
 from optimizers import UpdateRule
 
 GRADIENT_NORM = 0.1  # of every parameter

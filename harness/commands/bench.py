@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import models
-from harness import environment, tasks
-from harness.bench import machine, tables
+from harness.bench import machine
+from harness.bench import report as tables
 from harness.bench.progress import Progress
+from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.store import make_folder
+from harness.system import environment
+from harness.system.folders import make_folder
 
 if TYPE_CHECKING:
-    from harness.bench.entries import Entry
     from harness.bench.maps import Error
     from harness.bench.optimizers import Bench, Beside, Row
+    from harness.bench.subjects import Entry
 
 TORCH_STARTS = 3  # seconds each, and only for comparison
 LEAST_ROUNDS = 6  # fewer give no 95 % interval
@@ -125,7 +127,7 @@ def _add_optimizers(parser: argparse.ArgumentParser) -> None:
 
 
 def _optimizers(args: argparse.Namespace) -> None:
-    from harness.bench.entries import entries, entry
+    from harness.bench.subjects import entries, entry
 
     _at_least(args, 1, "threads")
     _at_least(args, LEAST_ROUNDS, "rounds")

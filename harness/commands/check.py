@@ -14,7 +14,7 @@ def show(name: str, as_json: bool) -> int:
         optimizers.spec(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    from harness import checkup  # imports torch
+    from harness.contract import checkup  # imports torch
 
     found = {}
     for words, wrong in checkup.check(name):

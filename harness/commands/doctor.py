@@ -24,12 +24,13 @@ from typing import Literal
 
 import psutil
 
-from harness import atomic, environment, tasks
+from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.integrity import AGAIN
-from harness.machine import ask, cgroup_limits, usable_cores
 from harness.store import Store
-from harness.survey import Survey, survey
+from harness.store.integrity import AGAIN
+from harness.system import atomic, environment
+from harness.system.machine import ask, cgroup_limits, usable_cores
+from harness.upkeep.check import Survey, survey
 
 CPU_BUILD = "pip install 'torch>=2.9,<2.14' --index-url https://download.pytorch.org/whl/cpu"
 WORKER_BYTES = 0.35 * 2**30  # of one worker on a nano model: measured 0.28 GiB
@@ -90,7 +91,7 @@ def _guarded(root: Path, check: Callable[[Path], Iterator[Finding]]) -> list[Fin
 
 def _python(root: Path) -> Iterator[Finding]:
     yield _ok("python", f"{platform.python_version()} in {sys.prefix}, {platform.platform()}")
-    yield _ok("code", f"{environment.code_version()} in {Path(__file__).parents[2]}")
+    yield _ok("code", f"{environment.code_version()} in {environment.HOME}")
 
 
 def _cores(root: Path) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from harness.config.settings import read_words
+from harness.display import aligned
 from harness.errors import UsageError
-from harness.settings import read_words
-from harness.wording import aligned
 
 
 def show(words: Sequence[str], *, as_json: bool) -> int:
@@ -79,7 +79,7 @@ def _shown(rule: str, group: dict[str, Any], p: Any) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    from harness.commands.listings import shown
+    from harness.commands.zoo import shown
 
     header = ("parameter", "shape", "rule", "lr", "weight_decay")
     cells = [

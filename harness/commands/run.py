@@ -11,8 +11,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from harness import distributed, limits
-from harness.config import RunConfig
+from harness.config import RunConfig, limits
+from harness.config.settings import flatten, make, read_words, read_yaml
 from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -21,10 +21,11 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
-from harness.monitor import STOP_SIGNALS, Monitor, signals_held_back
-from harness.ranks import Ranks
-from harness.settings import flatten, make, read_words, read_yaml
-from harness.store import Store, make_folder
+from harness.parallel.group import joined, leads, started
+from harness.parallel.processes import Ranks
+from harness.store import Store
+from harness.system.folders import make_folder
+from harness.train.monitor import STOP_SIGNALS, Monitor, signals_held_back
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +43,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"One config file at most; got {', '.join(files)}.")
     settings = flatten(_read(files[0])) if files else {}
     config = make(settings | read_words([word for word in args.words if "=" in word]))
-    if not distributed.started():  # whoever started this process as one of several has seen to it
+    if not started():  # whoever started this process as one of several has seen to it
         limits.check_data(config, args.root / "cache")
         limits.warn(limits.check_here(config))
     make_folder(args.root)
-    if config.processes > 1 and not distributed.started():
+    if config.processes > 1 and not started():
         return _start_all(args, config.processes)
     shown = logging.StreamHandler(sys.stderr)
     shown.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has it all
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _train(args, config)
     except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
-        if distributed.leads():  # what ends one ends all: it is told once
+        if leads():  # what ends one ends all: it is told once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
 
@@ -69,13 +70,13 @@ def _read(file: str) -> dict[str, Any]:
 def _train(args: argparse.Namespace, config: RunConfig) -> int:
     from tqdm import tqdm
 
-    from harness import train  # imports torch
+    from harness.train import run as train  # imports torch
 
-    hidden = args.quiet or not distributed.leads()
+    hidden = args.quiet or not leads()
     with tqdm(total=config.steps, unit="step", disable=hidden, dynamic_ncols=True) as bar:
         monitor = Monitor(lambda step: bar.update(step - bar.n))
         monitor.stop_on_signals()
-        with distributed.joined() as group:
+        with joined() as group:
             record = train.run(config, Store(args.root), monitor, group)
     if group.leads:
         print(

@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import catalogue, plans, tasks
-from harness.catalogue import FINISHED, UNFINISHED, Row
 from harness.config import Value
+from harness.config.settings import read_words
+from harness.data import registry as tasks
+from harness.display import aligned, duration, memory
 from harness.errors import UsageError, nearest
-from harness.garbage import garbage, remove
-from harness.merge import Merged, merge
-from harness.record import RunRecord
-from harness.settings import read_words
-from harness.store import Store, make_folder
-from harness.wording import aligned, duration, memory
+from harness.store import Store
+from harness.store.points import read_points, sweep_names
+from harness.store.record import RunRecord
+from harness.system.folders import make_folder
+from harness.upkeep import listing
+from harness.upkeep.gc import garbage, remove
+from harness.upkeep.importing import Merged, merge
+from harness.upkeep.listing import FINISHED, UNFINISHED, Row
 
 NEWEST = 50  # so many are listed unless more are asked for; JSON, which no person reads, has all
 
@@ -60,10 +63,10 @@ def runs(args: argparse.Namespace) -> int:
 
 
 def _ls(args: argparse.Namespace, store: Store) -> int:
-    wanted = catalogue.wishes(read_words(args.words))
+    wanted = listing.wishes(read_words(args.words))
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
-    found = catalogue.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))
+    found = listing.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))
     limit = args.limit or (None if args.all or args.json else NEWEST)
     shown = found[:limit]
     if args.json:
@@ -94,11 +97,11 @@ def _statuses(args: argparse.Namespace) -> Sequence[str]:
 def _keys_of(store: Store, sweep: str | None) -> set[str] | None:
     if sweep is None:
         return None
-    known = plans.sweep_names(store.root)
+    known = sweep_names(store.root)
     if sweep not in known:
         hint = nearest(sweep, known) if known else "the store has none"
         raise UsageError(f"Unknown sweep '{sweep}'; {hint}")
-    return {point.key for point in plans.read_points(store.root, sweep) if point.key}
+    return {point.key for point in read_points(store.root, sweep) if point.key}
 
 
 _WORDS = {"key", "task", "model", "optimizer", "status", "val", "code", "age", "host"}

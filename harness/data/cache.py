@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import atomic
+from harness.system import atomic
 
 MANIFEST = "manifest.json"
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from harness.data.order import batch_indices
 from harness.data.task import IGNORED, SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
-from harness.distributed import ALONE, Group
+from harness.parallel.group import ALONE, Group
 
 
 class ImageTask:

@@ -101,9 +101,9 @@ def divide(modules: dict[str, list[str]], topics: list[str]) -> dict[str, list[s
 
 
 def _fill(folder: Path) -> None:
-    from harness.data import bpe
+    from harness.data import tokenizer
 
-    bpe.write_tokens(folder, divide(modules(), topics()), VOCABULARY)
+    tokenizer.write_tokens(folder, divide(modules(), topics()), VOCABULARY)
 
 
 @functools.cache  # sysconfig expands every path of the interpreter at each call

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harness.distributed import ALONE, Group
+from harness.parallel.group import ALONE, Group
 
 IGNORED = -100  # a target that is not counted (padding)
 SPLITS = ("train", "val", "test")

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from harness.data.bpe import TOKEN_BYTES
 from harness.data.order import batch_indices
 from harness.data.task import SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
-from harness.distributed import ALONE, Group
+from harness.data.tokenizer import TOKEN_BYTES
+from harness.parallel.group import ALONE, Group
 
 Tokens = npt.NDArray[np.uint16]
 

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.bench import loop, tables
-from harness.bench.figures import figure
+from harness.bench import loop
+from harness.bench import report as tables
 from harness.bench.loop import SETTINGS
+from harness.bench.measurement import figure
 from harness.commands import bench as command
-from harness.metrics import read
-from harness.settings import flatten, make, read_yaml
+from harness.config.settings import flatten, make, read_yaml
+from harness.store.curve import read
 
-SWEEP = Path(__file__).parents[2] / "sweeps" / "demo-pydocs.yaml"
+SWEEP = Path(__file__).parents[2] / "sweeps" / "demo" / "demo-pydocs.yaml"
 
 
 def test_both_loops_do_the_same_maths(tmp_path):

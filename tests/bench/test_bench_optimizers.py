@@ -12,10 +12,12 @@ import torch
 import models
 import optimizers
 from harness import cli
-from harness.bench import cost, entries, pairs, peers, tables
-from harness.bench.entries import entry
-from harness.bench.figures import figure
+from harness.bench import flops as cost
+from harness.bench import pairs, peers, subjects
+from harness.bench import report as tables
+from harness.bench.measurement import figure
 from harness.bench.optimizers import Bench, Beside, Row, Settings
+from harness.bench.subjects import entry
 from harness.errors import UsageError
 
 torch.set_num_threads(1)
@@ -116,7 +118,7 @@ def test_gradients_survive_an_optimizer_that_spoils_them():
 
 
 def test_settings_belong_to_the_name_before_them():
-    chosen = entries.entries("muon,htmuon_mix:mix_set=k5,mix_dtype=bfloat16,soap,htmuon_mix:mix_set=k7")
+    chosen = subjects.entries("muon,htmuon_mix:mix_set=k5,mix_dtype=bfloat16,soap,htmuon_mix:mix_set=k7")
     assert [one.label for one in chosen] == [
         *("muon", "htmuon_mix:mix_set=k5,mix_dtype=bfloat16", "soap", "htmuon_mix:mix_set=k7")
     ]
@@ -124,7 +126,7 @@ def test_settings_belong_to_the_name_before_them():
 
 
 def test_without_a_list_every_row_is_measured_and_every_target():
-    chosen = entries.entries(None)
+    chosen = subjects.entries(None)
     assert {one.label for one in chosen} >= set(optimizers.ZOO)
     assert sorted(one.target for one in chosen if one.target) == [1.1, 1.3, 1.55, 2.1, 2.1, 8.0]
     assert len({one.label for one in chosen}) == len(chosen)
@@ -208,7 +210,7 @@ def muon_flops(model, steps=5):
 
 
 def test_every_row_of_the_zoo_has_figures(bench):
-    chosen = entries.entries(",".join(optimizers.ZOO))
+    chosen = subjects.entries(",".join(optimizers.ZOO))
     rows = {row.label: row for row in bench.rows(chosen, entry("adamw"), silent)}
     assert list(rows) == list(optimizers.ZOO)
     for row in rows.values():

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tokenizers
 
-from harness.data import bpe, pydocs
+from harness.data import pydocs
+from harness.data import tokenizer as bpe
 from harness.errors import UsageError
 
 SMALL_LIBRARY = {

@@ -10,7 +10,7 @@ from torch import nn
 from harness.data.images import ImageTask
 from harness.data.task import IGNORED, Batch, mean_losses
 from harness.data.text import TextTask
-from harness.distributed import Group
+from harness.parallel.group import Group
 
 CPU = torch.device("cpu")
 

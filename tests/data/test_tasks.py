@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import models
-from harness import tasks
+from harness.data import registry as tasks
 
 NANO = {"lm": "llama-nano", "image": "resnet-nano"}
 

@@ -8,15 +8,15 @@ from multiprocessing.connection import wait
 import torch
 import waiting
 
-from harness import distributed
+from harness.config.key import run_key
+from harness.config.settings import make
 from harness.errors import PrunedError
-from harness.key import run_key
-from harness.learner import Learner
-from harness.monitor import Monitor
-from harness.plans import SEARCH, Point
-from harness.ranks import Ranks
-from harness.settings import make
+from harness.parallel.group import leads
+from harness.parallel.processes import Ranks
 from harness.store import Store
+from harness.store.points import SEARCH, Point
+from harness.train.learner import Learner
+from harness.train.monitor import Monitor
 from sweeps.execute import execute
 
 LM = {
@@ -36,7 +36,7 @@ def start(size, settings, root, trouble="", step=0):
     What they say is in `said-<rank>`, the signals they know of in `signals-<rank>`.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sweeps.preload"])
+    context.set_forkserver_preload(["sweeps.local.preload"])
     return Ranks(context, size, work, (settings, root, trouble, step))
 
 
@@ -73,11 +73,11 @@ def work(settings, root, trouble, step):
     torch.set_num_threads(1)
     rank = int(os.environ.get("RANK", 0))
     monitor = Monitor()
-    if trouble == "stop the last" and not distributed.leads():
+    if trouble == "stop the last" and not leads():
         monitor.progress = lambda now: setattr(monitor, "stop_requested", now >= step)
     elif trouble == "prune":
         monitor.report = lambda now, figures: prune(now, step)
-    elif trouble == "no memory for the last" and not distributed.leads():
+    elif trouble == "no memory for the last" and not leads():
         Learner.update = no_memory(Learner.update, step)
     point = Point("tiny", "only", SEARCH, run_key(make(settings)), settings)
     status = execute(root, point, monitor, lambda error: (root / f"said-{rank}").write_text(str(error)))
@@ -86,7 +86,7 @@ def work(settings, root, trouble, step):
 
 
 def prune(now, step):
-    assert distributed.leads(), "only the leader has a study"
+    assert leads(), "only the leader has a study"
     if now >= step:
         raise PrunedError(f"enough at step {now}")
 

@@ -5,11 +5,11 @@ import json
 
 from conftest import TINY
 
-from harness.atomic import write_text
-from harness.key import run_key
-from harness.record import RunRecord
-from harness.settings import make, to_yaml
+from harness.config.key import run_key
+from harness.config.settings import make, to_yaml
 from harness.store import Store
+from harness.store.record import RunRecord
+from harness.system.atomic import write_text
 
 
 def config(**settings):

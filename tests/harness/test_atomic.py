@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import atomic
+from harness.system import atomic
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_temporary(tmp_path):

@@ -134,7 +134,7 @@ def test_every_trouble_has_its_exit_status(monkeypatch, capsys, error, status):
     def fail(args):
         raise error
 
-    monkeypatch.setattr("harness.commands.listings.zoo", fail)
+    monkeypatch.setattr("harness.commands.zoo.zoo", fail)
     assert cli.main(["zoo"]) == status
     assert ("Traceback" in capsys.readouterr().err) == (status == EXIT_BUG)
 

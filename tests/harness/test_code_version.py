@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness import environment
+from harness.system import environment
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from test_train import finish, interrupt
 from torch import nn
 from torch.nn import functional
 
-from harness import curvature
-from harness.curvature import sample, uniform
+from harness.config.settings import make
 from harness.data.task import IGNORED, Batch
 from harness.data.text import TextTask
-from harness.settings import make
+from harness.train import curvature
+from harness.train.curvature import sample, uniform
 from optimizers import Sophia
 
 torch.set_num_threads(1)

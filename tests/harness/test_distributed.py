@@ -11,12 +11,15 @@ from in_ranks import LM, codes, end, folder, start, wait_for
 from test_train import finish, interrupt
 
 import models
-from harness import device, distributed, metrics, tasks
-from harness.distributed import Group
+from harness.config.key import run_key
+from harness.config.settings import make
+from harness.data import registry as tasks
 from harness.errors import PeerLostError, UsageError
-from harness.key import run_key
-from harness.settings import make
+from harness.parallel import device
+from harness.parallel import group as distributed
+from harness.parallel.group import Group
 from harness.store import Kind, Store
+from harness.store import curve as metrics
 from sweeps.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 
 ALL = {"grad_clip": 0.5, "micro_batch": 4, "evaluation.every": 4, "checkpoint.keep_weights": True}

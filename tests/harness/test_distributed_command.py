@@ -8,20 +8,19 @@ from in_ranks import LM, folder
 from sweeping import trials_by_state
 from waiting import wait_for
 
-from harness import plans
+from harness.config.key import run_key
+from harness.config.settings import make
 from harness.errors import EXIT_INTERRUPTED, UsageError
-from harness.key import run_key
-from harness.plans import SEARCH, Point
-from harness.ranks import _free_port
-from harness.settings import make
+from harness.parallel.processes import _free_port
 from harness.store import Store
-from sweeps import spec as specs
-from sweeps import submit
-from sweeps.launch import text as sbatch_text
-from sweeps.plan import search_points
-from sweeps.pool import Pool
-from sweeps.resources import Resources
-from sweeps.submissions import Submission
+from harness.store.points import SEARCH, Point, read_points
+from sweeps.cluster import submit
+from sweeps.cluster.job_array import text as sbatch_text
+from sweeps.cluster.submissions import Submission
+from sweeps.local.pool import Pool
+from sweeps.plan.planned import search_points
+from sweeps.spec import sweep_file as specs
+from sweeps.spec.resources import Resources
 
 GRID = """
 name: pair
@@ -72,7 +71,7 @@ def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench)
 def test_a_search_of_runs_on_two_processes(htbench, write_spec):
     done = htbench("sweep", "run", write_spec(SEARCHED), "--workers", "1")
     assert done.returncode == 0, done.stderr
-    points = plans.read_points(htbench.root, "pair")
+    points = read_points(htbench.root, "pair")
     records = Store(htbench.root).records([point.key for point in points])
     assert len(records) == 5 and {record.environment["world_size"] for record in records.values()} == {2}
     assert {record.attempts for record in records.values()} == {1}

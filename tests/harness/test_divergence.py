@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import metrics, train
 from harness.config import DivergenceConfig
+from harness.config.settings import make
 from harness.data.images import ImageTask
-from harness.divergence import LEAST, LENGTH, Divergence
-from harness.progress import Progress
-from harness.settings import make
 from harness.store import Store
+from harness.store import curve as metrics
+from harness.train import run
+from harness.train.divergence import LEAST, LENGTH, Divergence
+from harness.train.resume import Progress
 
 LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "adamw"}
 RISING = {"schedule.name": "constant", "schedule.warmup": 0.5}  # the learning rate goes up slowly and stays
@@ -29,7 +30,7 @@ def observe(losses, total=0, **rule):
 
 def trained(settings, root):
     store = Store(root)
-    record = train.run(make(settings), store)
+    record = run.run(make(settings), store)
     rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
     return record, [row["loss"] for row in rows if "loss" in row]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.settings import make
+from harness.config.settings import make
 from harness.store import Store
-from harness.train import run
+from harness.train.run import run
 from optimizers import ZOO
 
 WORKLOADS = {

@@ -2,10 +2,11 @@
 
 import pytest
 
-from harness import metrics, train
-from harness.key import run_key
-from harness.settings import declarations, make
+from harness.config.key import run_key
+from harness.config.settings import declarations, make
 from harness.store import Store
+from harness.store import curve as metrics
+from harness.train import run
 
 # These change the last digits, by the order of sums: they belong to the provenance of a run.
 PROVENANCE = {"threads", "compile", "processes", "micro_batch", "device"}
@@ -24,7 +25,7 @@ LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "htmuon", "opti
 def finish(settings, root):
     """Key, final figures and curve, the latter without evaluations on the way."""
     store = Store(root)
-    record = train.run(make(settings), store)
+    record = run.run(make(settings), store)
     rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
     curve = [row for row in rows if "loss" in row or row["step"] == record.steps]
     figures = {name: value for name, value in record.metrics.items() if name != "untrained_val_loss"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.key import run_key
-from harness.settings import make
+from harness.config.key import run_key
+from harness.config.settings import make
 
 DIGITS = {"task": "digits", "model": "resnet-nano", "steps": 100, "batch_size": 64}
 DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16}

@@ -6,17 +6,18 @@ import shutil
 
 import pytest
 
-from harness import atomic, metrics, train
 from harness.cli import main
 from harness.commands import doctor
+from harness.config.key import run_key
+from harness.config.settings import make
 from harness.errors import StoppedError
-from harness.integrity import contradiction, lost
-from harness.key import run_key
-from harness.loop import Training
-from harness.monitor import Monitor
-from harness.record import RunRecord
-from harness.settings import make
-from harness.store import Kind, Store
+from harness.store import Kind, Store, curve
+from harness.store.integrity import contradiction, lost
+from harness.store.record import RunRecord
+from harness.system import atomic
+from harness.train import run
+from harness.train.loop import Training
+from harness.train.monitor import Monitor
 
 RATES = (0.05, 0.1, 0.2)
 SPEC = """
@@ -31,7 +32,7 @@ space: {optimizer.lr: [0.05, 0.1, 0.2]}
 def _trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("integrity") / "store"
     for rate in RATES:
-        train.run(config(rate), Store(root))
+        run.run(config(rate), Store(root))
     return root
 
 
@@ -93,7 +94,7 @@ def indexed(root, write_spec, capsys):
 @pytest.mark.parametrize("thorough", [False, True])
 def test_a_run_agrees_with_its_curve(tmp_path, settings, thorough):
     store = Store(tmp_path)
-    record = train.run(config(0.1, **settings), store)
+    record = run.run(config(0.1, **settings), store)
     assert contradiction(store.run_folder(record.key), record, thorough=thorough) == ""
     assert lost(store.run_folder(record.key)) == ""
 
@@ -189,7 +190,7 @@ def test_the_folder_that_doctor_names_is_deleted_and_the_same_command_mends(stor
     true = store.record(folder.name)
     edit(folder / "record.json", other_accuracy)
     shutil.rmtree(folder)
-    assert train.run(config(0.1), store).metrics == true.metrics
+    assert run.run(config(0.1), store).metrics == true.metrics
     assert [level for level, *_ in doctored(store.root)] == ["ok"]
 
 
@@ -217,7 +218,7 @@ def test_only_the_tail_is_read_unless_thorough(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     figures = {"val_loss": 1.0, "train_loss": 0.0}
     record = RunRecord("k", {}, "completed", figures, 20000, 1.0, 1.0, 1, {}, 1, {})
-    assert len(metrics.tail(tmp_path / "metrics.jsonl")) < 200
+    assert len(curve.tail(tmp_path / "metrics.jsonl")) < 200
     assert contradiction(tmp_path, record) == ""
     assert "train_loss is 0.0" in contradiction(tmp_path, record, thorough=True)
 
@@ -255,7 +256,7 @@ def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec,
     assert state.kind is Kind.WAITING and state.message == lost(folder) and lost(folder) in said
     assert main(["sweep", "status", str(write_spec(SPEC)), "--root", str(store.root)]) == 0
     assert what in capsys.readouterr().out
-    again = train.run(config(0.1), store)
+    again = run.run(config(0.1), store)
     assert again.metrics == true.metrics and again.attempts == 2
     assert indexed(store.root, write_spec, capsys) == [] and lost(folder) == ""
     assert [level for level, *_ in doctored(store.root)] == ["ok"]
@@ -272,7 +273,7 @@ def test_a_record_that_the_index_has_is_mended_not_lost(store, write_spec, capsy
 
 def test_the_record_of_a_run_that_diverged_is_missed_too(tmp_path):
     store = Store(tmp_path)
-    record = train.run(config(1e30, **{"schedule.warmup": 0.0}), store)
+    record = run.run(config(1e30, **{"schedule.warmup": 0.0}), store)
     assert record.status == "diverged"
     (store.run_folder(record.key) / "record.json").unlink()
     assert "had come to its end" in store.state(record.key).message
@@ -286,7 +287,7 @@ class Stop(Monitor):
 def test_a_run_that_has_not_come_to_its_end_has_lost_nothing(tmp_path):
     store = Store(tmp_path)
     with pytest.raises(StoppedError):
-        train.run(config(0.1, log_every=1), store, Stop())
+        run.run(config(0.1, log_every=1), store, Stop())
     key = run_key(config(0.1))
     assert lost(store.run_folder(key)) == store.state(key).message == ""
     assert doctored(store.root) == []
@@ -300,6 +301,6 @@ def test_a_live_run_that_is_about_to_write_its_record_has_not_lost_it(tmp_path, 
         return proper(training, *arguments)
 
     monkeypatch.setattr(Training, "_finish", look_first)
-    train.run(config(0.1), store)
+    run.run(config(0.1), store)
     assert "is missing" in seen[0][0], "as the folder alone tells it"
     assert seen[0][1] == []

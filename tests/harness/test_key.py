@@ -8,10 +8,10 @@ import pytest
 
 import models
 import optimizers
-from harness import key as keys
-from harness.key import identity, run_key
-from harness.settings import make
-from optimizers.registry import Param
+from harness.config import key as keys
+from harness.config.key import identity, run_key
+from harness.config.settings import make
+from optimizers.zoo.registry import Param
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "keys.json").read_text())
 

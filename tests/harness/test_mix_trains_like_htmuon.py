@@ -4,9 +4,9 @@ import statistics
 
 import pytest
 
-from harness.settings import make
+from harness.config.settings import make
 from harness.store import Store
-from harness.train import run
+from harness.train.run import run
 
 
 @pytest.mark.slow

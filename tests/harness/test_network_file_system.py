@@ -6,10 +6,11 @@ import pytest
 from nfs_client import Client, Server
 from test_store_machine import record
 
-from harness import atomic, plans
 from harness.errors import LostOwnershipError
 from harness.store import Kind, Store
-from sweeps import submissions
+from harness.store.points import submitting
+from harness.system import atomic
+from sweeps.cluster import submissions
 
 KEY = "a" * 12
 
@@ -70,11 +71,11 @@ def test_who_was_taken_over_from_another_node_writes_no_more(nodes, store):
 
 def test_who_submits_knows_what_was_submitted_on_another_node(nodes, store):
     here, there = nodes
-    with here, plans.submitting(store.root):
+    with here, submitting(store.root):
         (store.root / "sweeps").mkdir()
         assert submissions.read_all(store.root) == []
-    with there, plans.submitting(store.root):
+    with there, submitting(store.root):
         (store.root / "sweeps" / "tiny").mkdir()
         submissions.intend(store.root, "tiny", [KEY], {})
-    with here, plans.submitting(store.root):
+    with here, submitting(store.root):
         assert [one.points for one in submissions.read_all(store.root)] == [(KEY,)]

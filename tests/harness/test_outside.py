@@ -9,14 +9,15 @@ import torch
 
 import models
 import optimizers
-from harness import modules, outside, tasks
 from harness.cli import main
-from harness.environment import HOME
+from harness.config.key import run_key
+from harness.config.settings import flatten, make, read_yaml, to_settings, to_yaml
+from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.key import run_key
-from harness.monitor import Monitor
-from harness.plans import Point
-from harness.settings import flatten, make, read_yaml, to_settings, to_yaml
+from harness.sources import loose_files, parts
+from harness.store.points import Point
+from harness.system.environment import HOME
+from harness.train.monitor import Monitor
 from sweeps.execute import EXIT_ENDED, execute
 
 _NUMBERS = itertools.count()
@@ -214,8 +215,8 @@ def test_an_entry_point_is_a_name(folder, write):
 
 
 def word(module):
-    outside.source_word.cache_clear()
-    return outside.source_word(f"{module}:Plain")
+    parts.source_word.cache_clear()
+    return parts.source_word(f"{module}:Plain")
 
 
 def test_the_key_has_the_code_and_all_loose_code_that_it_imports(folder, write):
@@ -354,7 +355,7 @@ def test_a_task_is_a_row_in_a_module(write):
     config = make(BASE | {"task": f"{module}:TASK", "optimizer.name": "muon"})
     assert (config.data_fingerprint, config.optimizer.aux_lr) == ("abc", 0.02)
     assert config.revisions.keys() == {"task"}
-    with pytest.raises(UsageError, match=r"must be an instance of harness.tasks.TaskSpec, not 3$"):
+    with pytest.raises(UsageError, match=r"must be an instance of harness.data.registry.TaskSpec, not 3$"):
         make(BASE | {"task": f"{module}:three"})
     with pytest.raises(
         UsageError, match=r"^The fingerprint of the task 'part\d+:BROKEN' fails with KeyError: 'x'$"
@@ -379,7 +380,7 @@ def test_files_to_take_along_are_whole_packages_and_imported_neighbours(folder, 
     (folder / package / "table.json").write_text("{}")
     (folder / package / ".secret").write_text("")
     write("not = needed", "other_module_beside")
-    found = modules.loose_files([f"{package}.opt"])
+    found = loose_files.loose_files([f"{package}.opt"])
     assert {str(path) for path in found} == {f"{package}/opt.py", f"{package}/table.json", f"{neighbour}.py"}
     assert all(source == folder / path for path, source in found.items())
 

@@ -7,11 +7,12 @@ import pytest
 
 import models
 import optimizers
-from harness import revisions, sources, tasks
-from harness.environment import HOME
+from harness.config.key import run_key
+from harness.config.settings import flatten, make, read_yaml, to_yaml
+from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.key import run_key
-from harness.settings import flatten, make, read_yaml, to_yaml
+from harness.sources import digest, revisions
+from harness.system.environment import HOME
 
 DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16}
 DIGITS = {"task": "digits", "model": "resnet-nano", "steps": 100, "batch_size": 64}
@@ -26,8 +27,8 @@ def edit(tmp_path, monkeypatch):
     """Edit a copy of the code in which the digests are then looked up."""
     for package in ("harness", "models", "optimizers"):
         shutil.copytree(HOME / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    caches = (sources._module, revisions._optimizer, revisions._model, revisions._task, revisions._loop)
-    monkeypatch.setattr(sources, "HOME", tmp_path)
+    caches = (digest._module, revisions._optimizer, revisions._model, revisions._task, revisions._loop)
+    monkeypatch.setattr(digest, "HOME", tmp_path)
 
     def forget():
         for one in caches:
@@ -47,7 +48,7 @@ def edit(tmp_path, monkeypatch):
 
 def test_the_released_digests_are_those_of_this_code():
     """If this fails: does the change alter numbers? Then raise the revision of what it alters. In any case
-    run `python -m harness.revisions --write`."""
+    run `python -m harness.sources.revisions --write`."""
     assert json.loads(revisions.PLACE.read_text()) == revisions.release()
 
 
@@ -59,9 +60,15 @@ def test_released_code_is_at_its_released_revision(name):
 def test_every_module_is_either_watched_or_known_to_make_no_numbers():
     """If this fails, a module is new: does it make numbers? Then it belongs into `sources.NUMERIC`."""
     without = {
-        *("optimizers", "optimizers.param", "optimizers.reach", "optimizers.registry", "optimizers.spec"),
-        *("optimizers.rows_elementwise", "optimizers.rows_spectral", "optimizers.rows_subspace"),
-        *("optimizers.imported", "optimizers.outside", "models", "models.imported", "models.outside"),
+        *(
+            "optimizers",
+            "optimizers.zoo.param",
+            "optimizers.reach",
+            "optimizers.zoo.registry",
+            "optimizers.zoo.spec",
+        ),
+        *("optimizers.zoo.elementwise", "optimizers.zoo.spectral", "optimizers.zoo.subspace"),
+        *("optimizers.imported", "optimizers.zoo.outside", "models", "models.imported", "models.outside"),
         *("models.registry", "models.spec", "harness.data", "harness.data.cache"),
     }
     files = [
@@ -70,17 +77,17 @@ def test_every_module_is_either_watched_or_known_to_make_no_numbers():
     modules = {
         ".".join(path.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__") for path in files
     }
-    watched = {name for name in modules if sources._is_numeric(name)}
+    watched = {name for name in modules if digest._is_numeric(name)}
     assert modules - watched == without
 
 
 def test_every_part_of_ours_is_looked_up():
     for row in (*optimizers.ZOO.values(), *models.SIZES.values()):
         if not row.target.startswith("torch."):
-            assert row.target in sources.digests([row.target]), row
+            assert row.target in digest.digests([row.target]), row
     for row in tasks.TASKS.values():
-        assert row.loader in sources.digests([row.loader]), row
-    assert set(revisions._LOOP) <= sources.digests(revisions._LOOP).keys()
+        assert row.loader in digest.digests([row.loader]), row
+    assert set(revisions._LOOP) <= digest.digests(revisions._LOOP).keys()
 
 
 def test_an_edited_optimizer_is_another_run_and_nothing_else_is(edit):
@@ -107,8 +114,8 @@ def test_two_edits_are_two_runs_and_undoing_one_gives_the_released_run(edit):
     [
         ("models/llama.py", "INITIAL_STD = ", "INITIAL_STD = 2 * ", "model", DOCS),
         ("models/resnet.py", "F.relu", "F.gelu", "model", DIGITS),
-        ("harness/learner.py", "set_to_none=True", "set_to_none=False", "loop", DOCS),
-        ("harness/schedule.py", "0.5 * (1 + ", "0.25 * (2 + ", "loop", DOCS),
+        ("harness/train/learner.py", "set_to_none=True", "set_to_none=False", "loop", DOCS),
+        ("harness/train/schedule.py", "0.5 * (1 + ", "0.25 * (2 + ", "loop", DOCS),
         ("harness/data/text.py", "- 1) // self.seq_len", "- 2) // self.seq_len", "task", DOCS),
         ("harness/data/order.py", "step * batch_size,", "step * batch_size + 0,", "task", DIGITS),
         ("optimizers/routing.py", "p.ndim >= 2", "p.ndim > 2", "optimizer", DOCS | rule("muon")),

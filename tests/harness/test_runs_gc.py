@@ -7,13 +7,14 @@ import time
 import pytest
 from stored_runs import config, files, leave, put
 
-from harness import cli, slurm
-from harness.atomic import append_line, temporary_name, write_json
+from harness import cli
+from harness.config.key import run_key
 from harness.errors import EXIT_USAGE
-from harness.garbage import ABANDONED_SECONDS, garbage, remove
-from harness.key import run_key
-from harness.plans import SEARCH, Point, slot_path, sweep_folder, write_points
 from harness.store import Store
+from harness.store.points import SEARCH, Point, slot_path, sweep_folder, write_points
+from harness.system import slurm
+from harness.system.atomic import append_line, temporary_name, write_json
+from harness.upkeep.gc import ABANDONED_SECONDS, garbage, remove
 
 
 @pytest.fixture

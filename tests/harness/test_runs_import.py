@@ -11,12 +11,13 @@ from stored_runs import config, files, leave, put
 from test_train import interrupt
 
 import models
-from harness import cli, plans, train
+from harness import cli
+from harness.config.key import keys_so_far, run_key
+from harness.config.settings import make
 from harness.errors import EXIT_USAGE
-from harness.key import keys_so_far, run_key
-from harness.plans import SEARCH, Point
-from harness.settings import make
 from harness.store import Kind, Store
+from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
+from harness.train import run as train
 
 
 @pytest.fixture
@@ -204,10 +205,10 @@ def test_an_import_that_is_killed_is_simply_run_again(htbench, roots, crash):
 
 
 def plan(root, name, text, *points):
-    folder = plans.sweep_folder(root, name)
+    folder = sweep_folder(root, name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "spec.yaml").write_text(text)
-    plans.write_points(root, name, list(points))
+    write_points(root, name, list(points))
     return folder
 
 
@@ -224,8 +225,8 @@ def test_sweeps_that_are_not_here_come_whole_and_others_stay(take, roots):
         plan(root, "same", "text", plain)
     plan(ours, "grown", "text", plain, dataclasses.replace(plain, key="l"))
     plan(theirs, "grown", "text", plain)
-    (plans.sweep_folder(theirs, "damaged")).mkdir()
-    (plans.sweep_folder(theirs, "damaged") / "points.jsonl").write_text("{")
+    (sweep_folder(theirs, "damaged")).mkdir()
+    (sweep_folder(theirs, "damaged") / "points.jsonl").write_text("{")
     before = files(ours)
     out, err = take()
     assert "imported the sweeps search;" in out
@@ -233,7 +234,7 @@ def test_sweeps_that_are_not_here_come_whole_and_others_stay(take, roots):
     assert "refused: damaged: " in err
     new = {name for name in files(ours) if name not in before}
     assert new == {f"sweeps/search/{name}" for name in _SEARCH} and before.items() <= files(ours).items()
-    assert plans.read_points(ours, "search")[0].key == "k"
+    assert read_points(ours, "search")[0].key == "k"
     before = files(ours)
     assert "sweeps" not in take().out and files(ours) == before
 
@@ -256,7 +257,7 @@ def test_tables_of_two_merged_stores_are_those_of_one_that_ran_everything(htbenc
     whole, parts = tmp_path / "whole", [tmp_path / "a", tmp_path / "b"]
     spec = write_spec(SPEC)
     assert htbench("sweep", "run", spec, "--root", whole, "--workers", 1).returncode == 0
-    keys = [point.key for point in plans.read_points(whole, "tiny")]
+    keys = [point.key for point in read_points(whole, "tiny")]
     for part, rate, own in zip(parts, ("0.03", "0.1"), (keys[:1], keys[1:]), strict=True):
         for key in own:
             shutil.copytree(Store(whole).run_folder(key), Store(part).run_folder(key))

@@ -9,8 +9,8 @@ from stored_runs import leave, put
 
 from harness import cli
 from harness.errors import EXIT_USAGE
-from harness.plans import SEARCH, Point, sweep_folder, write_points
 from harness.store import Store
+from harness.store.points import SEARCH, Point, sweep_folder, write_points
 
 
 @pytest.fixture

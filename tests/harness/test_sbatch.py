@@ -6,8 +6,8 @@ import psutil
 import pytest
 from waiting import wait_for
 
-from harness import sbatch
-from harness.sbatch import RefusedError
+from sweeps.cluster import sbatch
+from sweeps.cluster.sbatch import RefusedError
 
 SCRIPT = """#!/bin/bash
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.schedule import NAMES, multiplier
+from harness.train.schedule import NAMES, multiplier
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "lr_schedule.json").read_text())
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from harness.config.key import run_key
+from harness.config.settings import FIELDS, flatten, make, read_words, read_yaml, to_settings, to_yaml
 from harness.errors import UsageError
-from harness.key import run_key
-from harness.settings import FIELDS, flatten, make, read_words, read_yaml, to_settings, to_yaml
 
 
 def test_every_default_is_written_in(tiny):

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from harness import liveness, slurm
-from harness.liveness import Owner, current_user
-from harness.slurm import Job
+from harness.store.owner import Owner, current_user, is_alive
+from harness.system import slurm
+from harness.system.slurm import Job
 
 RUNNING = ("8_1", "RUNNING", 2, "anna", "None", "tiny.w")
 PENDING = ("9", "PENDING", 0, "bert", "Nodes required | down", "x y")
@@ -113,25 +113,25 @@ def heartbeat(tmp_path):
 )
 def test_a_job_in_the_queue_decides_whatever_the_heartbeat(squeue, owner, heartbeat, job, alive, fresh):
     squeue(job, PENDING)
-    assert liveness.is_alive(owner, heartbeat(fresh)) is alive
+    assert is_alive(owner, heartbeat(fresh)) is alive
 
 
 def test_our_own_job_that_is_gone_is_dead_at_once_anothers_may_only_be_hidden(squeue, owner, heartbeat):
     squeue(PENDING)
     ours = dataclasses.replace(owner, user=current_user())
-    assert not liveness.is_alive(ours, heartbeat(fresh=True))
-    assert liveness.is_alive(owner, heartbeat(fresh=True))
-    assert not liveness.is_alive(owner, heartbeat(fresh=False))
+    assert not is_alive(ours, heartbeat(fresh=True))
+    assert is_alive(owner, heartbeat(fresh=True))
+    assert not is_alive(owner, heartbeat(fresh=False))
 
 
 @pytest.mark.parametrize("fresh", [True, False])
 def test_without_an_answer_or_on_another_cluster_the_heartbeat_decides(squeue, owner, heartbeat, fresh):
     squeue()
     elsewhere = dataclasses.replace(owner, cluster="there", user=current_user())
-    assert liveness.is_alive(elsewhere, heartbeat(fresh)) is fresh
+    assert is_alive(elsewhere, heartbeat(fresh)) is fresh
     squeue(script="exit 1")
     slurm._remembered = (float("-inf"), None)
-    assert liveness.is_alive(owner, heartbeat(fresh)) is fresh
+    assert is_alive(owner, heartbeat(fresh)) is fresh
 
 
 def test_a_job_knows_its_earlier_self_is_dead_and_asks_the_heartbeat_of_its_other_nodes(
@@ -142,6 +142,6 @@ def test_a_job_knows_its_earlier_self_is_dead_and_asks_the_heartbeat_of_its_othe
     monkeypatch.setenv("SLURM_JOB_ID", "77")
     monkeypatch.setenv("SLURM_RESTART_COUNT", "3")
     assert Owner.current().job == "8_1"
-    assert not liveness.is_alive(owner, heartbeat(fresh=True))
+    assert not is_alive(owner, heartbeat(fresh=True))
     for fresh in (True, False):  # an allocation goes on after one of its steps was killed
-        assert liveness.is_alive(dataclasses.replace(owner, restart="3"), heartbeat(fresh)) is fresh
+        assert is_alive(dataclasses.replace(owner, restart="3"), heartbeat(fresh)) is fresh

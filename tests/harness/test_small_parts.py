@@ -4,25 +4,25 @@ import math
 
 import pytest
 
-from harness import metrics, plans, score
 from harness.errors import UsageError
-from harness.plans import Point
-from harness.record import RunRecord
+from harness.store import curve, score
+from harness.store.points import SEARCH, Point, read_points, sweep_folder, sweep_names, write_points
+from harness.store.record import RunRecord
 
 
 def test_metrics_are_cut_at_the_step_and_read_without_garbage(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    with metrics.MetricsFile(path, 0) as file:
+    with curve.MetricsFile(path, 0) as file:
         for step in (1, 2, 3):
             file.add(step, {"loss": float(step), "lr": 0.1})
         file.add(2, {"val_loss": math.nan})
     with open(path, "a") as torn:
         torn.write('{"step": 4, "lo')
-    with metrics.MetricsFile(path, 2) as file:
+    with curve.MetricsFile(path, 2) as file:
         file.add(3, {"loss": 30.0, "lr": 0.1})
-    rows = metrics.read(path)
+    rows = curve.read(path)
     assert [(row["step"], row.get("loss")) for row in rows] == [(1, 1.0), (2, 2.0), (2, None), (3, 30.0)]
-    assert metrics.covers(rows, 3) and not metrics.covers(rows, 4) and not metrics.covers(rows[1:], 3)
+    assert curve.covers(rows, 3) and not curve.covers(rows, 4) and not curve.covers(rows[1:], 3)
 
 
 def run(task, status="completed", **figures):
@@ -55,12 +55,12 @@ def test_a_winner_its_ties_and_nobody():
 
 def test_points_survive_a_round_trip_and_know_their_twins(tmp_path):
     points = [
-        Point("s", "b", plans.SEARCH, key * 12, {"optimizer.lr": lr, "seed": seed})
+        Point("s", "b", SEARCH, key * 12, {"optimizer.lr": lr, "seed": seed})
         for key, lr, seed in [("a", 0.1, 0), ("b", 0.1, 1), ("c", 0.2, 0)]
     ]
-    plans.sweep_folder(tmp_path, "s").mkdir(parents=True)
-    plans.write_points(tmp_path, "s", points)
-    assert plans.read_points(tmp_path, "s") == points and plans.sweep_names(tmp_path) == ["s"]
+    sweep_folder(tmp_path, "s").mkdir(parents=True)
+    write_points(tmp_path, "s", points)
+    assert read_points(tmp_path, "s") == points and sweep_names(tmp_path) == ["s"]
     assert points[0].candidate() == points[1].candidate() != points[2].candidate()
 
 
@@ -73,13 +73,13 @@ def test_a_record_from_another_version_is_read_as_far_as_it_goes():
 
 @pytest.mark.parametrize("name", ["val_loss", "test_accuracy"])
 def test_what_json_cannot_say_is_null(name):
-    assert metrics.finite({name: math.inf, "other": 1.0}) == {name: None, "other": 1.0}
+    assert curve.finite({name: math.inf, "other": 1.0}) == {name: None, "other": 1.0}
 
 
 @pytest.mark.parametrize("damage", [b"", b"{\n", b'{"sweep": "s"}\n', b"\x00\xff"])
 def test_damaged_points_are_one_sentence(tmp_path, damage):
-    assert plans.read_points(tmp_path, "s") == [], "never planned"
-    plans.sweep_folder(tmp_path, "s").mkdir(parents=True)
-    (plans.sweep_folder(tmp_path, "s") / "points.jsonl").write_bytes(damage)
+    assert read_points(tmp_path, "s") == [], "never planned"
+    sweep_folder(tmp_path, "s").mkdir(parents=True)
+    (sweep_folder(tmp_path, "s") / "points.jsonl").write_bytes(damage)
     with pytest.raises(UsageError, match="htbench sweep index s"):
-        plans.read_points(tmp_path, "s")
+        read_points(tmp_path, "s")

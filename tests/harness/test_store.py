@@ -14,10 +14,12 @@ import pytest
 from test_store_machine import record
 from waiting import wait_for
 
-from harness import atomic, liveness
 from harness.errors import UsageError
-from harness.liveness import Owner, is_alive
-from harness.store import Attempt, Kind, Store, make_folder
+from harness.store import Attempt, Kind, Store
+from harness.store import owner as liveness
+from harness.store.owner import Owner, is_alive
+from harness.system import atomic
+from harness.system.folders import make_folder
 
 KEY = "a" * 12
 
@@ -109,7 +111,7 @@ def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
 
 
 def test_the_heartbeat_beats(store, monkeypatch):
-    monkeypatch.setattr("harness.attempt.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("harness.store.attempt.HEARTBEAT_SECONDS", 0.01)
     attempt = store.claim(KEY, "")
     os.utime(attempt.path, (0, 0))
     with attempt:

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from harness.errors import LostOwnershipError
-from harness.record import RunRecord
 from harness.store import Attempt, Kind, Store
+from harness.store.record import RunRecord
 
 KEYS = ["a" * 12, "b" * 12]
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness import metrics, train
-from harness.distributed import Group
+from harness.config.key import run_key
+from harness.config.settings import make
 from harness.errors import RunFailedError, StoppedError, UsageError
-from harness.key import run_key
-from harness.monitor import Monitor
-from harness.settings import make
+from harness.parallel.group import Group
 from harness.store import Kind, Store
+from harness.store import curve as metrics
+from harness.train import run
+from harness.train.monitor import Monitor
 
 
 class StopAfter(Monitor):
@@ -32,13 +33,13 @@ class StopAfter(Monitor):
 
 def finish(config, root):
     store = Store(root)
-    record = train.run(config, store)
+    record = run.run(config, store)
     return record, metrics.read(store.run_folder(record.key) / "metrics.jsonl")
 
 
 def interrupt(config, root, step):
     with pytest.raises(StoppedError, match=r"stopped at step"):
-        train.run(config, Store(root), StopAfter(step))
+        run.run(config, Store(root), StopAfter(step))
 
 
 @pytest.mark.parametrize(
@@ -167,9 +168,9 @@ def test_a_checkpoint_that_can_not_be_read_now_is_not_given_up(tmp_path, tiny, m
 
     monkeypatch.setattr(zipfile, "ZipFile", stale)
     with pytest.raises(RunFailedError, match=r"\(stopped\) with OSError: .*Stale"):
-        train.run(config, store)
+        run.run(config, store)
     monkeypatch.setattr(zipfile, "ZipFile", proper)
-    record = train.run(config, store)
+    record = run.run(config, store)
     assert record.attempts == 3
     assert "going on from step" in (store.run_folder(record.key) / "log.txt").read_text()
 
@@ -186,14 +187,14 @@ def test_a_damaged_curve_is_made_anew(tmp_path, tiny, damage):
 
 def test_a_bug_in_a_run_is_a_failure_that_retry_forgives(tmp_path, tiny, monkeypatch):
     config, store = make(tiny), Store(tmp_path)
-    monkeypatch.setattr(train.Training, "_train", lambda self, metrics: 1 / 0)
+    monkeypatch.setattr(run.Training, "_train", lambda self, metrics: 1 / 0)
     with pytest.raises(RunFailedError, match=r"ended \(error\) with ZeroDivisionError"):
-        train.run(config, store)
+        run.run(config, store)
     monkeypatch.undo()
     with pytest.raises(RunFailedError, match=r"failed \(error\): ZeroDivisionError"):
-        train.run(config, store)
+        run.run(config, store)
     assert store.forgive(run_key(config))
-    assert train.run(config, store).attempts == 2
+    assert run.run(config, store).attempts == 2
 
 
 @pytest.mark.parametrize(
@@ -208,9 +209,9 @@ def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reaso
     def fail(self, metrics):
         raise error
 
-    monkeypatch.setattr(train.Training, "_train", fail)
+    monkeypatch.setattr(run.Training, "_train", fail)
     with pytest.raises(RunFailedError):
-        train.run(make(tiny), Store(tmp_path))
+        run.run(make(tiny), Store(tmp_path))
     state = Store(tmp_path).state(run_key(make(tiny)))
     assert (state.kind, state.reason) == (kind, reason) and str(error) in state.message
 
@@ -221,16 +222,16 @@ def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_pa
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))
     try:
         with pytest.raises(RunFailedError, match=r"ended \(stopped\) with OSError: .*File too large"):
-            train.run(config, store)
+            run.run(config, store)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert store.state(run_key(config)).kind is Kind.WAITING
-    assert train.run(config, store).attempts == 2
+    assert run.run(config, store).attempts == 2
 
 
 def test_changed_data_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match="has changed since"):
-        train.run(make(tiny | {"data_fingerprint": "0" * 16}), Store(tmp_path))
+        run.run(make(tiny | {"data_fingerprint": "0" * 16}), Store(tmp_path))
 
 
 def test_a_signal_while_the_processes_agree_is_for_the_next_step(tmp_path, tiny, monkeypatch):
@@ -244,19 +245,19 @@ def test_a_signal_while_the_processes_agree_is_for_the_next_step(tmp_path, tiny,
 
     monkeypatch.setattr(Group, "any", agree_meanwhile)
     with pytest.raises(StoppedError, match="stopped at step 2 of 8"):
-        train.run(make(tiny), Store(tmp_path), monitor)
+        run.run(make(tiny), Store(tmp_path), monitor)
     assert monitor.signals == {signal.SIGTERM}
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match=r"batch_size=1000000 is more than the \d+ training samples"):
-        train.run(make(tiny | {"batch_size": 1000000}), Store(tmp_path))
+        run.run(make(tiny | {"batch_size": 1000000}), Store(tmp_path))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match="no GPU"):
-        train.run(make(tiny | {"device": "cuda"}), Store(tmp_path))
+        run.run(make(tiny | {"device": "cuda"}), Store(tmp_path))
 
 
 def test_bfloat16_parameters_and_autocast_train(tmp_path, tiny):

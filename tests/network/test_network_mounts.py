@@ -15,10 +15,10 @@ from sweeping import SPEC, carried_out, check_whole, results
 from test_store_machine import record
 from waiting import wait_for
 
-from harness import atomic
-from harness.index import Index
 from harness.store import Store
-from sweeps import trials
+from harness.store.index import Index
+from harness.system import atomic
+from sweeps.studies import trial
 
 FORK = multiprocessing.get_context("fork")
 
@@ -42,7 +42,7 @@ def test_workers_of_two_nodes_share_a_study(nodes, write_spec):
     )
     join(*(Worker(root) for root in (here, there) * 3))
     for root in nodes:
-        trials.reconcile(Store(root), "tiny", study.name)
+        trial.reconcile(Store(root), "tiny", study.name)
         check_search(root, study)
     keys = [row["key"] for row in trained(here)]
     assert len(keys) == len(set(keys)) == 40, "no run was made twice"

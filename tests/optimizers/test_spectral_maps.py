@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from test_optimizers_properties import close, matrices, orthogonal, powers, quick, seeds
 from torch import Tensor
 
-from optimizers.rows_spectral import MAPS
 from optimizers.spectral import SPECTRAL
 from optimizers.spectral.exact import gram_power, rank_power, svd_power
 from optimizers.spectral.mix_power import mix_power
 from optimizers.spectral.newton_schulz import newton_schulz
 from optimizers.spectral.ns_root import gram_root, ns_root
 from optimizers.spectral.stream_power import stream_power
+from optimizers.zoo.spectral import MAPS
 
 torch.set_num_threads(1)
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from optimizers import bases, build
+from optimizers import build, linalg
 from optimizers.base import UpdateRule
-from optimizers.bases import eigenvectors, singular_vectors
 from optimizers.cosmos import Cosmos
 from optimizers.galore import GaLore
+from optimizers.linalg import eigenvectors, singular_vectors
 from optimizers.soap import Soap, rotate
 from optimizers.spectral.newton_schulz import newton_schulz
 
@@ -379,7 +379,7 @@ def test_eigenvectors_are_found_in_float64_where_float32_fails(monkeypatch: pyte
             raise torch.linalg.LinAlgError("did not converge")
         return eigh(A)
 
-    monkeypatch.setattr(bases.torch.linalg, "eigh", fails)
+    monkeypatch.setattr(linalg.torch.linalg, "eigh", fails)
     found = eigenvectors(A)
     assert found.dtype == torch.float32 and torch.equal(found.abs(), torch.tensor([[0.0, 1], [1, 0]]))
 

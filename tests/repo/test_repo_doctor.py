@@ -12,15 +12,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import machine, tasks
 from harness.cli import main
 from harness.commands import doctor
+from harness.config.key import run_key
+from harness.config.settings import make
+from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.key import run_key
-from harness.record import RunRecord
-from harness.settings import make
 from harness.store import Store
-from harness.survey import survey
+from harness.store.record import RunRecord
+from harness.system import machine
+from harness.upkeep.check import survey
 
 STORE = {"root", "locks", "links", "store", "records", "index", "data"}
 
@@ -396,5 +397,5 @@ def test_unreadable_folders_do_not_break_it(store, monkeypatch):
     def refuse(path, *_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr("harness.survey.atomic.read_json", refuse)
+    monkeypatch.setattr("harness.upkeep.check.atomic.read_json", refuse)
     assert the(look(store[0].root, "store"), "PermissionError").level == "problem"

@@ -8,13 +8,15 @@ import pytest
 
 import models
 import optimizers
-from harness import reference, tasks
+from docs import config_page
 from harness.cli import COMMANDS
 from harness.commands import doctor
-from harness.key import identity
-from harness.settings import declarations, flatten, make
-from sweeps import search, spec
-from sweeps.resources import Resources
+from harness.config.key import identity
+from harness.config.settings import declarations, flatten, make
+from harness.data import registry as tasks
+from sweeps.spec import search
+from sweeps.spec import sweep_file as spec
+from sweeps.spec.resources import Resources
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted(
@@ -114,20 +116,20 @@ def test_the_cpu_build_that_is_recommended_is_one_that_we_accept():
 
 
 def test_the_config_reference_is_up_to_date():
-    assert read("docs/config.md") == reference.render(), "python -m harness.reference --write"
+    assert read("docs/config.md") == config_page.render(), "python -m docs.config_page --write"
 
 
 def test_the_config_reference_knows_every_key_of_a_sweep_file():
     known = [spec._TOP_KEYS, spec._BLOCK_KEYS, set(asdict(Resources())), search.RANGE_KEYS, search._KEYS]
     known += [set(options) for options in search.PRUNERS.values()]
-    assert [set(keys) for keys in reference.SWEEP_KEYS.values()] == known
+    assert [set(keys) for keys in config_page.SWEEP_KEYS.values()] == known
 
 
 def test_the_column_key_says_what_the_key_covers():
     younger = {"divergence.below": 0.2}  # out of the key at the value under which older code behaved alike
     made = {"task": "digits", "model": "resnet-nano", "steps": 1, "optimizer.name": "htmuon"}
     covered = flatten(identity(make(made | younger)))
-    rows = re.findall(r"^\| `([\w.]+)` \|.*?\|.*?\|.*?\| (yes|no) \|", reference.render(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.]+)` \|.*?\|.*?\|.*?\| (yes|no) \|", config_page.render(), re.MULTILINE)
     assert [name for name, _ in rows] == [name for name, _ in declarations()]
     assert {name for name, answer in rows if answer == "yes"} == {name for name, _ in rows} & covered.keys()
 

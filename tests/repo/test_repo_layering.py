@@ -13,7 +13,7 @@ FORBIDDEN = {"harness": {"sweeps", "results"}, "sweeps": {"results"}, "results":
 OPTUNA_FILES = ("distinct", "journal", "link", "parameters", "samplers", "study", "told", "trials")
 ONLY_HOME = {
     "optuna": {f"sweeps/{name}.py" for name in OPTUNA_FILES},
-    "submitit": {"sweeps/launch.py"},
+    "submitit": {"sweeps/cluster/job_array.py"},
 }
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
@@ -55,13 +55,13 @@ def test_imports_stay_within_the_house(file):
         ),
         ("models/new.py", "from . import registry", set()),
         ("harness/new.py", "import models, optimizers, torch, psutil", set()),
-        ("harness/new.py", "def f():\n    import sweeps.plan", {"sweeps"}),
+        ("harness/new.py", "def f():\n    import sweeps.plan.planned", {"sweeps"}),
         ("harness/new.py", "import optuna", {"optuna"}),
-        ("sweeps/new.py", "from results.load import load", {"results"}),
+        ("sweeps/new.py", "from results.analysis.load import load", {"results"}),
         ("sweeps/new.py", "from optuna.trial import TrialState", {"optuna"}),
-        ("sweeps/study.py", "import optuna", set()),
-        ("sweeps/slots.py", "import optuna", {"optuna"}),
-        ("sweeps/study.py", "import submitit", {"submitit"}),
+        ("sweeps/studies/grid.py", "import optuna", set()),
+        ("sweeps/plan/slots.py", "import optuna", {"optuna"}),
+        ("sweeps/studies/grid.py", "import submitit", {"submitit"}),
         ("results/new.py", "def f():\n    import torch, sweeps", {"torch", "sweeps"}),
     ],
 )

@@ -33,7 +33,7 @@ def test_every_package_says_that_it_is_typed():
 
 
 def test_there_is_data_to_ship():
-    assert {"sweeps/demo-digits.yaml", "sweeps/demo-pydocs.yaml"} <= shipped()
+    assert {"sweeps/demo/demo-digits.yaml", "sweeps/demo/demo-pydocs.yaml"} <= shipped()
 
 
 def test_patterns_of_gitignore_are_anchored():

@@ -14,12 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import plans
-from harness.liveness import Owner
-from harness.plans import REPLICATE, SEARCH, Point
-from harness.record import RunRecord
-from harness.settings import make as make_config
+from harness.config.settings import make as make_config
 from harness.store import Store
+from harness.store.owner import Owner
+from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
+from harness.store.record import RunRecord
 from optimizers import ZOO
 
 WORKLOADS = {
@@ -136,8 +135,8 @@ class Bench:
     def write(self):
         """Put the plans into the store; returns it."""
         for sweep, points in self.points.items():
-            plans.sweep_folder(self.store.root, sweep).mkdir(parents=True, exist_ok=True)
-            plans.write_points(self.store.root, sweep, points)
+            sweep_folder(self.store.root, sweep).mkdir(parents=True, exist_ok=True)
+            write_points(self.store.root, sweep, points)
         return self.store
 
 

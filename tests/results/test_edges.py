@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from harness import plans
-from results.edges import edges
-from results.load import load, tuned_columns
-from results.select import OPTIMIZER, choose, searched
+from harness.store.points import slot_path
+from results.analysis.edges import edges
+from results.analysis.load import load, tuned_columns
+from results.analysis.select import OPTIMIZER, choose, searched
 
 pytest_plugins = ["synthetic_store"]
 
@@ -137,7 +137,7 @@ def search(bench, make, axes, trials, sweep="tpe", optimizer="muon"):
         bench.add("digits", optimizer, given.pop("lr"), sweep=sweep, metrics=metrics, **given)
         point = bench.points[sweep][-1]
         bench.points[sweep][-1] = dataclasses.replace(point, slot=f"{study}/{number}")
-    path = plans.slot_path(bench.store.root, sweep, f"{study}/0").with_name("study.json")
+    path = slot_path(bench.store.root, sweep, f"{study}/0").with_name("study.json")
     path.parent.mkdir(parents=True)
     terms = {"mode": "tpe", "trials": len(trials), "seed": 0, "pruner": "", "pruner_options": {}}
     path.write_text(json.dumps(terms | {"axes": axes}))
@@ -197,8 +197,8 @@ def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):
 
 
 def test_the_footnotes_say_where_the_edge_is(bench, make):
-    from results.render import render
-    from results.tables import TABLES
+    from results.formats.render import render
+    from results.tables.registry import TABLES
 
     search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
     text = render(TABLES["main_result"](load(bench.write())), "md")

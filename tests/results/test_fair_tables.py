@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.plans import REPLICATE
-from results.load import load
-from results.render import render
-from results.tables import TABLES
+from harness.store.points import REPLICATE
+from results.analysis.load import load
+from results.formats.render import render
+from results.tables.registry import TABLES
 
 pytest_plugins = ["synthetic_store"]
 

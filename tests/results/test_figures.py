@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from harness.plans import REPLICATE
-from results import curves, gallery
-from results.figures import FIGURES
-from results.gallery import hang
-from results.load import load
+from harness.store.points import REPLICATE
+from results.analysis.load import load
+from results.figures import files
+from results.figures import panels as curves
+from results.figures.draw import FIGURES
+from results.figures.files import hang
 
 pytest_plugins = ["synthetic_store"]
 
@@ -88,7 +89,7 @@ def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
 
 
 def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, monkeypatch):
-    monkeypatch.setattr(gallery, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(files, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
 
     def outcomes():
         return {

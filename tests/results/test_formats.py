@@ -5,12 +5,12 @@ import io
 
 import pytest
 
-from results.cells import Cell, Column, Section, Table
-from results.latex import escape
-from results.load import load
-from results.render import FORMATS, render
-from results.stats import summarize
-from results.tables import TABLES
+from results.analysis.load import load
+from results.analysis.stats import summarize
+from results.formats.cells import Cell, Column, Section, Table
+from results.formats.latex import escape
+from results.formats.render import FORMATS, render
+from results.tables.registry import TABLES
 
 pytest_plugins = ["synthetic_store"]
 

@@ -2,12 +2,11 @@
 
 import pytest
 
-from harness import plans
 from harness.errors import UsageError
-from harness.integrity import contradiction
-from harness.plans import REPLICATE
 from harness.store import Store
-from results.load import load, tuned_columns
+from harness.store.integrity import contradiction
+from harness.store.points import REPLICATE, read_points, sweep_names
+from results.analysis.load import load, tuned_columns
 
 pytest_plugins = ["synthetic_store"]
 
@@ -79,9 +78,7 @@ def test_settings_given_as_words_are_numbers_and_defaults_are_written_in(bench):
 
 def test_candidates_are_those_of_the_plan(demo_store):
     frame = load(demo_store)
-    points = [
-        p for name in plans.sweep_names(demo_store.root) for p in plans.read_points(demo_store.root, name)
-    ]
+    points = [p for name in sweep_names(demo_store.root) for p in read_points(demo_store.root, name)]
     pairs = set(zip(frame["candidate"], (point.candidate() for point in points), strict=True))
     assert len(pairs) == frame["candidate"].nunique() == len({point.candidate() for point in points})
 

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from harness import cli
-from harness.plans import REPLICATE
-from harness.record import RunRecord
-from results.load import load
-from results.render import render
-from results.tables import TABLES
+from harness.store.points import REPLICATE
+from harness.store.record import RunRecord
+from results.analysis.load import load
+from results.formats.render import render
+from results.tables.registry import TABLES
 
 pytest_plugins = ["synthetic_store"]
 

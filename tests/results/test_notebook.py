@@ -9,7 +9,7 @@ import pytest
 
 import results
 from harness.errors import UsageError
-from results.load import load, tuned_columns
+from results.analysis.load import load, tuned_columns
 
 pytest_plugins = ["synthetic_store"]
 
@@ -64,6 +64,6 @@ def test_the_examples_of_the_page_run(demo_store):
 
 
 def test_importing_results_loads_nothing():
-    code = "import results, sys; print({'pandas', 'torch', 'harness.store'} & sys.modules.keys())"
+    code = "import results, sys; print({'pandas', 'torch', 'harness.store.store'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -11,10 +11,11 @@ import pytest
 
 from harness import cli
 from harness.errors import UsageError
-from results import commands, gallery
-from results.load import load
-from results.render import render_all
-from results.tables import TABLES
+from results import commands
+from results.analysis.load import load
+from results.figures import files
+from results.formats.render import render_all
+from results.tables.registry import TABLES
 
 pytest_plugins = ["synthetic_store"]
 
@@ -58,7 +59,7 @@ def test_several_sweeps_in_any_order(demo_store, capsys, words):
 
 @pytest.mark.parametrize("name", ["table", "figure"])
 def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypatch, name):
-    monkeypatch.setattr(gallery, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(files, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
     word = {"table": "main_result", "figure": "lr_curve"}[name]
     call(name, demo_store.root, word, "--sweep", "demo-digits")
     behind = capsys.readouterr().out
@@ -115,7 +116,7 @@ def test_tables_go_into_files(demo_store, tmp_path, capsys):
 
 
 def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
-    monkeypatch.setattr(gallery, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(files, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
     assert call("figure", demo_store.root, "lr_curve") == 0
     folder = demo_store.root / "figures"
     assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, {folder}/lr_curve.pdf\n"

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from results.stats import SIGNIFICANCE, Sample, all_rejected, best_rows, p_value, summarize
+from results.analysis.stats import SIGNIFICANCE, Sample, all_rejected, best_rows, p_value, summarize
 
 
 def on_seeds(values, first=0, variance=None):

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from harness.plans import REPLICATE
-from results.load import load
-from results.select import OPTIMIZER, choose, searched
+from harness.store.points import REPLICATE
+from results.analysis.load import load
+from results.analysis.select import OPTIMIZER, choose, searched
 
 pytest_plugins = ["synthetic_store"]
 

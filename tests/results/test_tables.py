@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import plans
-from harness.plans import REPLICATE
 from harness.store import Store
-from results.cells import SYMBOLS
-from results.load import load
-from results.render import FORMATS, render
-from results.tables import TABLES
+from harness.store.points import REPLICATE, slot_path, sweep_folder, write_points
+from results.analysis.load import load
+from results.formats.cells import SYMBOLS
+from results.formats.render import FORMATS, render
+from results.tables.registry import TABLES
 
 pytest_plugins = ["synthetic_store"]
 
@@ -263,8 +262,8 @@ def test_a_sweep_planned_twice_under_two_names_is_shown_once(bench, make):
     key = bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
     before = written(bench.write(), "lr_grid")
     (point,) = bench.points["demo-digits"]
-    plans.sweep_folder(bench.store.root, "again").mkdir()
-    plans.write_points(bench.store.root, "again", [point])
+    sweep_folder(bench.store.root, "again").mkdir()
+    write_points(bench.store.root, "again", [point])
     assert written(bench.store, "lr_grid") == before and len(load(bench.store)) == 2 and key == point.key
 
 
@@ -273,7 +272,7 @@ def test_unequal_searches_are_told(bench, make):
         bench.add("digits", optimizer, 0.01, sweep="s", metrics=make.image(0.9, 0.5))
         point = dataclasses.replace(bench.points["s"][-1], slot=f"{optimizer}/0")
         bench.points["s"][-1] = point
-        path = plans.slot_path(bench.store.root, "s", point.slot).with_name("study.json")
+        path = slot_path(bench.store.root, "s", point.slot).with_name("study.json")
         path.parent.mkdir(parents=True)
         terms = {"mode": "tpe", "trials": trials, "seed": 0, "pruner": "", "pruner_options": {}}
         path.write_text(json.dumps(terms))

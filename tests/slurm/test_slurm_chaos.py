@@ -31,7 +31,7 @@ from on_cluster import (
 from searching import SEARCH
 from sweeping import results
 
-from harness.liveness import Owner, is_alive
+from harness.store.owner import Owner, is_alive
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "site"]  # fixtures

@@ -5,8 +5,8 @@ from conftest import Htbench
 from on_cluster import attempts, cluster, held, partition, queue, site, submit, wait_for
 from own_parts import lay_out, optimizer
 
-from harness import plans
 from harness.store import Store
+from harness.store.points import read_points
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures
@@ -24,7 +24,7 @@ def test_jobs_run_an_own_optimizer_as_it_was_when_they_were_submitted(site, held
     user = Htbench(site.root, cwd=part.parent)
     done = submit(user, spec)
     assert "4 submitted" in done.stdout, done.stderr
-    keys = {point.key for point in plans.read_points(site.root, "own")}
+    keys = {point.key for point in read_points(site.root, "own")}
     part.write_text("raise SystemExit('edited')")
     partition("UP")
     wait_for(lambda: not queue())

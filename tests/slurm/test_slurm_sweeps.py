@@ -33,9 +33,9 @@ from on_cluster import (
 )
 from sweeping import results
 
-from harness import plans
 from harness.errors import EXIT_USAGE
 from harness.store import Store
+from harness.store.points import read_points
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures
@@ -224,7 +224,7 @@ def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec
         partition("UP")
     assert accepted(site, spec) == 1
     finish(site, spec, "few")
-    assert len(plans.read_points(site.root, "few")) == 4
+    assert len(read_points(site.root, "few")) == 4
 
 
 @pytest.mark.parametrize("missing", ["sbatch", "squeue", "scontrol"])

@@ -3,13 +3,13 @@
 import optuna
 from optuna.trial import TrialState
 
-from harness import plans
-from harness.atomic import read_json_lines
 from harness.store import Store
-from sweeps import slots
-from sweeps import spec as specs
-from sweeps.link import Link
-from sweeps.plan import search_points, write_plan
+from harness.store.points import read_points
+from harness.system.atomic import read_json_lines
+from sweeps.plan import slots
+from sweeps.plan.planned import search_points, write_plan
+from sweeps.spec import sweep_file as specs
+from sweeps.studies.connection import Link
 
 SEARCH = """
 name: tiny
@@ -66,7 +66,7 @@ def check_search(root, study):
         assert trial.user_attrs["key"] == content["key"]
         if record.status == "completed":
             assert trial.value == record.metrics["val_accuracy"]
-    points = [point for point in plans.read_points(root, study.sweep) if point.study == study.name]
+    points = [point for point in read_points(root, study.sweep) if point.study == study.name]
     assert {point.key for point in points} == set(keys)
 
 

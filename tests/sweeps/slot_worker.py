@@ -12,17 +12,17 @@ import traceback
 
 from nfs_client import Client, Server
 
-from harness import plans
-from harness.atomic import append_line, locked
+from harness.config.key import run_key
+from harness.config.settings import to_settings
 from harness.errors import PrunedError, RunFailedError
-from harness.key import run_key
-from harness.metrics import MetricsFile
-from harness.monitor import Monitor
-from harness.record import RunRecord
-from harness.settings import to_settings
 from harness.store import Attempt, Kind, Store
+from harness.store.curve import MetricsFile
+from harness.store.points import filled, read_points
+from harness.store.record import RunRecord
+from harness.system.atomic import append_line, locked
+from harness.train.monitor import Monitor
 from sweeps.execute import execute
-from sweeps.plan import state
+from sweeps.plan.planned import state
 
 
 def accuracy(config, step):
@@ -113,7 +113,7 @@ class Worker:
 def work(root, sweep, steps, in_order, retry):
     """Go through the slots until all have ended."""
     store = Store(root)
-    left = [point for point in plans.read_points(root, sweep) if point.slot]
+    left = [point for point in read_points(root, sweep) if point.slot]
     if not in_order:
         random.shuffle(left)
     while left:
@@ -124,7 +124,7 @@ def work(root, sweep, steps, in_order, retry):
 
 
 def _ended(store, point, retry):
-    point = plans.filled(store.root, point)
+    point = filled(store.root, point)
     found = state(store, point)
     if found.kind is Kind.FAILED:
         assert retry and found.reason == "killed", found.message

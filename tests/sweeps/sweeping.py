@@ -5,8 +5,8 @@ import signal
 
 from conftest import Htbench
 
-from harness import metrics, plans
-from harness.store import Store
+from harness.store import Store, curve
+from harness.store.points import read_points
 
 SPEC = """
 name: tiny
@@ -20,14 +20,14 @@ replicate: {seeds: 1}
 def results(root, name="tiny"):
     """What must not depend on how often a sweep was killed: figures and curve of every point."""
     store = Store(root)
-    points = plans.read_points(root, name)
+    points = read_points(root, name)
     records = store.records([point.key for point in points])
     return {
         point.key: (
             point.stage,
             records[point.key].status,
             records[point.key].metrics,
-            metrics.read(store.run_folder(point.key) / "metrics.jsonl"),
+            curve.read(store.run_folder(point.key) / "metrics.jsonl"),
         )
         for point in points
     }
@@ -38,7 +38,7 @@ def check_whole(root, name="tiny", failures=False):
 
     `failures`: runs may have failed before they were tried again, which leaves a failed trial each.
     """
-    points = plans.read_points(root, name)
+    points = read_points(root, name)
     keys = [point.key for point in points]
     assert len(set(keys)) == len(keys)
     folders = sorted(path.parent.name for path in root.glob("runs/*/*/record.json"))

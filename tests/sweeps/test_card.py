@@ -5,14 +5,15 @@ import json
 
 import pytest
 
-from harness import cost, metrics, train
-from harness.cost import Cost, passes, run_class
-from harness.settings import make
-from harness.store import Store
-from sweeps import card, preview
-from sweeps import spec as specs
-from sweeps.card import Costs, Row, Work, gather
-from sweeps.resources import Resources
+from harness.config.settings import make
+from harness.cost import measure
+from harness.cost.measure import Cost, passes, run_class
+from harness.store import Store, curve
+from harness.train import run
+from sweeps.screens import cost_card, plan
+from sweeps.screens.cost_card import Costs, Row, Work, gather
+from sweeps.spec import sweep_file as specs
+from sweeps.spec.resources import Resources
 
 SPEC = """
 name: tiny
@@ -68,7 +69,7 @@ def test_what_changes_the_work_is_another_class(tiny, other):
 
 def test_a_record_is_of_the_class_of_its_config(tiny, store):
     config = make(tiny | {"optimizer.name": "htmuon"})
-    assert run_class(train.run(config, store).to_json()["config"]) == run_class(config)
+    assert run_class(run.run(config, store).to_json()["config"]) == run_class(config)
 
 
 # --- from finished runs ---
@@ -77,15 +78,15 @@ def test_a_record_is_of_the_class_of_its_config(tiny, store):
 @pytest.mark.parametrize("evaluation", [{}, {"evaluation.every": 3, "evaluation.untrained": True}], ids=str)
 def test_passes_are_what_the_loop_makes(tiny, store, evaluation):
     config = make(tiny | evaluation)
-    record = train.run(config, store)
-    rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
+    record = run.run(config, store)
+    rows = curve.read(store.run_folder(record.key) / "metrics.jsonl")
     made = sum("val_loss" in row or "test_loss" in row for row in rows)
     assert passes(vars(config), record.steps) == passes(record.config, record.steps) == made
 
 
 def test_finished_runs_tell_the_time_of_the_next(tiny, store):
-    records = [train.run(make(tiny | {"seed": seed}), store) for seed in (0, 1, 2)]
-    (found,) = cost.from_records(store, records).values()
+    records = [run.run(make(tiny | {"seed": seed}), store) for seed in (0, 1, 2)]
+    (found,) = measure.from_records(store, records).values()
     assert found.runs == 3 and found.parameters == records[0].cost["parameters"]
     steps = sorted(record.useful_seconds / record.steps for record in records)
     assert found.step == steps[1]
@@ -93,25 +94,25 @@ def test_finished_runs_tell_the_time_of_the_next(tiny, store):
     log.write_text(
         "2026-01-01 00:00:00,500 INFO run k, attempt 1 by\n2026-01-01 00:01:00,500 INFO completed\n"
     )
-    (one,) = cost.from_records(store, records[:1]).values()
+    (one,) = measure.from_records(store, records[:1]).values()
     assert one.seconds(make(tiny), 8) == pytest.approx(60), "from the first line of its log to the last"
     again = make(tiny | {"evaluation.every": 1})
     assert one.seconds(again, 8) > 60, "more evaluations take longer"
 
 
 def test_the_processor_with_most_runs_counts(tiny, store):
-    record = train.run(make(tiny), store)
+    record = run.run(make(tiny), store)
     gpu = dataclasses.replace(record, environment={"gpu": "Fast"}, useful_seconds=0.008)
-    (found,) = cost.from_records(store, [gpu, record, gpu]).values()
+    (found,) = measure.from_records(store, [gpu, record, gpu]).values()
     assert (found.processor, found.gpu, found.runs, found.step) == ("Fast", True, 2, 0.001)
     diverged = dataclasses.replace(record, status="diverged", steps=1)
-    assert cost.from_records(store, [diverged]) == {}, "the first steps are slower"
+    assert measure.from_records(store, [diverged]) == {}, "the first steps are slower"
 
 
 def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
     config = make({name: value for name, value in tiny.items() if name != "steps"} | {"epochs": 0.05})
-    record = train.run(config, store)
-    (found,) = cost.from_records(store, [record]).values()
+    record = run.run(config, store)
+    (found,) = measure.from_records(store, [record]).values()
     assert found.steps(config) == record.steps
     assert found.steps(dataclasses.replace(config, epochs=0.1)) == pytest.approx(2 * record.steps, abs=1)
 
@@ -128,7 +129,7 @@ def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypa
     assert 100 << 20 < row.cost.peak_memory < 4 << 30, "torch alone takes a hundred megabytes"
     assert row.cost.epoch_size and row.seconds > 8 * row.cost.step
     assert not list(store.root.glob("runs")), "it is no run of the store"
-    monkeypatch.setattr(cost, "measure", None)
+    monkeypatch.setattr(measure, "measure", None)
     assert Costs(store, measure=True).rows(works) == [row]
 
 
@@ -140,17 +141,17 @@ def test_without_a_store_planning_makes_none(htbench, write_spec):
 
 def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, capsys, monkeypatch):
     def fail(*_):
-        raise cost.NotMeasuredError("The disk is full.")
+        raise measure.NotMeasuredError("The disk is full.")
 
-    monkeypatch.setattr(cost, "measure", fail)
+    monkeypatch.setattr(measure, "measure", fail)
     spec = specs.load(write_spec(SPEC))
-    preview.show(preview.preview(store, spec, Costs(store, measure=True)), with_points=True)
+    plan.show(plan.preview(store, spec, Costs(store, measure=True)), with_points=True)
     out = capsys.readouterr().out
     assert out.count("waiting") == 2 and "it can't be measured here: The disk is full." in out
 
 
 def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, monkeypatch):
-    monkeypatch.setattr(cost, "measure", None)
+    monkeypatch.setattr(measure, "measure", None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config = make(tiny)
     (row,) = Costs(store, measure=False).rows(gather([(config, Resources())]))
@@ -164,11 +165,11 @@ def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, 
 
 def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
     spec = specs.load(write_spec(SPEC))
-    view = preview.preview(store, spec, Costs(store, measure=False))
+    view = plan.preview(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.to_come, view.left) == (2, 2, 4)
     for lr in (0.03, 0.1):
-        train.run(make(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0}), store)
-    view = preview.preview(store, spec, Costs(store, measure=False))
+        run.run(make(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0}), store)
+    view = plan.preview(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.to_come, view.left) == (4, 0, 2)
     (row,) = view.rows
     assert row.cost.runs == 2 and view.seconds == pytest.approx(2 * row.seconds)
@@ -189,12 +190,12 @@ def test_the_plan_as_json_has_all_of_it(htbench, write_spec):
 def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
     spec = specs.load(write_spec(SPEC))
     config = make(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
-    record = train.run(config, store)
-    view = preview.preview(store, spec, Costs(store, measure=False))
+    record = run.run(config, store)
+    view = plan.preview(store, spec, Costs(store, measure=False))
     assert view.other_code == {}
     (store.run_folder(record.key) / "record.json").unlink()
     store.write_record(dataclasses.replace(record, environment=record.environment | {"code": "of-yore"}))
-    preview.show(preview.preview(store, spec, Costs(store, measure=False)), with_arrays=False)
+    plan.show(plan.preview(store, spec, Costs(store, measure=False)), with_arrays=False)
     assert "1 finished runs are of other code: of-yore" in capsys.readouterr().out
 
 
@@ -236,7 +237,7 @@ def test_a_folder_means_all_sweep_files_in_it(htbench, write_spec, tmp_path):
 )
 def test_warnings(tiny, resources, settings, sentences):
     config = make(tiny | {"steps": 100} | settings)
-    said = card.warnings(Row(Work(run_class(config), config, Resources(**resources), 3), SEEN))
+    said = cost_card.warnings(Row(Work(run_class(config), config, Resources(**resources), 3), SEEN))
     assert len(said) == len(sentences), said
     for one, sentence in zip(said, sentences, strict=True):
         assert sentence in one

@@ -3,8 +3,8 @@
 import pytest
 from sweeping import SPEC, carried_out, check_whole, die_at_each, results
 
-from harness.atomic import CRASH_POINTS
 from harness.store import Store
+from harness.system.atomic import CRASH_POINTS
 
 # One death each (`ask` and `tell` belong to searches, test_search_run.py), then
 # some in a row: a run taken over, a second record, a replica planned, a study grown.

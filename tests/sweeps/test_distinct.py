@@ -7,7 +7,7 @@ from optuna.samplers import RandomSampler
 from searching import SEARCH, check_search, join, plan
 from slot_worker import Worker
 
-from sweeps.distinct import Distinct
+from sweeps.studies.no_repeats import Distinct
 
 RATE = "optimizer.lr: {low: 0.001, high: 1, log: true}"
 TWELVE = "optimizer.lr: [0.001, 0.01, 0.1, 1], optimizer.weight_decay: [0, 0.01, 0.1]"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from harness.environment import HOME, PACKAGES
+from harness.system.environment import HOME, PACKAGES
 
 SPEC = """
 name: {name}

@@ -11,18 +11,19 @@ import time
 import pytest
 from waiting import wait_for
 
-from harness import sbatch, slurm
 from harness.errors import UsageError
-from harness.monitor import STOP_SIGNALS, Monitor
-from harness.plans import SEARCH, Point
-from harness.sbatch import RefusedError
-from harness.slurm import Job
 from harness.store import Attempt, Store
-from sweeps import launch, snapshot, spec, submissions, submit
-from sweeps.plan import search_points
-from sweeps.resources import Resources, read
-from sweeps.submissions import Submission
-from sweeps.submit import Array
+from harness.store.points import SEARCH, Point
+from harness.system import slurm
+from harness.system.slurm import Job
+from harness.train.monitor import STOP_SIGNALS, Monitor
+from sweeps.cluster import job_array, sbatch, snapshot, submissions, submit
+from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.submissions import Submission
+from sweeps.cluster.submit import Array
+from sweeps.plan.planned import search_points
+from sweeps.spec import sweep_file as spec
+from sweeps.spec.resources import Resources, read
 
 SPEC = """
 name: tiny
@@ -217,7 +218,7 @@ def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkey
             raise RefusedError("AssocMaxSubmitJobLimit; Job violates accounting/QOS policy")
         return "5"
 
-    monkeypatch.setattr(launch, "submit", picky)
+    monkeypatch.setattr(job_array, "submit", picky)
     points = tuple(one.point for one in search_points(tiny_spec))
     report = submit.Report()
     root = tmp_path_with_sweep(tmp_path)
@@ -283,7 +284,9 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
         mail_user="a@b.c",
         setup=("module load cuda",),
     )
-    text = launch.text(tmp_path, tmp_path / "code" / "v1", Submission("s", "w", ("a", "b", "c", "d")), wants)
+    text = job_array.text(
+        tmp_path, tmp_path / "code" / "v1", Submission("s", "w", ("a", "b", "c", "d")), wants
+    )
     for line in (
         *("--time=90", "--gpus-per-node=2", "--cpus-per-task=8", "--mem=16G", "--array=0-3%3", "--requeue"),
         *("--account=lab", "--partition=long", "--qos=low", "--constraint=a100", "--exclude=n7"),
@@ -300,17 +303,17 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
     assert " --export=ALL " in text, "the job may be one of a site with SBATCH_EXPORT=NONE"
     assert "wckey" not in text and "\nmodule load cuda\n" in text
     assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
-    assert "--array" not in launch.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
+    assert "--array" not in job_array.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
 
 
 def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_path):
     points = [one.point for one in search_points(tiny_spec)[:3]]
     one = Submission("tiny", "w", tuple(point.key for point in points), job="8")
-    folder = launch.log_folder(tmp_path, one)
+    folder = job_array.log_folder(tmp_path, one)
     folder.mkdir(parents=True)
     (folder / "8_0_submitted.pkl").write_bytes(b"is there already")
-    first, second, _ = launch.tasks(tmp_path, snapshot.HOME, points)
-    launch.put_pickles(tmp_path, one, [first, second, None])
+    first, second, _ = job_array.tasks(tmp_path, snapshot.HOME, points)
+    job_array.put_pickles(tmp_path, one, [first, second, None])
     assert sorted(path.name for path in folder.iterdir()) == ["8_0_submitted.pkl", "8_1_submitted.pkl"]
     assert (folder / "8_0_submitted.pkl").read_bytes() == b"is there already"
     mended = pickle.loads((folder / "8_1_submitted.pkl").read_bytes())
@@ -320,9 +323,9 @@ def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_pa
 def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
     """On a file server, those of a large array take longer than `sbatch` gets."""
     points = [one.point for one in search_points(tiny_spec)[:4]]
-    dump = launch.DelayedSubmission.dump
+    dump = job_array.DelayedSubmission.dump
     monkeypatch.setattr(
-        launch.DelayedSubmission, "dump", lambda self, path: [time.sleep(1), dump(self, path)]
+        job_array.DelayedSubmission, "dump", lambda self, path: [time.sleep(1), dump(self, path)]
     )
     monkeypatch.setattr(sbatch, "PATIENCE", 3.0)
     program = tmp_path / "bin" / "sbatch"
@@ -331,20 +334,20 @@ def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     one = Submission("tiny", "w", tuple(point.key for point in points))
-    jobs = launch.tasks(tmp_path, snapshot.HOME, points)
-    assert launch.submit(tmp_path, snapshot.HOME, one, Resources(), jobs) == "8"
-    folder = launch.log_folder(tmp_path, one)
+    jobs = job_array.tasks(tmp_path, snapshot.HOME, points)
+    assert job_array.submit(tmp_path, snapshot.HOME, one, Resources(), jobs) == "8"
+    folder = job_array.log_folder(tmp_path, one)
     names = ["submission.sh", *(f"8_{n}_submitted.pkl" for n in range(4))]
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
-    assert (folder / "submission.sh").read_text() == launch.text(tmp_path, snapshot.HOME, one, Resources())
+    assert (folder / "submission.sh").read_text() == job_array.text(tmp_path, snapshot.HOME, one, Resources())
 
 
 def task(tmp_path, tiny, key="", **changes):
-    from harness.key import run_key
-    from harness.settings import make
+    from harness.config.key import run_key
+    from harness.config.settings import make
 
     point = Point("tiny", "only", SEARCH, key or run_key(make(tiny)), tiny)
-    plain = launch.Task(str(tmp_path / "store"), point, str(snapshot.HOME))
+    plain = job_array.Task(str(tmp_path / "store"), point, str(snapshot.HOME))
     return dataclasses.replace(plain, **changes)
 
 
@@ -364,8 +367,8 @@ def test_a_job_with_other_code_or_data_ends_before_it_trains(tmp_path, tiny, cha
 def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny, monkeypatch):
     kept = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     handlers = []
-    monkeypatch.setattr(launch, "make", lambda told: handlers.append(signal.getsignal(signal.SIGUSR2)))
-    monkeypatch.setattr(launch, "run_key", lambda config: "another")
+    monkeypatch.setattr(job_array, "make", lambda told: handlers.append(signal.getsignal(signal.SIGUSR2)))
+    monkeypatch.setattr(job_array, "run_key", lambda config: "another")
     try:
         with pytest.raises(SystemExit):
             task(tmp_path, tiny, key="0123456789ab")()

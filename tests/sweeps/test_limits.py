@@ -4,11 +4,14 @@ import re
 
 import pytest
 
-from harness import cli, limits, machine, tasks
+from harness import cli
+from harness.config import limits
+from harness.config.key import run_key
+from harness.config.settings import flatten, make, read_words, read_yaml
+from harness.data import registry as tasks
 from harness.errors import EXIT_USAGE, UsageError
-from harness.key import run_key
-from harness.settings import flatten, make, read_words, read_yaml
-from sweeps import spec as specs
+from harness.system import machine
+from sweeps.spec import sweep_file as specs
 
 RUN = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16"]
 SPEC = "base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}\n"

@@ -6,22 +6,22 @@ import pytest
 from searching import SEARCH, forget, plan, state_of
 from slot_worker import made_up
 
-from harness import plans
 from harness.errors import PrunedError
-from harness.metrics import MetricsFile
-from harness.monitor import Monitor
-from harness.record import RunRecord
 from harness.store import Store
-from sweeps import trials
+from harness.store.curve import MetricsFile
+from harness.store.points import read_points
+from harness.store.record import RunRecord
+from harness.train.monitor import Monitor
 from sweeps.execute import execute
-from sweeps.link import Link
+from sweeps.studies import trial as trials
+from sweeps.studies.connection import Link
 
 LONG = SEARCH.replace("steps: 8", "steps: 81").replace("mode: tpe", "mode: random")
 RATE = "optimizer.lr: {low: 0.001, high: 1, log: true}"
 
 
 def work_on_all(root, sweep):
-    for point in plans.read_points(root, sweep):
+    for point in read_points(root, sweep):
         assert execute(root, point, Monitor(), print, train=made_up(81)) == 0
 
 

@@ -6,10 +6,10 @@ import pytest
 from conftest import HTBENCH, Htbench
 from own_parts import lay_out, optimizer
 
-from harness import plans
-from harness.settings import make
+from harness.config.settings import make
 from harness.store import Store
-from sweeps import snapshot
+from harness.store.points import read_points
+from sweeps.cluster import snapshot
 
 DATA = """
 from harness.data.digits import fingerprint, load
@@ -34,7 +34,7 @@ def done(user, *words):
 
 
 def points(user):
-    return plans.read_points(user.root, "own")
+    return read_points(user.root, "own")
 
 
 def test_the_optimizer_of_the_readme_does_what_it_must(user):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from harness.plans import REPLICATE
 from harness.store import Store
-from sweeps import spec as specs
-from sweeps.plan import by_objective, replicas, search_points
-from sweeps.pool import Pool
-from sweeps.progress import Progress
-from sweeps.runner import Runner, Sweep
+from harness.store.points import REPLICATE
+from sweeps.local.pool import Pool
+from sweeps.local.progress import Progress
+from sweeps.local.runner import Runner, Sweep
+from sweeps.plan.planned import by_objective, replicas, search_points
+from sweeps.spec import sweep_file as specs
 
 TEXT = """
 name: two
@@ -87,8 +87,8 @@ def test_replicas_are_due_when_their_objective_is_settled_and_not_before(spec, t
 
 
 def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch):
-    monkeypatch.setattr("sweeps.runner.Pool", None)
-    monkeypatch.setattr("sweeps.runner.studies.refresh", lambda *_: [])
+    monkeypatch.setattr("sweeps.local.runner.Pool", None)
+    monkeypatch.setattr("sweeps.local.runner.studies.refresh", lambda *_: [])
     store = Store(tmp_path)
     monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
     runner = Runner(store, [spec], None, Progress())
@@ -108,7 +108,7 @@ def test_a_run_that_two_blocks_want_is_started_once(write_spec, tmp_path, monkey
             started.append(point.overrides["optimizer.lr"])
             super().start(point, processes)
 
-    monkeypatch.setattr("sweeps.runner.Pool", Recorder)
+    monkeypatch.setattr("sweeps.local.runner.Pool", Recorder)
     runner = Runner(Store(tmp_path / "store"), [specs.load(write_spec(text + twin))], 3, Progress())
     assert len(runner.sweeps[0].planned) == 4 and runner.sweeps[0].steps_left() == 3 * 2
     runner.run()

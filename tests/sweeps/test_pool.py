@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.key import run_key
-from harness.plans import SEARCH, Point
-from harness.settings import make, to_settings
-from sweeps import pool as pools
-from sweeps.pool import Pool
+from harness.config.key import run_key
+from harness.config.settings import make, to_settings
+from harness.store.points import SEARCH, Point
+from sweeps.local import pool as pools
+from sweeps.local.pool import Pool
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (4, 4), (64, 8)])

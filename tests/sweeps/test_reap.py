@@ -7,11 +7,11 @@ import time
 import pytest
 from sweeping import check_whole, trials_by_state
 
-from harness import plans
 from harness.store import Store
-from sweeps import reap, submissions
-from sweeps import spec as specs
-from sweeps.plan import search_points
+from harness.store.points import sweep_folder
+from sweeps.cluster import reap, submissions
+from sweeps.plan.planned import search_points
+from sweeps.spec import sweep_file as specs
 
 SPEC = """
 name: tiny
@@ -72,7 +72,7 @@ def test_a_submission_that_never_reached_the_queue_is_noted_once(planned, tmp_pa
     (tmp_path / "squeue").write_text("#!/bin/sh\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    plans.sweep_folder(store.root, spec.name).mkdir(parents=True)
+    sweep_folder(store.root, spec.name).mkdir(parents=True)
     submissions.intend(store.root, spec.name, [points[0].point.id], {})
     assert [reap.reap(store, spec, points).lost for _ in range(2)] == [1, 0]
     assert submissions.read(store.root, spec.name)[0].refused
@@ -80,7 +80,7 @@ def test_a_submission_that_never_reached_the_queue_is_noted_once(planned, tmp_pa
 
 def test_without_an_answer_of_slurm_the_rest_is_done(planned, monkeypatch):
     store, spec, points = planned
-    plans.sweep_folder(store.root, spec.name).mkdir(parents=True)
+    sweep_folder(store.root, spec.name).mkdir(parents=True)
     submissions.intend(store.root, spec.name, [points[0].point.id], {})
     monkeypatch.setenv("PATH", "/nowhere")
     done = reap.reap(store, spec, points)

@@ -7,8 +7,9 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from searching import SEARCH
 
-from sweeps import samplers, slots
-from sweeps import spec as specs
+from sweeps.plan import slots
+from sweeps.spec import sweep_file as specs
+from sweeps.studies import samplers
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import pytest
 from searching import SEARCH, check_search, forget, join, plan, state_of, studies, trained
 from slot_worker import Worker
 
-from harness.atomic import CRASH_POINTS
 from harness.store import Store
-from sweeps import slots, trials
+from harness.system.atomic import CRASH_POINTS
+from sweeps.plan import slots
+from sweeps.studies import trial
 
 PRUNED = SEARCH.replace("steps: 8", "steps: 81").replace(
     "trials: 4",
@@ -55,7 +56,7 @@ def test_dying_there_leaves_the_same_search(tmp_path, write_spec, undisturbed, i
     (study,) = plan(tmp_path, path)
     assert Worker(tmp_path, in_order=True, crash=instant).wait() == -signal.SIGKILL
     join(Worker(tmp_path, in_order=True))
-    trials.reconcile(Store(tmp_path), "tiny", study.name)
+    trial.reconcile(Store(tmp_path), "tiny", study.name)
     check_search(tmp_path, study)
     assert outcome(tmp_path, study) == undisturbed
     assert not [path for path in tmp_path.rglob("*.tmp")]
@@ -75,9 +76,9 @@ def test_a_damaged_or_lost_file_is_mended(tmp_path, write_spec, undisturbed, pat
     broken.write_bytes(damage(broken.read_bytes())) if damage else broken.unlink()
     (study,) = plan(tmp_path, path)  # as `sweep run` does
     if index:
-        trials.reconcile(Store(tmp_path), "tiny", study.name, rebuild=True)
+        trial.reconcile(Store(tmp_path), "tiny", study.name, rebuild=True)
     join(Worker(tmp_path, in_order=True))
-    trials.reconcile(Store(tmp_path), "tiny", study.name)
+    trial.reconcile(Store(tmp_path), "tiny", study.name)
     check_search(tmp_path, study)
     assert outcome(tmp_path, study) == undisturbed
 

@@ -11,7 +11,7 @@ from slot_worker import Worker
 from waiting import wait_for
 
 from harness.store import Store
-from sweeps import trials
+from sweeps.studies import trial
 
 POSTGRES = os.environ.get("HTBENCH_TEST_POSTGRES")
 STORAGES = [
@@ -47,7 +47,7 @@ def test_workers_that_share_a_study_and_one_that_dies_everywhere(tmp_path, write
     for crash in ("ask", "claimed", "record.after", "tell"):
         assert Worker(tmp_path, crash=crash).wait() == -signal.SIGKILL
     join(*(Worker(tmp_path) for _ in range(3)))
-    trials.reconcile(Store(tmp_path), "tiny", study.name)  # what the dead had not told
+    trial.reconcile(Store(tmp_path), "tiny", study.name)  # what the dead had not told
     check_once(tmp_path, study)
 
 
@@ -67,7 +67,7 @@ def test_a_study_that_is_lost_comes_back_from_the_folders_and_a_slot_from_the_st
     before = state_of(study, tmp_path)
     assert {state for _, state, *_ in before} == {"COMPLETE", "PRUNED"}
     forget(tmp_path, study)
-    trials.reconcile(Store(tmp_path), "tiny", study.name)
+    trial.reconcile(Store(tmp_path), "tiny", study.name)
     assert state_of(study, tmp_path) == before
 
     slot = tmp_path / "sweeps" / "tiny" / "slots" / study.name / "4.json"
@@ -93,7 +93,7 @@ def run_under_fire(root, study, count, deaths):
         killed += workers[number].kill()
         workers[number] = Worker(root, retry=True)
     join(*workers)
-    trials.reconcile(Store(root), "tiny", study.name)
+    trial.reconcile(Store(root), "tiny", study.name)
     check_search(root, study)
     # Killed after the line of `trained.jsonl` and before its record, a run is rightly made again.
     keys = [row["key"] for row in trained(root)]

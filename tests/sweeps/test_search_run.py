@@ -6,12 +6,12 @@ import pytest
 from searching import SEARCH, check_search, state_of, studies
 from sweeping import carried_out, die_at_each, results
 
-from harness import train
-from harness.atomic import CRASH_POINTS
+from harness.config.settings import make
 from harness.errors import PrunedError
-from harness.monitor import Monitor
-from harness.settings import make
 from harness.store import Kind, Store
+from harness.system.atomic import CRASH_POINTS
+from harness.train import run
+from harness.train.monitor import Monitor
 
 PRUNED = SEARCH.replace("trials: 4", "trials: 6, pruner: {asha: {min_resource: 2, reduction_factor: 2}}")
 TWO_BLOCKS = PRUNED.replace(
@@ -125,18 +125,18 @@ def stop_at(step):
 def test_a_pruned_run_ends_for_its_study_only_and_others_go_on_from_its_checkpoint(tmp_path, tiny):
     config = make(tiny | {"evaluation.every": 2})
     store, calm = Store(tmp_path / "a"), Store(tmp_path / "b")
-    pruned = train.run(config, store, Monitor(report=stop_at(4), study="one"))
+    pruned = run.run(config, store, Monitor(report=stop_at(4), study="one"))
     assert (pruned.status, pruned.steps, pruned.pruned_by) == ("pruned", 4, ["one"])
     assert store.state(pruned.key, "one").kind is Kind.FINISHED
     assert store.state(pruned.key).kind is store.state(pruned.key, "two").kind is Kind.WAITING
-    assert train.run(config, store, Monitor(study="one")) == pruned, "its study makes no further step"
+    assert run.run(config, store, Monitor(study="one")) == pruned, "its study makes no further step"
 
-    again = train.run(config, store, Monitor(report=stop_at(6), study="two"))
+    again = run.run(config, store, Monitor(report=stop_at(6), study="two"))
     assert (again.steps, again.pruned_by) == (6, ["one", "two"])
     reported = []
-    done = train.run(config, store, Monitor(report=lambda step, _: reported.append(step)))
+    done = run.run(config, store, Monitor(report=lambda step, _: reported.append(step)))
     assert reported == [6], "it went on from the checkpoint, and heard its last evaluation again"
-    assert done.status == "completed" and done.metrics == train.run(config, calm).metrics
+    assert done.status == "completed" and done.metrics == run.run(config, calm).metrics
     assert store.records([done.key])[done.key] == store.state(done.key, "one").record == done
     assert not (store.run_folder(done.key) / "checkpoint.pt").exists()
 

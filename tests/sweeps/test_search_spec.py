@@ -4,9 +4,9 @@ import pytest
 from searching import SEARCH
 
 from harness.errors import UsageError
-from sweeps import slots
-from sweeps import spec as specs
-from sweeps.plan import by_objective, search_points
+from sweeps.plan import slots
+from sweeps.plan.planned import by_objective, search_points
+from sweeps.spec import sweep_file as specs
 
 TWO = """
 name: two

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from harness.errors import UsageError
-from sweeps import spec as specs
-from sweeps.plan import by_objective, search_points
+from sweeps.plan.planned import by_objective, search_points
+from sweeps.spec import sweep_file as specs
 
 BASE = "base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}\n"
 

@@ -11,13 +11,15 @@ from collections import Counter
 import pytest
 from waiting import wait_for
 
-from harness import plans, slurm
 from harness.errors import EXIT_INTERRUPTED
-from harness.index import Index
 from harness.store import Store
-from sweeps import spec as specs
-from sweeps import status, submissions
-from sweeps.plan import search_points, write_plan
+from harness.store.index import Index
+from harness.store.points import sweep_folder
+from harness.system import slurm
+from sweeps.cluster import submissions
+from sweeps.plan.planned import search_points, write_plan
+from sweeps.screens import status
+from sweeps.spec import sweep_file as specs
 
 SPEC = """
 name: tiny
@@ -213,7 +215,7 @@ def test_slurm_is_asked_once_for_all_sweeps_and_looks_and_never_without_submissi
     status.look(store, both)
     assert squeue() == 0
     for sweep, _ in both:
-        plans.sweep_folder(store.root, sweep.name).mkdir(exist_ok=True)
+        sweep_folder(store.root, sweep.name).mkdir(exist_ok=True)
         submissions.intend(store.root, sweep.name, [points[0].id], {})
     for _ in range(3):
         status.look(store, both)
@@ -224,7 +226,7 @@ def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
     store, spec, points = planned
     one = submissions.intend(store.root, spec.name, [point.id for point in points[:3]], {})
     submissions.answer(store.root, one, job="7")
-    folder = plans.sweep_folder(store.root, spec.name) / "logs" / one.word
+    folder = sweep_folder(store.root, spec.name) / "logs" / one.word
     folder.mkdir(parents=True)
     for task in (0, 1):
         (folder / f"7_{task}_0_log.out").write_text("hello\nmodule: command not found\n\n")

@@ -11,9 +11,9 @@ import pytest
 from sweeping import SPEC, carried_out, check_whole, results
 from waiting import wait_for
 
-from harness import plans
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from harness.store import Store
+from harness.store.points import read_points
 
 LONG = SPEC.replace("steps: 8", "steps: 300")
 
@@ -55,7 +55,7 @@ def test_two_sweeps_that_want_the_same_run_train_it_once(htbench, write_spec):
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
     assert set(attempts(htbench.root).values()) == {1} and len(attempts(htbench.root)) == 3
-    tiny, other = (plans.read_points(htbench.root, name) for name in ("tiny", "other"))
+    tiny, other = (read_points(htbench.root, name) for name in ("tiny", "other"))
     assert [point.key for point in tiny] == [point.key for point in other]
 
 
@@ -107,7 +107,7 @@ def test_failures_are_shown_with_their_reason_and_retried_on_request(htbench, wr
     text = SPEC.replace("optimizer.lr: [0.03, 0.1]", "optimizer.lr: [0.1]")
     spec = write_spec(text)
     assert htbench("sweep", "run", spec).returncode == 0
-    key = next(p.key for p in plans.read_points(htbench.root, "tiny") if p.stage == "search")
+    key = next(p.key for p in read_points(htbench.root, "tiny") if p.stage == "search")
     folder = Store(htbench.root).run_folder(key)
     (folder / "record.json").unlink()
     attempt = json.loads((folder / "attempts" / "1.json").read_text())

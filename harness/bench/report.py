@@ -1,0 +1,186 @@
+"""Measurements as people read them: aligned tables of at most 110 columns, and what their columns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.bench import machine
+from harness.data import registry as tasks
+
+if TYPE_CHECKING:
+    from harness.bench.maps import Error
+    from harness.bench.measurement import Figure
+    from harness.bench.optimizers import Beside, Row
+
+
+def loop_report(about: Mapping[str, Any], figures: Sequence[Figure]) -> str:
+    """Of `htbench bench loop`; `about` is its JSON."""
+    settings = about["settings"]
+    tokens = f"{settings['batch_size']} x {tasks.spec(settings['task']).seq_len} tokens"
+    environment = about["environment"]
+    return "\n".join(
+        [
+            f"{settings['model']} on {settings['task']}, {tokens} per step, 1 thread",
+            f"{environment['cpu']}, torch {environment['torch']}\n",
+            loop_table(about["subject"], figures),
+        ]
+    )
+
+
+def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequence[Beside]) -> str:
+    """Of `htbench bench optimizers`; `about` is its JSON."""
+    overrides = "".join(f", {name} {value}" for name, value in about["overrides"].items())
+    threads = f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}"
+    peaks = (f"{name} {rate / 1e9:.4g}" for name, rate in about["peak_flops_per_second"].items())
+    lines = [
+        f"{about['model']}{overrides}: {about['parameters']:,} parameters in {about['dtype']}, "
+        f"{about['device']}, {threads}, {about['clock']}",
+        machine.in_words(about["environment"]),
+        f"peak of matrix products in GFLOP/s: {', '.join(peaks)}\n",
+        rows_table(rows, about["against"]),
+        "\nGFLOP: of matrix products in a step; SVD, QR and eigenvalues are not counted. peak: what these",
+        "products take at the peak, in % of the step. B/param: state. at most: for the interval's lower end.",
+        *periods(rows),
+    ]
+    if any(row.name == "sophia" for row in rows):
+        lines.append("sophia: without its curvature passes")
+    if any(one.ratio is not None for one in found):
+        lines += ["", peers_table(found), ""]
+    if any(one.matrices and one.ratio is not None for one in found):
+        lines.append("*: on the matrices alone")
+    lines += [f"{one.label} beside {one.peer}: {one.note}" for one in found if one.note]
+    return "\n".join(lines)
+
+
+def maps_report(about: Mapping[str, Any], errors: Sequence[Error]) -> str:
+    """Of `htbench bench maps`; `about` is its JSON."""
+    (n, wide), run = about["shapes"]["wide"], about["captured"]
+    lines = [
+        f"distance to U S^p V^T from an SVD in float64, p = {about['p']:g}",
+        f"{machine.in_words(about['environment'])}\n",
+        f"{maps_table(errors, 'error')}\n\n{maps_table(errors, 'cosine')}\n",
+        "error: relative, in the Frobenius norm; of newton_schulz that of its best multiple",
+        f"matrices {n} x {n}; wide {n} x {wide}; k^-e: the spectrum; rank16: with noise of 0.3",
+    ]
+    if run["steps"]:
+        lines.append(f"t: step of {run['model']} on {run['task']} with muon, median over its matrices")
+    return "\n".join(lines)
+
+
+def loop_table(subject: str, figures: Iterable[Figure]) -> str:
+    """A line per figure."""
+    lines = [f"{subject:30} {'n':>4} {'median':>8}  {'95 % interval':^18}  {'unit':8} at most"]
+    for row in figures:
+        interval = f"{row.low:8.3f} ..{row.high:8.3f}"
+        target = "" if row.target is None else f"{row.target:g}"
+        line = f"{row.name:30} {row.n:4} {row.median:8.3f}  {interval:18}  {row.unit:8} {target}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def rows_table(rows: Sequence[Row], against: str) -> str:
+    """Optimizers beside a baseline."""
+    cells = [
+        (
+            row.label,
+            str(row.step.n),
+            _time(row.step.median),
+            f"{row.ratio.median:.3f}",
+            _interval(row.ratio),
+            _three(sum(row.flops.values()) / 1e9),
+            f"{row.share:.0%}",
+            f"{row.state_bytes:.2f}",
+            _target(row.ratio),
+        )
+        for row in rows
+    ]
+    header = (
+        "optimizer",
+        "n",
+        "ms/step",
+        f"x {against}",
+        "95 % interval",
+        "GFLOP",
+        "peak",
+        "B/param",
+        "at most",
+    )
+    return _table([header, *cells], words=(0, 8))
+
+
+def periods(rows: Sequence[Row]) -> list[str]:
+    """What periodic optimizers do in their two kinds of steps, a line each."""
+    return [
+        f"{row.label}: a mean over {row.period} steps, one of {_time(row.special)} ms "
+        f"and the others of {_time(row.ordinary)} ms"
+        for row in rows
+        if row.special is not None and row.ordinary is not None
+    ]
+
+
+def peers_table(found: Sequence[Beside]) -> str:
+    """Optimizers beside other implementations, as far as there are figures."""
+    cells = [
+        (
+            one.label + (" *" if one.matrices else ""),
+            one.peer,
+            str(one.ratio.n),
+            _time(one.ours.median),
+            _time(one.theirs.median),
+            f"{one.ratio.median:.3f}",
+            _interval(one.ratio),
+            _target(one.ratio),
+        )
+        for one in found
+        if one.ours is not None and one.theirs is not None and one.ratio is not None
+    ]
+    header = ("optimizer", "beside", "n", "ms/step", "theirs", "ratio", "95 % interval", "at most")
+    return _table([header, *cells], words=(0, 1, 7))
+
+
+def maps_table(errors: Sequence[Error], value: str) -> str:
+    """A line per map and a column per matrix; `value` is "error" or "cosine"."""
+    columns = list(dict.fromkeys(one.matrix for one in errors))
+    values: dict[tuple[str, str], float] = {(one.map, one.matrix): getattr(one, value) for one in errors}
+    shown = _small if value == "error" else "{:.4f}".format
+    cells = [
+        (label, *(shown(values[label, column]) for column in columns))
+        for label in dict.fromkeys(one.map for one in errors)
+    ]
+    return _table([(value, *columns), *cells], words=(0,))
+
+
+def _table(rows: Sequence[Sequence[str]], words: Sequence[int]) -> str:
+    """Columns as wide as their widest cell: those in `words` to the left, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        lines.append("  ".join(f"{c:{'<' if i in words else '>'}{w}}" for i, (c, w) in enumerate(cells)))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+# --- cells ---
+
+
+def _target(ratio: Figure) -> str:
+    if ratio.target is None:
+        return ""
+    return f"{ratio.target:g} {'met' if ratio.low <= ratio.target else 'MISSED'}"
+
+
+def _interval(figure: Figure) -> str:
+    return f"{figure.low:.3f} .. {figure.high:.3f}"
+
+
+def _time(milliseconds: float) -> str:
+    return f"{milliseconds:.3f}" if milliseconds < 10 else f"{milliseconds:.1f}"
+
+
+def _three(number: float) -> str:
+    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
+
+
+def _small(number: float) -> str:
+    return f"{number:.3f}" if number >= 1e-3 else f"{number:.1e}"

@@ -1,0 +1,116 @@
+"""Which optimizers are measured, with which settings, and what each may cost in units of `muon`.
+
+Does not import torch, so that a mistyped name is told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.errors import UsageError
+from optimizers.zoo.registry import ZOO, resolve, spec
+
+# Hyperparameters that make every T-th step another one, and which of two steps that is when they are 2; None:
+# the dearer one, whichever it is.
+_PERIODS: Final[dict[str, int | None]] = {"interval": 1, "precondition_frequency": None, "update_gap": None}
+
+# The most that a step may take, in units of a step of `muon`.
+_TARGETS: Final[tuple[tuple[str, dict[str, object], float], ...]] = (
+    ("htmuon", {"interval": 1}, 2.1),
+    ("htmuon_ns", {"interval": 1, "gram_side": "small"}, 8.0),
+    ("htmuon_mix", {"interval": 1, "mix_set": "k5"}, 1.10),
+    ("htmuon_mix", {"interval": 1, "mix_set": "k6"}, 1.30),
+    ("htmuon_mix", {"interval": 1, "mix_set": "k7"}, 1.55),
+)
+
+# Settings that are measured beside the defaults of their rows.
+_MORE: Final = {
+    "htmuon": ("htmuon:spectral=gram_power",),
+    "htmuon_ns": ("htmuon_ns:gram_side=small",),
+    "htmuon_mix": ("htmuon_mix:mix_set=k5", "htmuon_mix:mix_set=k7"),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An optimizer as it is measured.
+
+    Attributes:
+        label: as typed.
+        name: a row of `ZOO`.
+        hyper: its hyperparameters, all of them.
+        period: T, where only every T-th step is done in full; a measurement sets it to 2, see `measured`.
+        special: which of two steps is then done in full, 0 or 1; None if that is the dearer one.
+    """
+
+    label: str
+    name: str
+    hyper: Mapping[str, Any]
+    period: int = 1
+    special: int | None = None
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> float | None:
+        """The most that a step may take in units of `muon`."""
+        for name, wanted, most in _TARGETS:
+            if self.name == name and all(self.hyper[key] == value for key, value in wanted.items()):
+                return most
+        return None
+
+
+def entry(label: str, ns_dtype: str | None = None) -> Entry:
+    """The entry for `NAME` or `NAME:key=value,key=value`.
+
+    Args:
+        label: as above.
+        ns_dtype: precision of the Newton-Schulz iterations where the label does not say.
+
+    Raises:
+        UsageError: an unknown optimizer or hyperparameter, or a value that it can't have.
+    """
+    name, _, words = label.partition(":")
+    given = dict(_setting(word, label) for word in words.split(",") if word)
+    try:
+        if ns_dtype is not None and "ns_dtype" in spec(name).params:
+            given.setdefault("ns_dtype", ns_dtype)
+        hyper = resolve(name, given)
+    except ValueError as error:
+        raise UsageError(f"'{label}' can't be measured: {error}") from None
+    return Entry(label, name, hyper, *_period(hyper))
+
+
+def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:
+    """The entries of a comma-separated list; without one every row of `ZOO` and what has a target of its own.
+
+    Raises:
+        UsageError: as `entry`.
+    """
+    labels = [label for name in ZOO for label in (name, *_MORE.get(name, ()))]
+    if words is not None:
+        labels = []
+        for word in words.split(","):
+            if labels and "=" in word and ":" not in word:  # another setting of the one before
+                labels[-1] += f",{word}"
+            else:
+                labels.append(word)
+    return [entry(label, ns_dtype) for label in dict.fromkeys(labels)]
+
+
+def _setting(word: str, label: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals:
+        raise UsageError(f"'{label}' can't be measured: '{word}' is no setting; write key=value.")
+    return key, value
+
+
+def _period(hyper: Mapping[str, Any]) -> tuple[int, int | None, dict[str, Any]]:
+    for name, special in _PERIODS.items():
+        period = hyper.get(name, 1)
+        if period > 1:
+            if name == "interval" and hyper["interval_phase"] == "first":
+                special = 0
+            return period, special, {**hyper, name: 2}
+    return 1, None, dict(hyper)

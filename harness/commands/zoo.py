@@ -1,0 +1,147 @@
+"""`htbench zoo` and `htbench models`: the two registries as people read them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import models as zoo_of_models
+from harness.display import aligned
+from optimizers.zoo.registry import ZOO, Param
+
+WIDTH = 110  # of the wrapped hyperparameters
+
+_BELOW_ZOO = """
+state: the tensors kept for a parameter, each as large as it unless said. vectors: what happens to parameters
+of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows what happens to each parameter."""
+
+
+def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
+    """--json, --routing and --check."""
+    parser.add_argument("--json", action="store_true", help="as JSON, with types and allowed ranges")
+    parser.add_argument(
+        "--check",
+        metavar="OPTIMIZER",
+        help="whether it does all that training expects of it, for example: mypkg.opt:MyOpt",
+    )
+    parser.add_argument(
+        "--routing",
+        nargs="+",
+        metavar=("MODEL OPTIMIZER", "key=value"),
+        help="show which rule each parameter of a model gets, for example: llama-60m muon routing=hidden",
+    )
+
+
+def zoo(args: argparse.Namespace) -> int:
+    """Print every optimizer with its defaults and its source, how one divides a model, or what one does."""
+    if args.check:
+        from harness.commands import check
+
+        return check.show(args.check, as_json=args.json)
+    if args.routing:
+        from harness.commands import routing
+
+        return routing.show(args.routing, as_json=args.json)
+    if args.json:
+        print(json.dumps(zoo_rows(), indent=1))
+        return 0
+    header = ("name", "family", "lr", "weight_decay", "state", "vectors", "paper")
+    rows = [
+        (
+            row.name,
+            row.family,
+            shown(row.lr.default),
+            shown(row.weight_decay.default),
+            row.state,
+            row.vectors,
+            row.paper,
+        )
+        for row in ZOO.values()
+    ]
+    print(aligned([header, *rows]))
+    print(_BELOW_ZOO)
+    print("\nHyperparameters and their defaults, set as optimizer.NAME=VALUE; --json has their ranges:\n")
+    width = max(map(len, ZOO)) + 2
+    for row in ZOO.values():
+        words = " ".join(f"{name}={shown(param.default)}" for name, param in row.params.items())
+        print(
+            textwrap.fill(words, WIDTH, initial_indent=f"{row.name:{width}}", subsequent_indent=" " * width)
+        )
+    return 0
+
+
+def zoo_rows() -> list[dict[str, Any]]:
+    """The optimizers as plain values."""
+    return [
+        {
+            "name": row.name,
+            "family": row.family,
+            "lr": _param(row.lr),
+            "weight_decay": _param(row.weight_decay),
+            "hyper": {name: _param(param) for name, param in row.params.items()},
+            "fixed": dict(row.fixed),
+            "has_aux": row.has_aux,
+            "state": row.state,
+            "vectors": row.vectors,
+            "paper": row.paper,
+            "url": row.url,
+            "revision": row.revision,
+        }
+        for row in ZOO.values()
+    ]
+
+
+def _param(param: Param) -> dict[str, Any]:
+    return {
+        "type": param.type.__name__,
+        "default": param.default,
+        "allowed": param.allowed(),
+        "help": param.help,
+    }
+
+
+def add_models_arguments(parser: argparse.ArgumentParser) -> None:
+    """--json."""
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def models(args: argparse.Namespace) -> int:
+    """Print every model with its exact number of trainable parameters."""
+    rows = model_rows()
+    if args.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    words = ("name", "kind", "settings")
+    cells = [(row["name"], row["kind"], f"{row['parameters']:,}", _words(row["settings"])) for row in rows]
+    print(aligned([("name", "kind", "parameters", "settings"), *cells], words=words))
+    return 0
+
+
+def model_rows() -> list[dict[str, Any]]:
+    """The models as plain values, counted with their own settings (a task may bring another vocabulary)."""
+    return [
+        {
+            "name": row.name,
+            "kind": row.kind,
+            "parameters": zoo_of_models.count_parameters(row.name),
+            "settings": row.settings,
+            "revision": row.revision,
+        }
+        for row in zoo_of_models.SIZES.values()
+    ]
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={shown(value)}" for name, value in settings.items())
+
+
+def shown(value: object) -> str:
+    """A plain value as a YAML file would have it: `true`, `null`, `[0.9,0.95]`."""
+    if isinstance(value, tuple):
+        return "[" + ",".join(map(shown, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

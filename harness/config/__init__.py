@@ -1,0 +1,23 @@
+"""The config of a run: its fields, how settings become one, and its key. Torch-free."""
+
+from harness.config.schema import (
+    CheckpointConfig,
+    DivergenceConfig,
+    EvaluationConfig,
+    OptimizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    Value,
+    option,
+)
+
+__all__ = [
+    "CheckpointConfig",
+    "DivergenceConfig",
+    "EvaluationConfig",
+    "OptimizerConfig",
+    "RunConfig",
+    "ScheduleConfig",
+    "Value",
+    "option",
+]

@@ -1,0 +1,86 @@
+"""The key: one config, one run. Torch-free.
+
+It covers every field that can change the numbers, defaults written in: a changed default gives new keys and
+old records keep theirs. A field added later is left out while it has the value under which older code behaved
+alike. Revisions of the code are in above 1, and so are edits (`harness/sources/revisions.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from typing import Any
+
+import models
+import optimizers
+from harness.config import OptimizerConfig, RunConfig
+from harness.data import registry as tasks
+from optimizers.zoo.registry import UNSET, Param
+
+
+def run_key(config: RunConfig) -> str:
+    """The first 12 hex digits of the SHA-256 of the canonical JSON of what can change the run's numbers.
+
+    Args:
+        config: resolved, i.e. as `harness.config.settings` builds it, with every default written in.
+    """
+    return _digest(identity(config))
+
+
+def keys_so_far(config: RunConfig) -> set[str]:
+    """The run's key, and those under every earlier revision of its task, model and optimizer."""
+    names, latest = zip(*_released(config).items(), strict=True)
+    rows = itertools.product(*(range(1, revision + 1) for revision in latest))
+    earlier = ({name: n for name, n in zip(names, row, strict=True) if n > 1} for row in rows)
+    return {run_key(dataclasses.replace(config, revisions=one)) for one in earlier} | {run_key(config)}
+
+
+def identity(config: RunConfig) -> dict[str, Any]:
+    """The part of the config that the key covers, as nested plain values."""
+    kept = _kept(config)
+    if models.spec(config.model).batch_norm:
+        # A batch's statistics depend on how it is split, so for these models the split is part of the run.
+        kept |= {} if config.micro_batch is None else {"micro_batch": config.micro_batch}
+        kept |= {} if config.processes == 1 else {"processes": config.processes}
+    return kept | ({"revisions": dict(config.revisions)} if config.revisions else {})
+
+
+def _digest(identity: dict[str, Any]) -> str:
+    canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def _released(config: RunConfig) -> dict[str, int]:
+    return {
+        "task": tasks.spec(config.task).revision,
+        "model": models.spec(config.model).revision,
+        "optimizer": optimizers.spec(config.optimizer.name).revision,
+    }
+
+
+def _kept(group: Any) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for field in dataclasses.fields(group):
+        value = getattr(group, field.name)
+        if not field.metadata["key"]:
+            continue
+        if "part" in field.metadata:
+            kept[field.name] = _kept(value)
+        elif field.name == "hyper":
+            kept[field.name] = _kept_hyper(group)
+        elif field.name == "revisions":
+            continue  # above 1 only: see `identity`
+        elif not _is_neutral(field.metadata["param"], value):
+            kept[field.name] = value
+    return kept
+
+
+def _kept_hyper(optimizer: OptimizerConfig) -> dict[str, Any]:
+    params = optimizers.spec(optimizer.name).params
+    return {name: value for name, value in optimizer.hyper.items() if not _is_neutral(params[name], value)}
+
+
+def _is_neutral(param: Param, value: Any) -> bool:
+    return param.neutral is not UNSET and bool(value == param.neutral)

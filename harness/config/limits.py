@@ -1,0 +1,99 @@
+"""What no run can be, and what this machine can't do: told before anything starts.
+
+`check_config` holds anywhere and for ever, so every config goes through it, stored ones included. All else
+depends on the machine and its data and is asked only by whoever is about to start something.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.config import RunConfig
+from harness.data import registry as tasks
+from harness.errors import UsageError
+from harness.sources import revisions
+from harness.system.machine import has_gpu, usable_cores
+
+LARGEST_SEED = 2**63 - 1  # what generators and databases hold
+MOST_STEPS = 10**12  # at a microsecond each, eleven days of nothing but counting
+MOST_PER_CORE = 16  # threads; more than one only costs time, as many as this is a slip
+
+
+def check_config(config: RunConfig) -> None:
+    """Raise UsageError if no machine could make the run."""
+    for name, seed in (("seed", config.seed), ("data_seed", config.data_seed)):
+        check_seed(name, seed)
+    for name, length in (("steps", config.steps), ("epochs", config.epochs)):
+        if (length or 0) > MOST_STEPS:
+            raise UsageError(f"{name}={length} is more than 10^12, the longest run there can be.")
+
+
+def check_seed(name: str, seed: int) -> None:
+    """Raise UsageError if no generator takes the seed."""
+    if seed > LARGEST_SEED:
+        raise UsageError(f"{name}={seed} is more than 2^63-1 ({LARGEST_SEED}), the largest seed.")
+
+
+def check_protocol(config: RunConfig) -> None:
+    """Raise UsageError for a protocol that no task has yet."""
+    if config.protocol != "honest":
+        raise UsageError(
+            f"protocol={config.protocol} is not there yet: it would train on the validation split, too, and "
+            f"choose on the reported one; use protocol=honest."
+        )
+
+
+def check_data(config: RunConfig, cache: Path) -> None:
+    """Raise UsageError if the data or the code is not what the config asks for.
+
+    Args:
+        config: the run.
+        cache: folder for prepared data; it need not exist.
+    """
+    check_protocol(config)
+    revisions.check(config)
+    now = tasks.fingerprint(config.task)
+    if config.data_fingerprint != now:
+        raise UsageError(
+            f"data_fingerprint={config.data_fingerprint} is not that of the data of '{config.task}' here, "
+            f"which is {now}; leave it out, and it is filled in."
+        )
+    most = tasks.train_size(config.task, cache, config.seq_len)
+    if most is not None and config.batch_size > most:
+        raise UsageError(
+            f"batch_size={config.batch_size} is more than the training samples of '{config.task}', "
+            f"of which there are at most {most}."
+        )
+
+
+def check_here(config: RunConfig) -> list[str]:
+    """Warnings on a run that this machine is to make. Raises UsageError if it can't."""
+    if config.device == "cuda" and not has_gpu():
+        raise UsageError("device=cuda, but this machine shows no GPU; use device=auto or device=cpu.")
+    asked = f"processes={config.processes} with threads={config.threads} each"
+    return check_cores(asked, config.processes * config.threads, usable_cores(), "this machine has for us")
+
+
+def check_cores(asked: str, threads: int, cores: float, whose: str) -> list[str]:
+    """A warning if there are fewer cores than threads. Raises UsageError if there are far fewer.
+
+    Args:
+        asked: the settings in words.
+        threads: that they come to.
+        cores: that there are.
+        whose: they are, to follow "the 4 cores that".
+    """
+    if threads <= max(1.0, cores):
+        return []
+    sentence = f"{asked} is more than the {cores:g} cores that {whose}"
+    if threads > MOST_PER_CORE * max(1.0, cores):
+        raise UsageError(f"{sentence}, and more than {MOST_PER_CORE} times as many.")
+    return [f"{sentence}; fewer would be faster."]
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Show each once, on stderr."""
+    for sentence in dict.fromkeys(sentences):
+        print(f"htbench: warning: {sentence}", file=sys.stderr)

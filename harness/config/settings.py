@@ -1,0 +1,276 @@
+"""From YAML and `key=value` words to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
+
+Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`): a
+file, the command line and a sweep's points all speak it, and `a | b` merges two of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import models
+import optimizers
+from harness.config import OptimizerConfig, RunConfig, Value, limits, yaml_text
+from harness.data import registry as tasks
+from harness.errors import UsageError, nearest
+from harness.sources import revisions
+from optimizers.zoo.registry import OptimizerSpec, Param, resolve_value
+
+Settings = Mapping[str, Value]
+
+_HYPER = "optimizer."
+_REVISIONS = "revisions."  # a stored config names them
+
+
+def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+    """Every leaf field of the config with its dotted name, in the order of declaration."""
+    for field in dataclasses.fields(kind):
+        name = prefix + field.name
+        if "part" in field.metadata:
+            yield from declarations(field.metadata["part"], name + ".")
+        elif "param" in field.metadata:
+            yield name, field
+
+
+FIELDS: dict[str, Param] = {name: field.metadata["param"] for name, field in declarations()}
+
+
+def known_settings() -> set[str]:
+    """The names of all settings; of optimizers from outside nobody knows what they take."""
+    return {f"{_HYPER}{param}" for row in optimizers.ZOO.values() for param in row.params} | FIELDS.keys()
+
+
+def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
+    """Whether some config can have a setting.
+
+    Args:
+        name: dotted.
+        rules: the optimizers in question; with one from outside, every `optimizer.NAME` may be a setting.
+    """
+    free = any(rule not in optimizers.ZOO for rule in rules)
+    return name in known_settings() or (free and name.startswith(_HYPER) and name.count(".") == 1)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file, loaded safely and with interpolations resolved.
+
+    OmegaConf reads `1e-3` as a number, plain PyYAML as a word.
+
+    Raises:
+        UsageError: no such file, no YAML, or no mapping.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        yaml_text.check(text)
+        loaded = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=True)
+    except UsageError as error:
+        raise UsageError(f"'{path}' can't be taken: {error}") from None
+    except FileNotFoundError:
+        raise UsageError(f"There is no file '{path}'.") from None
+    except IsADirectoryError:
+        raise UsageError(f"'{path}' is a folder; a YAML file is needed.") from None
+    except OSError as error:
+        raise UsageError(f"'{path}' can't be read: {error.strerror or error}.") from None
+    except (YAMLError, UnicodeDecodeError, OmegaConfBaseException) as error:
+        raise UsageError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(loaded, dict):
+        raise UsageError(f"'{path}' must hold a mapping of settings, not a {type(loaded).__name__}.")
+    return {str(name): value for name, value in loaded.items()}
+
+
+def read_words(words: Sequence[str]) -> dict[str, Value]:
+    """`key=value` words of a command line as settings; the values are read as YAML, as in a file.
+
+    Raises:
+        UsageError: a word without `=`, or a value that is no YAML.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    for word in words:
+        if "=" not in word or word.startswith("="):
+            raise UsageError(f"'{word}' is not of the form key=value, for example optimizer.lr=1e-3.")
+    try:
+        _check_words(words)
+        return flatten(OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True))
+    except (YAMLError, UnicodeError, OmegaConfBaseException) as error:
+        raise UsageError(f"{' '.join(words)}: {' '.join(str(error).split())}") from None
+
+
+def _check_words(words: Sequence[str]) -> None:
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            yaml_text.check(value)
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from None
+        if re.split(r"[.\[]", name, maxsplit=yaml_text.DEEPEST)[yaml_text.DEEPEST :]:
+            raise UsageError(f"Unknown setting '{name[:40]}...': it has more than {yaml_text.DEEPEST} parts.")
+
+
+def flatten(nested: Any, prefix: str = "") -> dict[str, Value]:
+    """Nested mappings as settings with dotted names."""
+    flat: dict[str, Value] = {}
+    for name, value in nested.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def canonical(name: str) -> str:
+    """`optimizer.hyper.p`, as a stored config has it, by the name that people use: `optimizer.p`."""
+    return name.replace("optimizer.hyper.", _HYPER)
+
+
+def make(settings: Settings) -> RunConfig:
+    """The resolved config: values coerced and checked, every default written in.
+
+    Args:
+        settings: dotted names; `optimizer.X` is a hyperparameter unless OptimizerConfig has a field X.
+
+    Raises:
+        UsageError: an unknown name (with the nearest valid one), a wrong type, a value out of range, or parts
+            that do not go together; one sentence.
+    """
+    try:
+        given, hyper, code = _sort_out(settings)
+        config: RunConfig = _build(RunConfig, given)
+        return _resolve(config, hyper, code)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def to_settings(config: RunConfig) -> dict[str, Value]:
+    """The inverse of `make`: all settings of a config, dotted."""
+    return flatten(dataclasses.asdict(config))
+
+
+def to_yaml(config: RunConfig) -> str:
+    """The config as YAML that `read_yaml`, `flatten` and `make` turn back into the same config."""
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
+
+
+def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dict[str, Value]]:
+    """The settings of fields, of the optimizer's hyperparameters, and the revisions."""
+    given: dict[str, Value] = {}
+    hyper: dict[str, Value] = {}
+    code: dict[str, Value] = {}
+    for name, value in settings.items():
+        name = canonical(name)
+        if name in FIELDS:
+            if FIELDS[name].type is str:
+                yaml_text.check_word(name, value)
+            given[name] = resolve_value(FIELDS[name], name, value)
+        elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
+            hyper[name.removeprefix(_HYPER)] = value
+        elif name == "optimizer.hyper" and not value:
+            continue  # the empty table of an optimizer without hyperparameters
+        elif name.startswith(_REVISIONS) and isinstance(value, int | str):
+            code[name.removeprefix(_REVISIONS)] = value
+        elif name == "revisions" and not value:
+            continue
+        else:
+            raise UsageError(f"Unknown setting '{name}'; {nearest(name, FIELDS)}")
+    values = {name: param.default for name, param in FIELDS.items()} | given
+    return {name: value for name, value in given.items() if not FIELDS[name].is_inert(values)}, hyper, code
+
+
+def _build(kind: type, given: Settings, prefix: str = "") -> Any:
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        name = prefix + field.name
+        if "part" in field.metadata:
+            values[field.name] = _build(field.metadata["part"], given, name + ".")
+        elif name in given:
+            values[field.name] = given[name]
+    return kind(**values)
+
+
+def _resolve(config: RunConfig, hyper: Settings, code: Mapping[str, Value]) -> RunConfig:
+    task = tasks.spec(config.task)
+    _check_parts(config)
+    limits.check_config(config)
+    resolved = dataclasses.replace(
+        config,
+        optimizer=_resolve_optimizer(config.optimizer, hyper, task.adamw_lr),
+        seq_len=config.seq_len or task.seq_len,
+        # The whole batch at once is what happens without micro-batches.
+        micro_batch=None
+        if config.micro_batch == config.batch_size // config.processes
+        else config.micro_batch,
+        data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
+    )
+    return dataclasses.replace(resolved, revisions=code or revisions.current(resolved))
+
+
+def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: float) -> OptimizerConfig:
+    row = optimizers.spec(optimizer.name)
+    own = {field.name for field in dataclasses.fields(OptimizerConfig)} - {"hyper"}
+    for name in hyper:
+        if name not in row.params:
+            raise UsageError(
+                f"Unknown setting 'optimizer.{name}' for {row.name}; {nearest(name, own | set(row.params))}"
+            )
+
+    def value_or_default(param: Param, name: str, value: Value) -> Value:
+        return resolve_value(param, f"optimizer.{name}", param.default if value is None else value)
+
+    if optimizer.weight_decay and not row.has_weight_decay:
+        raise UsageError(
+            f"{row.name} has no weight decay; remove optimizer.weight_decay={optimizer.weight_decay:g}."
+        )
+    decay = optimizer.weight_decay if row.has_weight_decay else None
+    return dataclasses.replace(
+        optimizer,
+        lr=value_or_default(row.lr, "lr", optimizer.lr),
+        weight_decay=value_or_default(row.weight_decay, "weight_decay", decay),
+        # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
+        routing=optimizer.routing if row.routed else OptimizerConfig.routing,
+        aux_lr=value_or_default(row.aux_lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
+        hyper=_without_inert(row, optimizers.resolve(row.name, hyper)),
+    )
+
+
+def _without_inert(row: OptimizerSpec, hyper: dict[str, Value]) -> dict[str, Value]:
+    """The hyperparameters with the default for each that changes nothing beside the others."""
+    inert = [name for name, param in row.params.items() if param.is_inert({**row.fixed, **hyper})]
+    return hyper | {name: row.params[name].default for name in inert}
+
+
+def _check_parts(config: RunConfig) -> None:
+    task, model = tasks.spec(config.task), models.spec(config.model)
+    if not model.fits(task.kind):
+        fitting = [name for name, row in models.SIZES.items() if row.fits(task.kind)]
+        raise UsageError(
+            f"The model '{model.name}' does not fit the task '{task.name}'; fitting are: "
+            f"{', '.join([*fitting, 'module:Name of your own'])}."
+        )
+    if (config.steps is None) == (config.epochs is None):
+        found = "neither is" if config.steps is None else "both are"
+        raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {found} set.")
+    if config.seq_len is not None and task.seq_len is None:
+        raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
+    if config.batch_size % config.processes:
+        raise UsageError(
+            f"processes={config.processes} must divide batch_size={config.batch_size} without remainder."
+        )
+    part = config.batch_size // config.processes
+    if config.micro_batch and part % config.micro_batch:
+        whole = f"batch_size={config.batch_size}" + (
+            f" / processes={config.processes} (which is {part})" if config.processes > 1 else ""
+        )
+        raise UsageError(f"micro_batch={config.micro_batch} must divide {whole} without remainder.")

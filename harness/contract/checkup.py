@@ -1,0 +1,71 @@
+"""All properties of the contract, held against one optimizer by its name: what `htbench zoo --check` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+import optimizers
+from harness.contract import properties
+from harness.contract.properties import Build
+from optimizers.groups import Model
+
+Property = Callable[[Build], None]
+
+
+def _each(check: Callable[..., None], values: Iterable[Any]) -> Property:
+    def all_of_them(build: Build) -> None:
+        for value in values:
+            check(build, value)
+
+    return all_of_them
+
+
+_DTYPES = (torch.bfloat16, torch.float32, torch.float64)
+PROPERTIES: dict[str, Property] = {
+    "lowers a loss": properties.lowers_a_loss,
+    "repeats bit for bit": properties.repeats_bit_for_bit,
+    "keeps the dtype": _each(properties.keeps_the_dtype, _DTYPES),
+    "takes odd shapes and zero gradients": _each(properties.takes_a_shape, properties.SHAPES.values()),
+    "resumes from its state_dict": _each(properties.resumes_onto_the_same_trajectory, _DTYPES[:2]),
+    "a copy goes on independently": properties.a_copy_goes_on_independently,
+    "takes its lr from param_groups": _each(
+        properties.learning_rates_are_set_through_the_groups, (False, True)
+    ),
+    "works with torch's schedulers": properties.a_scheduler_of_torch_works,
+    "leaves gradients alone": properties.gradients_are_left_alone_and_not_kept,
+    "skips parameters without gradient": _each(properties.parameters_without_gradient_are_skipped, (False,)),
+    "evaluates a closure once": properties.a_closure_is_evaluated_once_with_gradients,
+}
+
+
+def check(name: str) -> Iterator[tuple[str, str]]:
+    """Hold an optimizer to every property, with its default hyperparameters.
+
+    Args:
+        name: a row of the zoo, or "module:Class".
+
+    Yields:
+        each property and what is wrong with it; empty if it holds.
+    """
+
+    def build(model: Model, **settings: Any) -> Optimizer:
+        routing = {} if isinstance(model, nn.Module) else {"routing": "matrix"}  # some look at modules
+        return optimizers.build(name, model, **(routing | settings))
+
+    for words, holds in PROPERTIES.items():
+        yield words, _wrong(holds, build)
+
+
+def _wrong(holds: Property, build: Build) -> str:
+    try:
+        holds(build)
+    except AssertionError as error:
+        return str(error).partition("\n")[0]
+    except Exception as error:  # whatever a class of somebody's comes up with
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return ""

@@ -1,0 +1,167 @@
+"""Every task a run can name, as a literal table that can be read without torch.
+
+A row names three functions: two quickly fingerprint and count the data, one loads it with all that needs
+torch. A user's own task is a `TaskSpec` in a module of theirs, called by "module:NAME".
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.errors import UsageError, nearest
+from optimizers.imported import load, target
+
+if TYPE_CHECKING:
+    from harness.data.task import Task
+
+
+GROUP: Final = "htbench.tasks"  # of entry points
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One row of `TASKS`.
+
+    `fingerprint`, `loader` and `train_size` are "module:function". `adamw_lr` is the learning rate of AdamW
+    on this task, also where it trains what a matrix optimizer leaves over. `revision` is raised when the same
+    data gives other numbers.
+    """
+
+    name: str
+    kind: str  # "lm" or "image", as in models.ModelSpec, or a word of your own
+    metric: str  # the reported entry of Task.evaluate, such as "perplexity" or "accuracy"
+    higher_is_better: bool
+    fingerprint: str
+    loader: str
+    adamw_lr: float
+    seq_len: int | None = None  # tokens per sequence unless the run says otherwise
+    revision: int = 1
+    train_size: str = ""  # without it nobody is told before a run that its batch is larger than the data
+
+
+def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
+    functions = {"fingerprint": "fingerprint", "loader": "load", "train_size": "train_size"}
+    places: Any = {field: f"{module}:{function}" for field, function in functions.items()}
+    return TaskSpec(name, kind, metric, higher_is_better, **places, **more)
+
+
+def _text(name: str, module: str, *, adamw_lr: float, seq_len: int) -> TaskSpec:
+    return _row(name, module, "lm", "perplexity", False, adamw_lr=adamw_lr, seq_len=seq_len)
+
+
+def _images(name: str, module: str, *, adamw_lr: float) -> TaskSpec:
+    return _row(name, module, "image", "accuracy", True, adamw_lr=adamw_lr)
+
+
+_ROWS = (
+    _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32),
+    _images("digits", "harness.data.digits", adamw_lr=3e-2),
+)
+
+TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}
+
+
+def spec(name: str) -> TaskSpec:
+    """The row called `name`, or the `TaskSpec` that "module:NAME" or an entry point of `htbench.tasks` names.
+
+    Raises:
+        ValueError: there is none, and the message names the nearest one; or it is no `TaskSpec`.
+    """
+    row = TASKS.get(name) or _outside(name)
+    if row is None:
+        raise ValueError(f"unknown task {name!r}; {nearest(name, TASKS)}")
+    return row
+
+
+@functools.cache
+def _outside(name: str) -> TaskSpec | None:
+    place = target(name, GROUP)
+    if place is None:
+        return None
+    found = load(place)
+    if not isinstance(found, TaskSpec):
+        raise ValueError(f"'{name}' must be an instance of harness.data.registry.TaskSpec, not {found!r}")
+    return replace(found, name=name)
+
+
+# --- tasks that can't be imported any more ---
+
+
+def described(name: str) -> dict[str, Any]:
+    """What a record notes of a task, so that tables do without its module; nothing of ours."""
+    if name in TASKS:
+        return {}
+    row = spec(name)
+    return {"task": {"kind": row.kind, "metric": row.metric, "higher_is_better": row.higher_is_better}}
+
+
+def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
+    """The row of a finished run's task: of our table, or as its record describes it.
+
+    Args:
+        name: of the task.
+        environment: of the record.
+    """
+    told = environment.get("task")
+    if name in TASKS or not isinstance(told, Mapping):
+        return spec(name)
+    return TaskSpec(name, **told, fingerprint="", loader="", adamw_lr=0.0)
+
+
+# --- data ---
+
+
+def fingerprint(name: str) -> str:
+    """Hex digest of the task's raw data and of all that shapes it. Raises UsageError if data is missing."""
+    row = spec(name)
+    try:
+        fingerprinting: Any = load(row.fingerprint)
+        return str(fingerprinting())
+    except (UsageError, OSError):
+        raise
+    except Exception as error:
+        if name in TASKS:
+            raise
+        raise UsageError(
+            f"The fingerprint of the task '{name}' fails with {type(error).__name__}: {error}"
+        ) from None
+
+
+def train_size(name: str, cache: Path, seq_len: int | None = None) -> int | None:
+    """The number of training samples, or a bound above it where data is not prepared yet. Torch-free, quick.
+
+    None if the task does not tell.
+
+    Args:
+        name: a row of `TASKS`.
+        cache: folder for prepared data, which is only read.
+        seq_len: tokens per sequence; None means the row's.
+    """
+    row = spec(name)
+    if not row.train_size:
+        return None
+    counting: Any = load(row.train_size)
+    return int(counting(cache, seq_len or row.seq_len))
+
+
+def build(name: str, *, cache: Path, batch_size: int, seq_len: int | None = None, data_seed: int) -> Task:
+    """The task, ready to train on.
+
+    Args:
+        name: a row of `TASKS`, or a task from outside.
+        cache: folder for prepared data; made if missing, filled on the first call.
+        batch_size: samples of a global batch.
+        seq_len: tokens per sequence; None means the row's. Images have none.
+        data_seed: seed of the order of the training samples.
+
+    Raises ValueError for an unknown name, UsageError if the data is missing.
+    """
+    row = spec(name)
+    seq_len = row.seq_len if seq_len is None else seq_len
+    loader: Any = load(row.loader)
+    task: Task = loader(cache, batch_size=batch_size, seq_len=seq_len, data_seed=data_seed)
+    return task

@@ -1,0 +1,1 @@
+"""The processes of one run, and the device on which each computes."""

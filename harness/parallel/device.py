@@ -1,0 +1,46 @@
+"""Where a run computes, and how much memory it takes there."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+import torch
+
+from harness.config import RunConfig
+from harness.errors import UsageError
+from harness.parallel.group import ALONE, Group
+
+
+def choose(config: RunConfig, group: Group = ALONE) -> str:
+    """Return "cuda" or "cpu", as the config wants and the machine has.
+
+    Args:
+        config: of the run.
+        group: its processes; each makes a GPU of its own the current one, of those that it sees.
+
+    Raises:
+        UsageError: the config wants a GPU and there is none, or not one for each process.
+    """
+    available = torch.cuda.is_available()
+    if config.device == "cuda" and not available:
+        raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
+    if config.device == "cpu":
+        return "cpu"
+    if available and group.local_rank:  # some clusters show each process its own GPU only, others all
+        torch.cuda.set_device(group.local_rank % torch.cuda.device_count())
+    gpus = group.gathered(str(torch.cuda.get_device_properties().uuid) if available else "")
+    found = len(set(gpus) - {""})
+    if 0 < found < group.size:
+        raise UsageError(
+            f"This run has {group.size} processes and {found} GPU{'s' * (found > 1)}, and each process needs "
+            f"its own: use processes={found}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
+        )
+    return "cuda" if available else "cpu"
+
+
+def peak_memory(device: str) -> int:
+    """Bytes: the peak on a GPU, else of the process's resident set (KiB on Linux, bytes on macOS)."""
+    if device == "cuda":
+        return int(torch.cuda.max_memory_allocated())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,117 @@
+"""The right to work on a run: held by one process, told apart by a number, shown by a heartbeat."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import LostOwnershipError
+from harness.store.owner import HEARTBEAT_SECONDS, Owner
+from harness.store.record import RunRecord
+from harness.system import atomic
+
+if TYPE_CHECKING:
+    from harness.store import Store
+
+
+@dataclass
+class Attempt:
+    """The right to work on one run, held by this process.
+
+    Attributes:
+        store: where the run is.
+        key: the run.
+        number: of the attempt, from 1.
+        owner: this process, or the one that leads it.
+        began: when, in seconds since 1970.
+        checkpoint_found: the mark of the checkpoint at the claim; it tells whether this attempt made another.
+    """
+
+    store: Store
+    key: str
+    number: int
+    owner: Owner
+    began: float = field(default_factory=time.time)
+    checkpoint_found: int | None = None
+    _stop_beating: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.store.run_folder(self.key)
+
+    @property
+    def path(self) -> Path:
+        """This attempt's file; its modification time is the heartbeat."""
+        return self.folder / "attempts" / f"{self.number}.json"
+
+    @property
+    def first_began(self) -> float:
+        """When the first attempt at the run began, in seconds since 1970."""
+        began = self.store.attempt(self.key, 1).get("began")
+        return float(began) if isinstance(began, (int, float)) else self.began
+
+    def check(self) -> None:
+        """Raise LostOwnershipError unless this attempt is the highest; called before writes that count."""
+        atomic.see_others(self.path.parent)
+        if self.store.last_attempt(self.key) != self.number:
+            raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
+
+    def note_repeats(self, updates: int) -> None:
+        """Note how many updates are made again because a process died after its last checkpoint."""
+        if updates:
+            self.check()
+            self._note(repeats=updates)
+
+    def finish(self, record: RunRecord) -> RunRecord:
+        """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
+
+        Returns:
+            the record on disk: `record`, or that of a process which finished the same run before us.
+        """
+        self.check()
+        written = self.store.write_record(record)
+        self._note(outcome={"reason": "finished"})
+        return written
+
+    def end(self, reason: str, message: str = "") -> None:
+        """Give the run up: `stopped` (anyone may go on with it), or a failure `oom`, `timeout` or `error`.
+
+        Of several processes any may do so; what comes after the first is its consequence.
+        """
+        with contextlib.suppress(LostOwnershipError, OSError):
+            self.check()
+            if self.store.attempt(self.key, self.number).get("outcome") is None:  # the first one knows why
+                self._note(outcome={"reason": reason, "message": message})
+
+    def _note(self, **changes: Any) -> None:
+        # Of several processes each has something to note.
+        noted = self.store.attempt(self.key, self.number)
+        atomic.write_json(self.path, self.to_json() | noted | changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The attempt's file at first; as long as it has no outcome it is under way, or its process died."""
+        return {
+            "owner": self.owner.to_json(),
+            "began": self.began,
+            "checkpoint_found": self.checkpoint_found,
+            "repeats": 0,
+            "outcome": None,
+        }
+
+    def __enter__(self) -> Attempt:
+        threading.Thread(target=self._beat, daemon=True, name=f"heartbeat-{self.key}").start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_beating.set()
+
+    def _beat(self) -> None:
+        while not self._stop_beating.wait(HEARTBEAT_SECONDS):
+            with contextlib.suppress(OSError):
+                os.utime(self.path)

@@ -1,0 +1,108 @@
+"""The curve of a run: `metrics.jsonl`, one row per step and per evaluation, cut back when a run resumes.
+
+Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), and
+{"step": 50, "val_loss": ...} after an evaluation. JSON has no NaN: a loss that is not finite is null.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.system import atomic
+
+TAIL = 4096  # bytes that hold some rows
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """All sound rows, sorted by step; of two rows for the same step and names the later one counts."""
+    rows: dict[tuple[int, frozenset[str]], dict[str, Any]] = {}
+    for row in atomic.read_json_lines(path):
+        if isinstance(row.get("step"), int):
+            rows[row["step"], frozenset(row)] = row
+    return sorted(rows.values(), key=lambda row: int(row["step"]))
+
+
+def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
+    """The sound rows in the last `size` bytes, as they stand in the file; none if there is no file.
+
+    Args:
+        path: the curve.
+        size: bytes to read.
+        back: leave out what is more than so many steps before the last row; None: leave out nothing.
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return []
+    rows: list[dict[str, Any]] = []
+    for line in reversed(lines):
+        for row in atomic.json_objects([line]):
+            if isinstance(row.get("step"), int):
+                rows.append(row)
+        if back is not None and rows and rows[-1]["step"] < rows[0]["step"] - back:
+            break
+    return rows[::-1]
+
+
+def last_step(path: Path) -> int:
+    """How far a curve goes by its last sound row, without reading all of it; 0 if there is none."""
+    rows = tail(path)
+    return int(rows[-1]["step"]) if rows else 0
+
+
+def covers(rows: list[dict[str, Any]], step: int) -> bool:
+    """Whether the rows hold the training loss of every update up to `step`."""
+    return {row["step"] for row in rows if "loss" in row} >= set(range(1, step + 1))
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """`values` with null for what JSON can't say."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
+
+class Metrics(contextlib.AbstractContextManager["Metrics"]):
+    """Where rows go. This one forgets them: of several processes of a run only the first writes."""
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Append a row."""
+
+    def flush(self, *, durable: bool = False) -> None:
+        """Hand the rows on."""
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class MetricsFile(Metrics):
+    """The open `metrics.jsonl` of the run that this process owns.
+
+    Args:
+        path: the file; rows after `step` are cut off first.
+        step: where the run stands.
+    """
+
+    def __init__(self, path: Path, step: int) -> None:
+        kept = [row for row in read(path) if step and row["step"] <= step]
+        atomic.write_text(path, "".join(json.dumps(row) + "\n" for row in kept))
+        self._file = open(path, "a", encoding="utf-8")
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Append a row; it reaches the disk with `flush` at the latest."""
+        self._file.write(json.dumps({"step": step, **finite(values)}) + "\n")
+
+    def flush(self, *, durable: bool = False) -> None:
+        """Hand the rows to the system; `durable`: wait until they are on the disk."""
+        self._file.flush()
+        if durable:
+            os.fsync(self._file.fileno())
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

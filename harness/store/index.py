@@ -1,0 +1,65 @@
+"""The index: every record once more, one JSON line each, so that ten thousand runs are one file to read.
+
+It is a copy: a line counts only while the run's own record has the size noted beside it, and losing the file
+loses nothing. Two processes may note the same record; the later line counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from harness.store.record import RunRecord
+from harness.system import atomic
+
+
+class Index:
+    """The file `index.jsonl` of a store.
+
+    Args:
+        path: the file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: tuple[tuple[int, ...], dict[str, tuple[int, RunRecord]]] = ((), {})
+
+    def note(self, record: RunRecord, size: int) -> None:
+        """Add a line: `record`, whose file has `size` bytes."""
+        with self.locked():
+            atomic.append_line(self.path, {"size": size, "record": record.to_json()})
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Be the only one who writes: two would write into each other's lines or remove their temporaries."""
+        return atomic.locked(self.path.with_name(f".{self.path.stem}.lock"))
+
+    def rows(self) -> dict[str, tuple[int, RunRecord]]:
+        """Size and record by key; damaged lines are left out. Read again only if the file has changed."""
+        mark = self._mark()
+        if mark != self._read[0]:
+            self._read = mark, self._parse()
+        return dict(self._read[1])
+
+    def _mark(self) -> tuple[int, ...]:
+        try:
+            now = os.stat(self.path)
+        except FileNotFoundError:
+            return (0,)
+        return now.st_ino, now.st_size, now.st_mtime_ns
+
+    def _parse(self) -> dict[str, tuple[int, RunRecord]]:
+        found: dict[str, tuple[int, RunRecord]] = {}
+        for row in atomic.read_json_lines(self.path):
+            record = RunRecord.from_json(row.get("record"))
+            if record is not None and isinstance(row.get("size"), int):
+                found[record.key] = (row["size"], record)
+        return found
+
+    def replace(self, rows: Iterable[tuple[int, RunRecord]]) -> None:
+        """Write the whole file anew. The caller holds the lock."""
+        lines = [json.dumps({"size": size, "record": record.to_json()}) + "\n" for size, record in rows]
+        atomic.remove_temporaries(self.path.parent)
+        atomic.write_text(self.path, "".join(lines))

@@ -1,0 +1,117 @@
+"""Whether a run's record and its own curve tell the same story. Torch-free, and quick for ten thousand runs.
+
+The curve (`metrics.jsonl`) ends with the figures that the record repeats. Unless they are compared, a record
+edited by hand is believed, and a run whose record is gone is called not begun.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.store import curve as metrics
+from harness.store.record import RunRecord
+from harness.system import atomic
+
+_HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
+_ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # nobody cheats with less
+_ROW = 100  # bytes that hold the row of a step
+_FEW = 64  # steps that are quick to read
+
+AGAIN = "the same command trains the run again"
+
+
+def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cut_counts: bool = True) -> str:
+    """What the record says otherwise than its curve, in a sentence; empty if nothing, or without a curve.
+
+    Compared are the steps, the last figures of both held-out splits, and the mean training loss of the last
+    tenth if those rows were read. What was pruned may go on for somebody else, and is not compared.
+
+    Args:
+        folder: of the run.
+        record: its record, from wherever it was read.
+        thorough: read the last tenth of the curve, however long the run was.
+        cut_counts: whether a curve whose end is missing is worth a sentence, which denies no figure.
+    """
+    path = folder / "metrics.jsonl"
+    if record.status == "pruned" or not path.exists():
+        return ""
+    tenth = record.steps // 10
+    if thorough:
+        rows = metrics.tail(path, metrics.TAIL + _ROW * tenth)
+    else:  # what a table asks for ten thousand runs: the last tenth only if it is short
+        rows = metrics.tail(path, back=tenth if tenth <= _FEW else 0)
+    last = max((row["step"] for row in rows), default=0)
+    if last < record.steps and not cut_counts:
+        return ""
+    if last != record.steps:
+        return f"record.json says {record.steps} steps, metrics.jsonl {last}"
+    curve = _held_out(rows, last)
+    if record.status == "diverged" and not record.metrics and _is_finished(curve):
+        return "record.json says diverged, metrics.jsonl has the figures of a completed run"
+    if "train_loss" in record.metrics:
+        curve |= _train_loss(rows, last)
+    told = {name: one for name, one in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
+    return next((what for name in told | curve if (what := _difference(name, told, curve))), "")
+
+
+def lost(folder: Path) -> str:
+    """What became of the record of a run that had one, in a sentence; empty if it is sound or not yet due.
+
+    A live run may be about to write it: ask only where nobody is at work.
+
+    Args:
+        folder: of the run.
+    """
+    if (folder / "record.json").exists():
+        sound = RunRecord.from_json(atomic.read_json(folder / "record.json")) is not None
+        return "" if sound else f"record.json is damaged; {AGAIN}"
+    if any(_is_finished(row) for row in metrics.tail(folder / "metrics.jsonl")):
+        return f"record.json is missing, though metrics.jsonl is complete; {AGAIN}"
+    if _last_outcome(folder / "attempts") == "finished":
+        return f"record.json is missing, though the run had come to its end; {AGAIN}"
+    return ""
+
+
+def _held_out(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, Any]:
+    """The held-out figures after the last step."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        if row["step"] == last:
+            found |= {name: value for name, value in row.items() if name.startswith(_HELD_OUT)}
+    return found
+
+
+def _is_finished(figures: Mapping[str, Any]) -> bool:
+    return any(name.startswith("test_") for name in figures)
+
+
+def _train_loss(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, float]:
+    """As `harness/train/loop.py` makes it, if the rows go back that far."""
+    losses = {row["step"]: row["loss"] for row in rows if row.get("loss") is not None}
+    tenth = range(last - max(1, last // 10) + 1, last + 1)
+    if not losses.keys() >= set(tenth):
+        return {}
+    return {"train_loss": statistics.fmean(losses[step] for step in tenth)}
+
+
+def _difference(name: str, told: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
+    here, there = (figures.get(name, "missing") for figures in (told, curve))
+    numbers = all(isinstance(value, int | float) for value in (here, there))
+    if here == there or (numbers and math.isclose(here, there, **_ROUNDING)):
+        return ""
+    here, there = ("not finite" if value is None else value for value in (here, there))
+    return f"{name} is {here} in record.json, {there} in metrics.jsonl"
+
+
+def _last_outcome(attempts: Path) -> str:
+    """How the last attempt says that it ended; empty if it does not."""
+    names = os.listdir(attempts) if attempts.is_dir() else []
+    numbers = [int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit()]
+    last = atomic.read_json(attempts / f"{max(numbers)}.json") if numbers else None
+    outcome = last.get("outcome") if isinstance(last, dict) else None
+    return str(outcome.get("reason", "")) if isinstance(outcome, dict) else ""

@@ -1,0 +1,159 @@
+"""Who owns a run, and whether that process still lives. Judged without asking it anything."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pwd
+import socket
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness.system import atomic, slurm
+
+HEARTBEAT_SECONDS = 10.0
+STALE_SECONDS = 120.0  # an older heartbeat, by the file server's own clock, is that of a dead process
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, identified so that neither a reused pid nor a restarted job is mistaken for it.
+
+    `machine` is where `pid` means a process and `started` a time; empty in attempts of older code.
+    """
+
+    host: str
+    pid: int
+    started: float
+    user: str
+    cluster: str
+    job: str
+    restart: str
+    nonce: str
+    machine: str = ""
+
+    @classmethod
+    def current(cls) -> Owner:
+        """This process."""
+        return cls(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started=_started(os.getpid()),
+            user=current_user(),
+            cluster=os.environ.get("SLURM_CLUSTER_NAME", ""),
+            job=slurm.own_job(),
+            restart=os.environ.get("SLURM_RESTART_COUNT", ""),
+            nonce=uuid.uuid4().hex[:8],
+            machine=_machine(),
+        )
+
+    @classmethod
+    def from_json(cls, value: Any) -> Owner | None:
+        """The owner in a JSON object, or None if it is not one."""
+        try:
+            return cls(**value)
+        except TypeError:
+            return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The owner as a JSON object."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host}, pid {self.pid}" + (f", job {self.job}" if self.job else "")
+
+
+def current_user() -> str:
+    """Who this process runs as, as SLURM names its user: $USER stays that of another after a plain `su`."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # containers run under user ids that no table names
+        return str(os.getuid())
+
+
+def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
+    """Whether the process that owns a run still lives.
+
+    Args:
+        owner: the process; None if its file is garbage, then only the heartbeat can tell.
+        heartbeat: the file that it touches every HEARTBEAT_SECONDS.
+    """
+    known = None
+    if owner is not None and (owner.host, owner.machine) == (socket.gethostname(), _machine()):
+        known = _process_lives(owner)
+    if known is None and owner is not None and owner.job:
+        known = _job_lives(owner)
+    return seconds_since_touched(heartbeat) < STALE_SECONDS if known is None else known
+
+
+def _job_lives(owner: Owner) -> bool | None:
+    """Whether SLURM still runs the owner's job, at the same start; None if SLURM can't tell."""
+    restart = owner.restart or "0"
+    if owner.job == slurm.own_job() and owner.cluster == slurm.cluster():
+        # We are that job: started again, or on another of its nodes, where it outlives its processes.
+        return None if restart == os.environ.get("SLURM_RESTART_COUNT", "0") else False
+    jobs = slurm.recent_queue()
+    if jobs is None or owner.cluster != slurm.cluster():
+        return None
+    job = jobs.get(owner.job)
+    if job is None:  # some sites show people their own jobs only
+        return False if owner.user == current_user() else None
+    return not job.pending and restart == str(job.restarts)
+
+
+def _process_lives(owner: Owner) -> bool | None:
+    """Whether a process of this machine lives; None if it is hidden from us."""
+    try:
+        # Rounding differs by a few ticks between two readings; a reused pid differs by much more.
+        lives = abs(_started(owner.pid) - owner.started) < 1.0
+        return lives and psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return None if _is_hidden(owner.pid) else False
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether the system knows a process that it does not show us: with hidepid, /proc has one's own only."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _started(pid: int) -> float:
+    """When a process began, by a clock that nobody sets: on Linux in seconds since the machine's start.
+
+    Raises:
+        psutil.NoSuchProcess: there is none.
+    """
+    began = psutil.Process(pid).create_time()
+    return began - (psutil.boot_time() if psutil.LINUX else 0.0)  # what psutil has added, by the clock of now
+
+
+@functools.cache
+def _machine() -> str:
+    """This start of this machine, and our name space of pids in it: containers may share a host's name."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # no Linux
+        return ""
+
+
+def seconds_since_touched(path: Path) -> float:
+    """Age of a file by the clock of its own file server: against a file just touched in the same folder."""
+    probe = atomic.temporary_name(path)
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:  # a read-only store: the local clock is the best there is
+        now = time.time()
+    return now - path.stat().st_mtime

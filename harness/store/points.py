@@ -1,0 +1,154 @@
+"""What a sweep wants: `<root>/sweeps/<name>/points.jsonl`, a line per point. Sweeps write, results read.
+
+{"sweep": "demo-digits", "block": "muon", "stage": "search", "key": "0f...",
+ "overrides": {"optimizer.lr": 0.01, ...}}
+
+In a search a point is at first an empty slot, `"key": "", "slot": "<study>/<number>"`. Whoever works on it
+asks the study for a trial, then writes `<root>/sweeps/<name>/slots/<study>/<number>.json`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.system import atomic
+
+SEARCH, REPLICATE = "search", "replicate"
+SEED_FIELDS = ("seed", "data_seed")
+
+# What may be tuned to a workload: points along these axes compete. Any other setting says what that is
+# (task, model, length ...) and splits a sweep into objectives that each have a winner of their own.
+_TUNED = ("optimizer.", "schedule.", "grad_clip")
+
+
+def is_tuned(name: str) -> bool:
+    """Whether a setting competes; the optimizer's name is what we compare, not a setting of it."""
+    return name.startswith(_TUNED) and name != "optimizer.name"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run that a sweep wants.
+
+    Attributes:
+        sweep: the sweep's name.
+        block: the block of the sweep file that it comes from, usually one per optimizer.
+        stage: `search` for a point of the grid, `replicate` for a winner on a fresh seed.
+        key: the run.
+        overrides: its settings, dotted, as given: base, block and grid values together.
+        slot: `<study>/<number>` in a search, else empty. Until a trial fills it, the key is empty and the
+            overrides lack what is searched.
+    """
+
+    sweep: str
+    block: str
+    stage: str
+    key: str
+    overrides: dict[str, Any]
+    slot: str = ""
+
+    @property
+    def id(self) -> str:
+        """Names the point in its sweep before and after it has a key."""
+        return self.slot or self.key
+
+    @property
+    def processes(self) -> int:
+        """How many processes its run has."""
+        return int(self.overrides.get("processes", 1))
+
+    @property
+    def study(self) -> str:
+        """The study that asked for it, if it comes from a search."""
+        return self.slot.rpartition("/")[0]
+
+    def candidate(self) -> tuple[tuple[str, str], ...]:
+        """What this point shares with its twins on other seeds: hashable, equal exactly for those."""
+        return tuple(sorted((k, repr(v)) for k, v in self.overrides.items() if k not in SEED_FIELDS))
+
+
+def sweep_folder(root: Path, name: str) -> Path:
+    """Where the sweep's files are."""
+    return root / "sweeps" / name
+
+
+def read_points(root: Path, name: str) -> list[Point]:
+    """The points of a sweep as last planned, slots as far as filled by now; none if it never was.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    path = sweep_folder(root, name) / "points.jsonl"
+    names = {field.name for field in dataclasses.fields(Point)} - {"slot"}
+    rows = atomic.read_json_lines(path)
+    sound = len(rows) == atomic.count_lines(path) and all(row.keys() - {"slot"} == names for row in rows)
+    if path.exists() and not (rows and sound):
+        raise UsageError(f"'{path}' is damaged; `htbench sweep index {name}` writes it anew.")
+    return [filled(root, Point(**row)) for row in rows]
+
+
+@contextlib.contextmanager
+def submitting(root: Path) -> Iterator[None]:
+    """Be the only one who submits, reaps or clears away, and see all that others have noted before."""
+    with atomic.locked(root / ".submit.lock"):
+        atomic.see_others(root / "sweeps")
+        for folder in root.glob("sweeps/*"):
+            atomic.see_others(folder)
+        yield
+
+
+def slot_path(root: Path, sweep: str, slot: str) -> Path:
+    """The file of a slot: {"trial": number, "key": ..., "overrides": ...}."""
+    return sweep_folder(root, sweep) / "slots" / f"{slot}.json"
+
+
+def search_of(root: Path, point: Point) -> dict[str, Any]:
+    """How the study of a slot searches: mode, trials, seed, pruner, pruner_options, axes.
+
+    Empty for a point of a grid, or if the study's file is missing or damaged.
+    """
+    if not point.slot:
+        return {}
+    content = atomic.read_json(slot_path(root, point.sweep, point.slot).with_name("study.json"))
+    names = ("mode", "trials", "seed", "pruner", "pruner_options")
+    if not isinstance(content, dict) or not content.keys() >= set(names):
+        return {}
+    return {name: content[name] for name in names} | {"axes": content.get("axes", {})}
+
+
+def filled(root: Path, point: Point) -> Point:
+    """A point with key and settings from its slot's file; as it is if it has a key or nobody has asked."""
+    if point.key:
+        return point
+    content = atomic.read_json(slot_path(root, point.sweep, point.slot))
+    if not isinstance(content, dict) or not {"key", "overrides", "trial"} <= content.keys():
+        return point
+    return dataclasses.replace(point, key=content["key"], overrides=content["overrides"])
+
+
+def write_points(root: Path, name: str, points: list[Point]) -> None:
+    """Replace the plan of a sweep. The caller holds the sweep's lock. Slots are written empty."""
+    folder = sweep_folder(root, name)
+    text = "".join(json.dumps(_row(point)) + "\n" for point in points)
+    path = folder / "points.jsonl"
+    if not path.exists() or path.read_bytes() != text.encode():
+        atomic.write_text(path, text, crash="slot")
+
+
+def _row(point: Point) -> dict[str, Any]:
+    row = dataclasses.asdict(point)
+    if not point.slot:
+        del row["slot"]
+    return row
+
+
+def sweep_names(root: Path) -> list[str]:
+    """All sweeps that were ever planned in this store."""
+    return sorted(path.parent.name for path in root.glob("sweeps/*/points.jsonl"))

@@ -1,0 +1,112 @@
+"""Where a run was made: code, versions, hardware. Recorded with every result; never loads torch itself."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import socket
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from harness.system.machine import ask, usable_cores
+
+CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and tells its workers
+HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs
+PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
+_LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
+
+
+def git(home: Path) -> tuple[str, ...]:
+    """How to ask git about code that we run. Whose files they are doesn't matter then: git may read them."""
+    return "git", "-c", "safe.directory=*", "-C", str(home)
+
+
+@functools.cache
+def code_version() -> str:
+    """The commit of this code; `<commit>+<digest>` if packages differ from it; without git, our version.
+
+    The digest is over the changed and the untracked, not ignored, files of the packages: two edits are two
+    versions.
+    """
+    told = os.environ.get(CODE_VERSION_VARIABLE)
+    if told:
+        return told
+    found, commit = ask(*git(HOME), "rev-parse", "--short=12", "HEAD")
+    if not found or not (HOME / ".git").exists():
+        return f"htbench {_version('htbench')}"
+    paths = {
+        *_listed("diff", "--name-only", "--no-renames", "-z", "HEAD", "--", *PACKAGES),
+        *_listed("ls-files", "--others", "--exclude-standard", "-z", "--", *PACKAGES),
+    }
+    return f"{commit}+{_digest(paths)}" if paths else commit
+
+
+def _listed(*words: str) -> list[str]:
+    answered, names = ask(*git(HOME), *words)
+    return [name for name in names.split("\0") if name] if answered else []
+
+
+def _digest(paths: Iterable[str]) -> str:
+    """Eight hex digits over the names and the contents of some files of the code; a deleted one has none."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        file = HOME / path
+        digest.update(f"{path}\0".encode() + (file.read_bytes() if file.is_file() else b"gone"))
+    return digest.hexdigest()[:8]
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+@functools.cache
+def cpu_model() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, Any]:
+    """The `environment` of a record.
+
+    Args:
+        device: `cpu` or `cuda`.
+        fingerprint: of the data.
+        world_size: number of processes of the run.
+    """
+    return {
+        "code": code_version(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _LIBRARIES},
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+        "cpu": cpu_model(),
+        "cores": usable_cores(),
+        "device": device,
+        **_gpu(device),
+        "world_size": world_size,
+        "data_fingerprint": fingerprint,
+    }
+
+
+def _gpu(device: str) -> dict[str, str]:
+    torch = sys.modules.get("torch")
+    if device != "cuda" or torch is None:
+        return {}
+    found, driver = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "driver": driver.partition("\n")[0] if found else "",
+        "cuda": str(torch.version.cuda),
+    }

@@ -1,0 +1,1 @@
+"""One run, from the claim to the record: the loop, its schedule, checkpoints and rules."""

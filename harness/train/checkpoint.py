@@ -1,0 +1,92 @@
+"""A checkpoint is one file from which a run goes on bit for bit (on the CPU)."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from harness.system import atomic
+
+
+def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Write weights, optimizer state, random state and the loop's plain values, atomically."""
+    state = {
+        "loop": loop,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "rng": torch.get_rng_state(),
+        "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+    }
+    _write(path, state, crash="checkpoint")
+
+
+def save_weights(path: Path, model: torch.nn.Module) -> None:
+    """Write the weights alone, atomically."""
+    _write(path, model.state_dict())
+
+
+def _write(path: Path, state: dict[str, Any], crash: str = "") -> None:
+    try:
+        atomic.write_with(path, lambda file: torch.save(state, file), crash)
+    except RuntimeError as error:
+        # Torch speaks of its own confusion; what the system said, that the disk is full, stands behind it.
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
+
+
+class UnusableCheckpointError(Exception):
+    """The checkpoint can't be used; the run starts anew, which gives the same numbers later."""
+
+
+def load(path: Path) -> dict[str, Any]:
+    """What `save` wrote; `["loop"]` holds the loop's plain values.
+
+    Raises:
+        UnusableCheckpointError: the file is gone, torn or garbage.
+        OSError: the system can't read it now; it may be sound.
+    """
+    try:
+        # torch.save writes a zip archive with a CRC per tensor, which torch.load itself does not verify.
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+        if broken is not None:
+            raise UnusableCheckpointError(f"{path.name} is damaged in {broken}")
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (
+        FileNotFoundError,
+        zipfile.BadZipFile,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        KeyError,
+        UnpicklingError,
+    ) as error:
+        raise UnusableCheckpointError(f"{path.name} can't be read: {' '.join(str(error).split())}") from None
+    if not isinstance(state, dict) or state.keys() != {"loop", "model", "optimizer", "rng", "cuda_rng"}:
+        raise UnusableCheckpointError(f"{path.name} is no checkpoint of this program")
+    return state
+
+
+def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put weights, optimizer state and random state back.
+
+    Raises:
+        UnusableCheckpointError: they are those of another model or optimizer, since the code has changed.
+            Some may have been put back.
+    """
+    try:
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    except torch.OutOfMemoryError:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        said = " ".join(str(error).split())
+        raise UnusableCheckpointError(f"the checkpoint does not suit this code: {said}") from None
+    torch.set_rng_state(state["rng"])
+    if state["cuda_rng"]:
+        torch.cuda.set_rng_state(state["cuda_rng"][0])  # of our GPU, whichever it is

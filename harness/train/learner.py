@@ -1,0 +1,113 @@
+"""What learns in a run: a model with its optimizer, and how a global batch updates them."""
+
+from __future__ import annotations
+
+import torch
+
+import models
+import optimizers
+from harness.config import RunConfig
+from harness.data.task import Batch, Task
+from harness.parallel.group import Group
+from harness.train import curvature, schedule
+from optimizers.base import UpdateRule
+
+
+class Learner:
+    """A model and its optimizer as they are before the first update; equal arguments give equal ones.
+
+    Args:
+        config: of the run.
+        task: what is learnt.
+        total: updates of the run, for the learning rate.
+        device: where the model is.
+        group: the processes of the run; each makes the same updates, from its part of every batch.
+    """
+
+    def __init__(self, config: RunConfig, task: Task, total: int, device: torch.device, group: Group) -> None:
+        self.config, self.task, self.total, self.device, self.group = config, task, total, device, group
+        self.micro_batch = config.micro_batch or config.batch_size
+
+        torch.set_num_threads(config.threads)
+        # Convolutions and matrix products alike; torch's own default is TF32 for convolutions only.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
+        torch.manual_seed(config.seed)
+        self.model = models.build(config.model, **task.model_options)
+        self.model.to(device, getattr(torch, config.precision.params))
+        self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
+        self.autocast = torch.autocast(
+            device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
+        )
+
+        rule = config.optimizer
+        self.optimizer = optimizers.build(
+            rule.name,
+            self.model,
+            lr=rule.lr,
+            weight_decay=rule.weight_decay,
+            routing=rule.routing,
+            aux_lr=rule.aux_lr,
+            **rule.hyper,
+        )
+        for rates in self.optimizer.param_groups:
+            rates["initial_lr"] = rates["lr"]
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the latest update."""
+        rate: float = self.optimizer.param_groups[0]["lr"]
+        return rate
+
+    def update(self, step: int) -> torch.Tensor:
+        """Make the update of 0-based `step`.
+
+        Returns:
+            the batch's mean loss per counted target before it, on the device. Of several processes each
+            returns its part of that mean, and their sum is the mean.
+        """
+        self._set_learning_rate(step)
+        batch = self.task.batch(step, self.group)
+        self._observe_curvature(batch, step)
+        total = torch.zeros((), device=self.device)
+        for micro in batch.split(self.micro_batch):
+            with self.autocast:
+                loss = self.task.loss(self.forward, micro.to(self.device))
+            # Divided by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
+            mean = loss / batch.count
+            torch.autograd.backward(mean)
+            total += mean.detach()
+        self.group.sum_gradients(self.model)
+        if self.config.grad_clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return total
+
+    def _set_learning_rate(self, step: int) -> None:
+        rule = self.config.schedule
+        factor = schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * factor
+
+    def _observe_curvature(self, batch: Batch, step: int) -> None:
+        """Before the updates for which Sophia wants it, a second backward pass on the coming batch."""
+        rule = self.optimizer
+        if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
+            curvature.observe(
+                rule,
+                self.task,
+                self.forward,
+                batch,
+                seed=self.config.seed,
+                step=step,
+                micro_batch=self.micro_batch,
+                device=self.device,
+                autocast=self.autocast,
+                group=self.group,
+            )
+
+    def evaluate(self, split: str) -> dict[str, float]:
+        """Figures of a held-out split, the same in all processes."""
+        self.group.take_buffers(self.model)
+        with self.autocast:
+            return self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)

@@ -1,0 +1,276 @@
+"""The training loop, in the order of a run's life: data, model, optimizer, resume, steps, result."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import functools
+import logging
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from harness.config import RunConfig
+from harness.data import registry as tasks
+from harness.data.task import Task
+from harness.errors import PrunedError, StoppedError, UsageError
+from harness.parallel import device
+from harness.parallel.group import ALONE, Group
+from harness.store import Attempt
+from harness.store.curve import Metrics, MetricsFile, finite, read
+from harness.store.record import RunRecord, Status, timestamp
+from harness.system import environment
+from harness.train import checkpoint, timing
+from harness.train.learner import Learner
+from harness.train.monitor import Monitor
+from harness.train.resume import Progress, sound_checkpoint
+from harness.train.timing import Moment
+from optimizers import reach
+
+log = logging.getLogger("htbench")
+
+
+class Training:
+    """The parts of one run in this process, which is one of `group`; the first one writes what comes out."""
+
+    def __init__(
+        self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
+    ) -> None:
+        self.config, self.attempt, self.monitor, self.group = config, attempt, monitor, group
+        self.device = torch.device(device.choose(config, group))
+
+        # --- data ---
+        if config.data_fingerprint != tasks.fingerprint(config.task):
+            raise UsageError(
+                f"The data of '{config.task}' has changed since run {attempt.key} was planned "
+                f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); "
+                f"plan the sweep anew."
+            )
+        self.task: Task = tasks.build(
+            config.task,
+            cache=cache,
+            batch_size=config.batch_size,
+            seq_len=config.seq_len,
+            data_seed=config.data_seed,
+        )
+        if config.batch_size > self.task.epoch_size:
+            raise UsageError(
+                f"batch_size={config.batch_size} is more than the {self.task.epoch_size} training samples "
+                f"of '{config.task}'."
+            )
+        self.total = config.updates(self.task.epoch_size)
+
+        # --- model and optimizer ---
+        self.learner = self._untrained()
+
+        # --- resume ---
+        self.checkpoint_path = attempt.folder / "checkpoint.pt"
+        self.metrics_path = attempt.folder / "metrics.jsonl"
+        self.progress = self._resume()
+        self.warm_from = self.progress.step + timing.warm_up(self.total)  # what this process times
+        self._say_if_little_is_reached()
+        self.saved_at = time.monotonic()
+
+    def _say_if_little_is_reached(self) -> None:
+        note = reach.little_reach(self.config.optimizer.name, self.learner.optimizer)
+        if note and self.group.leads and self.progress.step == 0:
+            log.warning("%s", note)
+
+    def _untrained(self) -> Learner:
+        return Learner(self.config, self.task, self.total, self.device, self.group)
+
+    def _resume(self) -> Progress:
+        """Put the checkpoint back, if there is one that can be used; every process reads it."""
+        progress, saved = sound_checkpoint(self.checkpoint_path, self.metrics_path)
+        if not self.group.same(progress.step):
+            raise OSError(errno.ESTALE, "the processes of the run see different checkpoints")
+        if saved is not None:
+            try:
+                checkpoint.restore(saved, self.learner.model, self.learner.optimizer)
+                log.info("going on from step %d", progress.step)
+            except checkpoint.UnusableCheckpointError as error:
+                log.warning("%s; starting from the first step", error)
+                progress, self.learner = Progress(), self._untrained()
+        if self.group.leads:
+            written = max((row["step"] for row in read(self.metrics_path)), default=0)
+            self.attempt.note_repeats(max(0, written - progress.step))
+        return progress
+
+    # --- steps ---
+
+    def result(self) -> RunRecord:
+        """Train what is left and write the record."""
+        leads = self.group.leads
+        with MetricsFile(self.metrics_path, self.progress.step) if leads else Metrics() as metrics:
+            if self.config.evaluation.untrained and self.progress.step == 0:
+                self.progress.untrained_loss = self._evaluate(0, metrics)["val_loss"]
+            try:
+                diverged = self._train(metrics)
+            except PrunedError as why:
+                self._save(metrics)  # whoever else wants the run goes on from here
+                return self._finish({}, "pruned", str(why))
+            figures = {} if diverged else self._final_figures(metrics)
+            metrics.flush(durable=True)
+        if not math.isfinite(figures.get("val_loss", 0.0)):
+            # The last update did it: no training loss has seen it.
+            diverged = f"the validation loss was not finite after step {self.progress.step}"
+        return self._finish(figures, "diverged" if diverged else "completed", diverged)
+
+    def _train(self, metrics: Metrics) -> str:
+        config, progress = self.config, self.progress
+        # Losses stay on the device until the next look, so that a GPU is not kept waiting.
+        losses: list[torch.Tensor] = []
+        rates: list[float] = []
+        self._report(self._report_again)
+        began = Moment.now()
+
+        while progress.step < self.total:
+            losses.append(self.learner.update(progress.step))
+            rates.append(self.learner.lr)
+            progress.step += 1
+
+            stop, evaluate, save = self._due()
+            quiet = progress.step % config.log_every and progress.step not in (self.warm_from, self.total)
+            if quiet and not (stop or evaluate or save):
+                continue
+            diverged = self._look(losses, rates, metrics, began)
+            losses, rates = [], []
+            if diverged:
+                return diverged
+            if evaluate:
+                figures = self._evaluate(progress.step, metrics)
+                metrics.flush()  # a study that is written anew meanwhile reads it there
+                self._report(functools.partial(self.monitor.report, progress.step, figures))
+            if save or stop:
+                self._save(metrics)
+            if stop:
+                self.group.told(None)  # once the leader is here, it has saved
+                raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
+            began = Moment.now()
+        return ""
+
+    def _due(self) -> tuple[bool, bool, bool]:
+        """Whether after this step to stop, to evaluate, to save. The last step does its own."""
+        step, config = self.progress.step, self.config
+        if step == self.total:
+            return False, False, False
+        every = config.checkpoint.every_steps
+        old, *wishes = self.group.any(
+            [time.monotonic() - self.saved_at > config.checkpoint.every_seconds, *self.monitor.wishes]
+        )
+        stop = self.monitor.adopt(wishes)
+        save = old or bool(every and step % every == 0)
+        evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
+        return stop, evaluate, save
+
+    def _look(self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment) -> str:
+        """Write the rows of the steps since the last look; say so if the run has diverged at one of them."""
+        progress = self.progress
+        first = progress.step - len(losses) + 1
+        values = torch.stack(losses).tolist()  # a GPU delivers them when it has done all of these steps
+        ended = Moment.now()
+        *values, cpu = self.group.sums([*values, ended.cpu - began.cpu])
+        progress.seconds += ended.wall - began.wall
+        if progress.step > self.warm_from:
+            progress.times.add(len(losses), ended.wall - began.wall, cpu)
+        self.monitor.progress(progress.step)
+        for step, loss, rate in zip(range(first, progress.step + 1), values, rates, strict=True):
+            metrics.add(step, {"loss": loss, "lr": rate})
+            diverged = progress.divergence.observe(loss, self.config.divergence, self.total)
+            if diverged:
+                progress.step = step
+                return f"{diverged} at step {step}"
+        metrics.flush()
+        return ""
+
+    def _save(self, metrics: Metrics) -> None:
+        if self.group.leads:
+            self.attempt.check()
+            # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
+            metrics.flush(durable=True)
+            progress = dataclasses.asdict(self.progress)
+            checkpoint.save(self.checkpoint_path, progress, self.learner.model, self.learner.optimizer)
+        self.saved_at = time.monotonic()
+
+    # --- result ---
+
+    def _evaluate(self, step: int, metrics: Metrics, split: str = "val") -> dict[str, float]:
+        named = {f"{split}_{name}": value for name, value in self.learner.evaluate(split).items()}
+        metrics.add(step, named)
+        return named
+
+    def _final_figures(self, metrics: Metrics) -> dict[str, float]:
+        figures = {}
+        if self.group.leads:
+            metrics.flush()
+            losses = [row["loss"] for row in read(self.metrics_path) if "loss" in row]
+            figures["train_loss"] = statistics.fmean(losses[-max(1, self.total // 10) :])  # of the last tenth
+        if self.progress.untrained_loss is not None:
+            figures["untrained_val_loss"] = self.progress.untrained_loss
+        for split in ("val", "test"):
+            figures |= self._evaluate(self.progress.step, metrics, split)
+        return figures
+
+    def _report(self, report: Callable[[], None]) -> None:
+        """Let the leader report; whether its study has seen enough is for all to know."""
+        enough = None
+        if self.group.leads:
+            try:
+                report()
+            except PrunedError as why:
+                enough = str(why)
+        enough = self.group.told(enough)
+        if enough is not None:
+            raise PrunedError(enough)
+
+    def _report_again(self) -> None:
+        """The process that made this checkpoint may have died before it heard what its report led to."""
+        for row in read(self.metrics_path):
+            if 0 < row["step"] == self.progress.step and "val_loss" in row:
+                self.monitor.report(row["step"], row)
+
+    def _finish(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
+        """The record; of several processes the leader makes it."""
+        record = self._record(figures, status, note) if self.group.leads else None
+        written = self.group.told(record)
+        assert written is not None
+        return written
+
+    def _record(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
+        config, progress = self.config, self.progress
+        times = progress.times.summary(timing.warm_up(self.total))
+        if config.checkpoint.keep_weights and status == "completed":
+            self.attempt.check()
+            checkpoint.save_weights(self.attempt.folder / "weights.pt", self.learner.model)
+        record = RunRecord(
+            key=self.attempt.key,
+            config=dataclasses.asdict(config),
+            status=status,
+            metrics=finite(figures),
+            steps=progress.step,
+            useful_seconds=progress.seconds,
+            seconds_per_step=times.get("mean"),
+            timing=times,
+            peak_memory=device.peak_memory(self.device.type),
+            cost={
+                "parameters": sum(p.numel() for p in self.learner.model.parameters()),
+                "samples": progress.step * config.batch_size,
+                "tokens": progress.step * config.batch_size * (config.seq_len or 0),
+            },
+            attempts=self.attempt.number,
+            repeated_steps=self.attempt.store.repeated_steps(self.attempt.key),
+            environment=environment.describe(self.device.type, config.data_fingerprint, self.group.size)
+            | tasks.described(config.task)
+            | {"threads": config.threads, "compile": config.compile},
+            began=timestamp(self.attempt.first_began),
+            ended=timestamp(time.time()),
+            note=note,
+            pruned_by=[self.monitor.study] if status == "pruned" else [],
+        )
+        told = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
+        log.info("%s after %d steps: %s", record.status, record.steps, told)
+        return self.attempt.finish(record)

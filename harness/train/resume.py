@@ -1,0 +1,70 @@
+"""Where a run stands, and from which step it can go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+from harness.store.curve import covers, read
+from harness.train import checkpoint
+from harness.train.divergence import Divergence
+from harness.train.timing import StepTimes
+
+log = logging.getLogger("htbench")
+
+
+@dataclasses.dataclass
+class Progress:
+    """Where a run stands: plain values that go into the checkpoint.
+
+    Attributes:
+        step: updates made.
+        seconds: time spent in them.
+        times: those of them that count for the time of a step.
+        divergence: what the divergence rule has seen.
+        untrained_loss: validation loss before the first update, if asked for.
+    """
+
+    step: int = 0
+    seconds: float = 0.0
+    times: StepTimes = dataclasses.field(default_factory=StepTimes)
+    divergence: Divergence = dataclasses.field(default_factory=Divergence)
+    untrained_loss: float | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Progress:
+        """The progress in a checkpoint. Raises TypeError or KeyError if other code has written it.
+
+        Version 0.1 noted `windows`, the seconds per step of windows of unknown lengths: they are not counted.
+        """
+        told = {name: one for name, one in value.items() if name != "windows"}
+        parts = {"divergence": Divergence(**told["divergence"]), "times": StepTimes(**told.get("times", {}))}
+        return cls(**(told | parts))
+
+
+def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any] | None]:
+    """How far one can go on from, and what `checkpoint.load` gives; without a checkpoint from the beginning.
+
+    Args:
+        path: the checkpoint; it may be missing or damaged.
+        metrics: the curve, which must hold every step up to the checkpoint.
+    """
+    if not path.exists():
+        return Progress(), None
+    try:
+        saved = checkpoint.load(path)
+        progress = Progress.from_json(saved["loop"])
+    except checkpoint.UnusableCheckpointError as error:
+        log.warning("%s; starting from the first step", error)
+    except (TypeError, KeyError) as error:
+        log.warning("%s was written by other code (%s); starting from the first step", path.name, error)
+    else:
+        rows = read(metrics)
+        if covers(rows, progress.step):
+            if progress.divergence.untrained is None:  # version 0.1 did not note it
+                progress.divergence.untrained = next((row["loss"] for row in rows if "loss" in row), None)
+            return progress, saved
+        log.warning("metrics.jsonl lacks steps before %d; starting from the first step", progress.step)
+    return Progress(), None

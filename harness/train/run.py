@@ -1,0 +1,144 @@
+"""One run: claim it, train it (`harness/train/loop.py`), and leave its outcome in the store, whatever it is.
+
+Of several processes the first one claims and tells the others. Whichever fails writes down why; the others
+then lose it (PeerLostError) and read that. If one is killed nobody writes, as if all had been killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.config import RunConfig, limits
+from harness.config.key import run_key
+from harness.config.settings import to_yaml
+from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
+from harness.parallel.group import ALONE, Group, check
+from harness.sources import revisions
+from harness.store import Attempt, Kind, RunState, Store
+from harness.store.record import RunRecord
+from harness.train.loop import Training, log
+from harness.train.monitor import Monitor
+
+# The store can't be written to. The run itself is sound: the same command goes on once there is room.
+_STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
+
+
+def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: Group = ALONE) -> RunRecord:
+    """Train one run to its end, or as far as `monitor` lets it, unless its record exists already.
+
+    Args:
+        config: resolved (`harness.config.settings.make`).
+        store: where the run lives; a run that was interrupted goes on from its last checkpoint.
+        monitor: stop requests and progress.
+        group: the processes that make the run together; each of them calls this.
+
+    Returns:
+        the record: of this process's work, or the one found.
+
+    Raises:
+        RunFailedError: the run failed now or earlier, the disk is full, another process is at it, or one of
+            `group` was killed.
+        StoppedError: `monitor` asked for a stop; the checkpoint is on disk.
+        LostOwnershipError: another process took the run over.
+        UsageError: the data or the code is not what the config was made for, or the batch can't be divided
+            among `group`.
+    """
+    monitor = monitor or Monitor()
+    check(config, group)
+    limits.check_protocol(config)
+    revisions.check(config)
+    attempt = _claim(config, store, monitor, group)
+    if isinstance(attempt, RunRecord):
+        return attempt
+    key = attempt.key
+    with attempt if group.leads else nullcontext(), _log_to(attempt.folder / "log.txt", group):
+        log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
+        try:
+            return Training(config, attempt, store.root / "cache", monitor, group).result()
+        except StoppedError:
+            if group.leads:
+                attempt.end("stopped")
+            raise
+        except LostOwnershipError:
+            raise
+        except PeerLostError as error:
+            log.error("the run ended: %s", error)
+            attempt.check()
+            raise RunFailedError(f"Run {key} ended: {_why(store.state(key))}.") from error
+        except UsageError as error:
+            attempt.end("stopped", str(error))
+            raise
+        except Exception as error:
+            reason = _reason(error)
+            log.error("the run ended: %s", reason, exc_info=reason != "stopped")
+            attempt.end(reason, f"{type(error).__name__}: {error}")
+            raise RunFailedError(
+                f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; "
+                f"see {attempt.folder / 'log.txt'}."
+            ) from error
+
+
+def _claim(config: RunConfig, store: Store, monitor: Monitor, group: Group) -> Attempt | RunRecord:
+    """The leader's claim, as all processes see it: the attempt they share, or the record that there is."""
+    key, verdict, claim = run_key(config), None, None
+    if group.leads:
+        claim = store.claim(key, to_yaml(config), monitor.study)
+        verdict = _verdict(key, claim)
+    verdict = group.told(verdict)
+    if isinstance(verdict, str):
+        raise RunFailedError(verdict)
+    if isinstance(verdict, RunRecord):
+        return verdict
+    assert verdict is not None
+    return claim if isinstance(claim, Attempt) else Attempt(store, key, *verdict)
+
+
+def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord | str:
+    if isinstance(claim, Attempt):
+        return claim.number, claim.owner, claim.began, claim.checkpoint_found
+    if claim.record is not None:
+        return claim.record
+    what = f"is being trained by {claim.owner}" if claim.kind is Kind.LIVE else f"failed ({claim.reason})"
+    return f"Run {key} {what}{': ' if claim.message else ''}{claim.message}."
+
+
+def _why(state: RunState) -> str:
+    """What the process that is gone has left."""
+    if state.reason or state.message:
+        return f"({state.reason or 'stopped'}) {state.message}"
+    return "one of its processes was killed; the same command goes on from the last checkpoint"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return "oom"
+    if isinstance(error, OSError) and error.errno in _STORAGE_ERRORS:
+        return "stopped"
+    return "error"
+
+
+@contextmanager
+def _log_to(path: Path, group: Group) -> Iterator[None]:
+    """Copy what is logged meanwhile to `path`, for whoever looks into the run's folder.
+
+    Of several processes only the leader tells what goes well, and each tells what does not.
+    """
+    handler = logging.FileHandler(path, encoding="utf-8")
+    who = f" process {group.rank}:" if group.size > 1 else ""
+    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s{who} %(message)s"))
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO if group.leads else logging.WARNING)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        handler.close()

@@ -1,0 +1,1 @@
+"""What people do with a store: list, check, clear away, import."""

@@ -1,0 +1,170 @@
+"""Looks through the files of a store for what is damaged or left over, and changes none of them.
+
+The store mends most of this by itself when it comes across it; here people learn of it beforehand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.store import Kind, Store
+from harness.store.index import Index
+from harness.store.integrity import contradiction, lost
+from harness.store.owner import STALE_SECONDS
+from harness.store.points import read_points
+from harness.store.record import RunRecord
+from harness.system import atomic
+
+_BY_NAME = {"record.json": "record", "points.jsonl": "points", "submissions.jsonl": "submissions"}
+
+
+@dataclass
+class Survey:
+    """What was found; paths are relative to the root.
+
+    Attributes:
+        runs: number of run folders.
+        sweeps: names of the sweeps that have a plan or a file.
+        records: run -> size of its sound record, in bytes.
+        index: run -> size of its record as the index has it.
+        differing: runs whose record is not what the index says, though it has the same size.
+        faults: run -> what is wrong with its record, in a sentence.
+        without_curve: completed runs that have no metrics.jsonl, so that nothing vouches for their figures.
+        torn_index_lines: lines of the index that are no JSON objects.
+        damaged: record, attempt, points, slot, submissions or study -> the files that can't be read whole.
+        leftovers: temporary files that nobody has touched for STALE_SECONDS.
+        complete: False if the time was up before all files had been seen.
+    """
+
+    runs: int = 0
+    sweeps: list[str] = field(default_factory=list)
+    records: dict[str, int] = field(default_factory=dict)
+    index: dict[str, int] = field(default_factory=dict)
+    differing: list[str] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)
+    without_curve: list[str] = field(default_factory=list)
+    torn_index_lines: int = 0
+    damaged: dict[str, list[str]] = field(default_factory=dict)
+    leftovers: list[str] = field(default_factory=list)
+    complete: bool = True
+
+
+def survey(root: Path, seconds: float = 5.0) -> Survey:
+    """Look at every file of the store but the caches.
+
+    Args:
+        root: the store; it need not exist.
+        seconds: after these the rest is left out.
+    """
+    until = time.monotonic() + seconds
+    found = Survey(runs=sum(1 for _ in root.glob("runs/*/*")), sweeps=_sweeps(root))
+    store = Store(root)
+    noted = _read_index(store.index, found)
+    for path in _files(root):
+        if time.monotonic() > until:
+            found.complete = False
+            break
+        try:
+            _look(path, root, found)
+            if _stands_for_its_run(path):
+                _look_at_run(path.parent, store, noted, found)
+        except FileNotFoundError:  # a live run has replaced or removed it meanwhile
+            continue
+    return found
+
+
+def faults(store: Store) -> dict[str, str]:
+    """The runs whose record does not agree with their curve or is lost, with what is wrong in a sentence."""
+    found = {path.name: _fault(store, path) for path in sorted(store.root.glob("runs/*/[!.]*"))}
+    return {key: what for key, what in found.items() if what}
+
+
+def _fault(store: Store, folder: Path) -> str:
+    record = _record(folder)
+    if record is not None:
+        return contradiction(folder, record, thorough=True)
+    gone = lost(folder)
+    if gone and (folder / "record.json").exists():  # not asked for its state: that would mend it
+        return "" if folder.name in store.index.rows() else gone
+    return gone if gone and store.state(folder.name).kind not in (Kind.LIVE, Kind.FINISHED) else ""
+
+
+def _record(folder: Path) -> RunRecord | None:
+    """A run's own record, if it is sound."""
+    record = RunRecord.from_json(atomic.read_json(folder / "record.json"))
+    return record if record is not None and record.key == folder.name else None
+
+
+def _sweeps(root: Path) -> list[str]:
+    paths = [path for name in ("spec.yaml", "points.jsonl") for path in root.glob(f"sweeps/*/{name}")]
+    return sorted({path.parent.name for path in paths})
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Files right in the root, those of sweeps and studies, then those of runs: the few before the many."""
+    yield from (path for path in sorted(root.glob("*")) if path.is_file())
+    for part in ("sweeps", "studies", "runs"):
+        for folder, _, names in os.walk(root / part):
+            yield from (Path(folder, name) for name in names)
+
+
+def _look(path: Path, root: Path, found: Survey) -> None:
+    if atomic.is_temporary(path.name):
+        if time.time() - path.stat().st_mtime > STALE_SECONDS:
+            found.leftovers.append(str(path.relative_to(root)))
+        return
+    kind = _kind(path)
+    if kind and not _is_sound(kind, path, root):
+        found.damaged.setdefault(kind, []).append(str(path.relative_to(root)))
+    elif kind == "record":
+        found.records[path.parent.name] = path.stat().st_size
+
+
+def _stands_for_its_run(path: Path) -> bool:
+    """Whether to look at the run of this file: once for each that has or had a record."""
+    if path.name == "metrics.jsonl":
+        return not (path.parent / "record.json").exists()
+    return path.name == "record.json"
+
+
+def _look_at_run(folder: Path, store: Store, noted: Mapping[str, RunRecord], found: Survey) -> None:
+    record, key = _record(folder), folder.name
+    if record is not None and noted.get(key, record) != record:
+        found.differing.append(key)
+    if record is not None and record.status == "completed" and not (folder / "metrics.jsonl").exists():
+        found.without_curve.append(key)
+    if what := _fault(store, folder):
+        found.faults[key] = what
+
+
+def _kind(path: Path) -> str:
+    if path.parent.name == "attempts":
+        return "attempt"
+    if path.parent.parent.name == "slots" and path.suffix == ".json":
+        return "slot"
+    return _BY_NAME.get(path.name, "study" if path.suffix == ".journal" else "")
+
+
+def _is_sound(kind: str, path: Path, root: Path) -> bool:
+    if kind == "record":
+        return _record(path.parent) is not None
+    if kind in ("attempt", "slot"):
+        return isinstance(atomic.read_json(path), dict)
+    if kind == "points":
+        with contextlib.suppress(UsageError):
+            return bool(read_points(root, path.parent.name))
+        return False
+    return len(atomic.read_json_lines(path)) == atomic.count_lines(path)
+
+
+def _read_index(index: Index, found: Survey) -> dict[str, RunRecord]:
+    """What the index says of each run."""
+    found.torn_index_lines = atomic.count_lines(index.path) - len(atomic.read_json_lines(index.path))
+    found.index = {key: size for key, (size, _) in index.rows().items()}
+    return {key: record for key, (_, record) in index.rows().items()}

@@ -1,0 +1,197 @@
+"""What of a store can go without losing a result: leftovers of dead writers, and what nobody comes back to.
+
+Records are never among it, nor is anything of a run at work. Prepared data (`cache/`) is left alone: it is
+few files, and which of them a coming sweep needs is not written down anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.store import Attempt, Kind, Store
+from harness.store.points import Point, filled, read_points, submitting, sweep_names
+from harness.system import atomic, slurm
+from harness.system.environment import HOME
+from harness.upkeep.listing import run_keys
+
+# A temporary file's name tells its writer's pid, but not on which machine: only its age counts.
+ABANDONED_SECONDS = 6 * 3600.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file or folder that can go.
+
+    Attributes:
+        kind: `temporary`, `checkpoint`, `code` or `orphan`.
+        path: where it is.
+        size: in bytes, with all that is below it.
+    """
+
+    kind: str
+    path: Path
+    size: int
+
+
+def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Iterator[Item]:
+    """Everything that can go, one by one, so that it can be removed as soon as it was looked at.
+
+    Args:
+        store: the store.
+        pruned: also checkpoints of pruned runs; who wants such a run then starts it anew.
+        orphans: also folders of unfinished runs that no sweep wants.
+
+    Raises:
+        UsageError: orphans can't be told, as a sweep's plan is missing or damaged.
+    """
+    wanted = _wanted(store.root) if orphans else set()
+    yield from _items("temporary", _temporaries(store.root))
+    yield from _items("checkpoint", _checkpoints(store, pruned))
+    yield from _items("code", _code(store))
+    if orphans:
+        yield from _items("orphan", _orphans(store, wanted))
+
+
+def remove(store: Store, item: Item) -> bool:
+    """Remove it; a folder is renamed first, so that nobody finds half of it.
+
+    Returns:
+        False if somebody has begun to work on it meanwhile.
+    """
+    if item.kind == "orphan" and not _claimed(store, item.path.name):
+        return False
+    with contextlib.suppress(FileNotFoundError):  # its writer may have come to it meanwhile
+        if not item.path.is_dir():
+            item.path.unlink()
+        else:
+            doomed = atomic.temporary_name(item.path)
+            item.path.rename(doomed)
+            shutil.rmtree(doomed)
+    return True
+
+
+def _claimed(store: Store, key: str) -> bool:
+    """Whether the run is ours now, so that nobody can begin while it goes."""
+    store.forgive(key)
+    return isinstance(store.claim(key, ""), Attempt)
+
+
+def _items(kind: str, paths: Iterator[Path]) -> Iterator[Item]:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            yield Item(kind, path, sum(one.lstat().st_size for one in _tree(path) if not one.is_dir()))
+
+
+def _tree(path: Path) -> list[Path]:
+    return [path, *path.rglob("*")]
+
+
+def _temporaries(root: Path) -> Iterator[Path]:
+    """Temporary files and folders, but none within one or within a snapshot of the code."""
+    for place, folders, files in os.walk(root):
+        for name in filter(atomic.is_temporary, sorted([*folders, *files])):
+            with contextlib.suppress(FileNotFoundError):
+                if (
+                    time.time() - max(one.lstat().st_mtime for one in _tree(Path(place, name)))
+                    > ABANDONED_SECONDS
+                ):
+                    yield Path(place, name)
+        kept = [name for name in sorted(folders) if not atomic.is_temporary(name)]
+        folders[:] = [] if Path(place) == root / "code" else kept
+
+
+def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
+    for key, record in store.records(run_keys(store.root)).items():
+        path = store.run_folder(key) / "checkpoint.pt"
+        if path.exists() and (record.status != "pruned" or (pruned and _is_idle(store, key))):
+            yield path
+
+
+def _is_idle(store: Store, key: str) -> bool:
+    return store.state(key).kind is not Kind.LIVE
+
+
+# --- snapshots of the code ---
+
+
+def _code(store: Store) -> Iterator[Path]:
+    """Snapshots but the newest, our own, and those that a job may still run from."""
+    folder = store.root / "code"
+    versions = sorted(path for path in folder.glob("*") if path.is_dir() and not path.name.startswith("."))
+    if len(versions) < 2:
+        return
+    newest = max(versions, key=lambda path: path.stat().st_mtime)
+    with submitting(store.root):  # who submits takes a snapshot before noting its use
+        needed = _needed_code(store)
+        for path in versions:
+            if path != newest and path.resolve() != HOME and needed is not None and path.name not in needed:
+                yield path
+
+
+def _needed_code(store: Store) -> set[str] | None:
+    """The versions that submissions name whose points are not all finished, or whose jobs are in the queue.
+
+    Returns:
+        None if a list of submissions is damaged, so that nobody knows.
+    """
+    submitted: list[tuple[str, str, list[Point]]] = []  # the name of the jobs, the code, the points
+    for path in sorted(store.root.glob("sweeps/*/submissions.jsonl")):
+        rows, sweep = atomic.read_json_lines(path), path.parent.name
+        if len(rows) != atomic.count_lines(path):
+            return None
+        for row in (row for row in rows if "points" in row):
+            points = [_point(store.root, sweep, name) for name in row["points"]]
+            submitted.append((f"{sweep}.{row['submission']}", row.get("code", ""), points))
+    records = store.records({point.key for _, _, points in submitted for point in points if point.key})
+
+    def finished(point: Point) -> bool:
+        return point.key in records and records[point.key].ends(point.study)
+
+    over = {name: code for name, code, points in submitted if all(map(finished, points))}
+    return {code for name, code, _ in submitted if name not in over} | _in_queue(over)
+
+
+def _in_queue(codes: Mapping[str, str]) -> set[str]:
+    """Of some versions by the name of their jobs, those with jobs in the queue; all if SLURM does not say."""
+    if not codes:
+        return set()
+    try:
+        names = {job.name for job in slurm.queue().values()}
+    except slurm.SlurmError:
+        return set(codes.values())
+    return {code for name, code in codes.items() if name in names}
+
+
+def _point(root: Path, sweep: str, name: str) -> Point:
+    """A point as far as its id tells: the key of its run, or a slot of a search."""
+    is_slot = "/" in name
+    point = Point(sweep, "", "", "" if is_slot else name, {}, name if is_slot else "")
+    return filled(root, point)
+
+
+# --- orphans ---
+
+
+def _wanted(root: Path) -> set[str]:
+    """The keys of all points of all sweeps."""
+    for folder in sorted(root.glob("sweeps/*")):
+        if folder.is_dir() and not (folder / "points.jsonl").exists():
+            raise UsageError(
+                f"'{folder}' has no plan, so its runs can't be told from orphans; "
+                f"`htbench sweep index {folder.name}` writes it anew."
+            )
+    return {point.key for name in sweep_names(root) for point in read_points(root, name)}
+
+
+def _orphans(store: Store, wanted: set[str]) -> Iterator[Path]:
+    for key in run_keys(store.root):
+        folder = store.run_folder(key)
+        if key not in wanted and not (folder / "record.json").exists() and _is_idle(store, key):
+            yield folder

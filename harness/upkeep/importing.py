@@ -1,0 +1,272 @@
+"""Takes the runs and sweeps of another store into this one; the other is only read.
+
+A run is copied under a temporary name, claimed, put into its place and closed by its record, as if it had
+been trained here. Whoever is killed in between imports again: what is here already is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.config.key import keys_so_far
+from harness.config.settings import FIELDS, canonical, flatten, make, read_yaml
+from harness.errors import UsageError
+from harness.store import Attempt, Kind, Store, curve
+from harness.store.points import read_points, sweep_folder
+from harness.store.record import RunRecord
+from harness.system import atomic
+from harness.system.folders import make_folder
+from harness.upkeep.listing import run_keys
+from optimizers.zoo.registry import UNSET, ZOO
+
+# The curve after the checkpoint: rows beyond it are cut on resuming, rows missing before it are lost.
+_OF_ANY = ("checkpoint.pt", "metrics.jsonl", "log.txt")
+_OF_FINAL = ("metrics.jsonl", "log.txt", "weights.pt")
+
+
+@dataclass
+class Merged:
+    """What became of the other store's runs and sweeps.
+
+    Attributes:
+        taken: number of runs by status: completed, diverged, pruned, or `unfinished` with a checkpoint.
+        here: number of runs that are here already, as they are there or further.
+        conflicts: run -> our and their record; both came to an end, with different figures. Ours stays.
+        left: run -> why it was left out this time.
+        refused: run or sweep -> what is wrong with it there.
+        sweeps: names of the sweeps that were taken.
+        differing: names of sweeps that are here with other points. Ours stay.
+    """
+
+    taken: Counter[str] = field(default_factory=Counter)
+    here: int = 0
+    conflicts: dict[str, tuple[RunRecord, RunRecord]] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    sweeps: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
+
+
+class _DamagedError(Exception):
+    """A run of the other store can't be trusted."""
+
+
+def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
+    """Take over whatever `other` knows better, in the order of keys and names.
+
+    Args:
+        store: the store that grows.
+        other: the root of another.
+        dry_run: only say what would be done.
+
+    Raises:
+        UsageError: `other` is no store, or is this one.
+    """
+    if not any((other / name).is_dir() for name in ("runs", "sweeps")):
+        raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/.")
+    if other.resolve() == store.root.resolve():
+        raise UsageError(f"'{other}' is this store itself; name another one.")
+    done = Merged()
+    for key in run_keys(other):
+        if not any(
+            (Store(other).run_folder(key) / name).exists() for name in ("record.json", "checkpoint.pt")
+        ):
+            continue  # somebody began, and left nothing to go on from
+        try:
+            _Run(store, Store(other), key, done).merge(dry_run)
+        except _DamagedError as error:
+            done.refused[key] = str(error)
+    for path in sorted(other.glob("sweeps/*/points.jsonl")):
+        _merge_sweep(store.root, other, path.parent.name, done, dry_run)
+    return done
+
+
+# --- runs ---
+
+
+class _Run:
+    """One run as both stores have it."""
+
+    def __init__(self, store: Store, other: Store, key: str, done: Merged) -> None:
+        self.store, self.other, self.key, self.done = store, other, key, done
+        self.source, self.target = other.run_folder(key), store.run_folder(key)
+        self.theirs = self._their_record()
+        self.ours = store.record(key)
+
+    def _their_record(self) -> RunRecord | None:
+        """Raises _DamagedError unless the record, or without one the config, is what the key stands for."""
+        path = self.source / "record.json"
+        record = RunRecord.from_json(atomic.read_json(path))
+        if path.exists() and (record is None or not isinstance(record.config, dict)):
+            raise _DamagedError("its record.json is damaged")
+        try:
+            config = record.config if record is not None else read_yaml(self.source / "config.yaml")
+            known = keys_so_far(make(_as_then(config)))
+        except UsageError as error:
+            raise _DamagedError(f"this code can't read its config: {error}") from None
+        if self.key not in known or (record is not None and record.key != self.key):
+            raise _DamagedError("its config is that of another key")
+        return record
+
+    def merge(self, dry_run: bool) -> None:
+        """Take over what is better there."""
+        if self.ours is not None and self.ours.status != "pruned":
+            self._compare()
+        elif self.theirs is not None and self.theirs.status != "pruned":
+            self._take(self.theirs, _OF_FINAL, dry_run)
+        else:
+            further = _progress(self.source) > _progress(self.target)
+            if further and self.theirs is None and self.other.state(self.key).kind is Kind.LIVE:
+                self.done.left[self.key] = "somebody is at work on it there"
+            elif further or self._new_prunings():
+                self._take(self._pruned_record(), _OF_ANY if further else (), dry_run)
+            else:
+                self.done.here += bool(self.target.exists())
+
+    def _compare(self) -> None:
+        assert self.ours is not None
+        final = self.theirs is not None and self.theirs.status != "pruned"
+        if final and self.theirs is not None and _result(self.ours) != _result(self.theirs):
+            self.done.conflicts[self.key] = (self.ours, self.theirs)
+        else:
+            self.done.here += 1
+
+    def _new_prunings(self) -> list[str]:
+        """The studies that have pruned it there only."""
+        theirs = self.theirs.pruned_by if self.theirs is not None else []
+        return [study for study in theirs if self.ours is None or study not in self.ours.pruned_by]
+
+    def _pruned_record(self) -> RunRecord | None:
+        """The record of the one who got further; None if neither run has one."""
+        records = [record for record in (self.theirs, self.ours) if record is not None]
+        return max(records, key=lambda record: record.steps, default=None)
+
+    def _take(self, record: RunRecord | None, names: Sequence[str], dry_run: bool) -> None:
+        final = record is not None and record.status != "pruned"
+        state = self.store.state(self.key)
+        if state.kind is Kind.LIVE:
+            self.done.left[self.key] = f"{state.owner or 'somebody'} is at work on it here"
+        elif state.kind is Kind.FAILED and not final:
+            self.done.left[self.key] = f"it failed here ({state.reason}); first `htbench sweep retry`"
+        elif dry_run or self._copy(record, names, final):
+            self.done.taken[record.status if record is not None else "unfinished"] += 1
+
+    def _copy(self, record: RunRecord | None, names: Sequence[str], final: bool) -> bool:
+        make_folder(self.target.parent)
+        with _staged(self.source, self.target, names) as staged:
+            if final:
+                self.store.forgive(self.key)  # a failure here is none any more
+            claim = self.store.claim(self.key, _read_text(self.source / "config.yaml"))
+            if not isinstance(claim, Attempt):
+                self.done.left[self.key] = "somebody was quicker; import again"
+                return False
+            if final:
+                (self.target / "checkpoint.pt").unlink(missing_ok=True)  # it does not belong to the new curve
+            for name in reversed(names):  # the checkpoint last, that it never lacks its curve
+                if (staged / name).exists():
+                    os.replace(staged / name, self.target / name)
+            atomic.sync_folder(self.target)
+            if record is None:
+                claim.end("stopped", "imported")
+            else:
+                claim.finish(replace(record, pruned_by=self._new_prunings()))
+                self._date(record)
+        return True
+
+    def _date(self, record: RunRecord) -> None:
+        """A record keeps its date."""
+        if record is self.theirs:
+            then = (self.source / "record.json").stat().st_mtime
+            os.utime(self.target / "record.json", (then, then))
+
+
+def _as_then(config: dict[str, Any]) -> dict[str, Any]:
+    """A stored config as settings; a younger field has the value under which older code acted alike."""
+    settings = {canonical(name): value for name, value in flatten(config).items()}
+    row = ZOO.get(str(settings.get("optimizer.name")))
+    params = FIELDS | ({f"optimizer.{name}": p for name, p in row.params.items()} if row is not None else {})
+    return {name: p.neutral for name, p in params.items() if p.neutral is not UNSET} | settings
+
+
+def _result(record: RunRecord) -> tuple[Any, ...]:
+    """What must not depend on the machine; times and memory may."""
+    return record.status, record.steps, record.metrics
+
+
+def _progress(folder: Path) -> int:
+    """How far one can go on from: about the last step of the curve, if there is a checkpoint."""
+    if not (folder / "checkpoint.pt").exists():
+        return 0
+    return max((row["step"] for row in curve.read(folder / "metrics.jsonl") if "loss" in row), default=0)
+
+
+def _read_text(path: Path) -> str:
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text(encoding="utf-8")
+    return ""
+
+
+# --- files ---
+
+
+@contextmanager
+def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A folder beside `target` with durable copies of those files that are there."""
+    folder = atomic.temporary_name(target)
+    folder.mkdir()
+    try:
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                _copy_file(source / name, folder / name)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with open(source, "rb") as old, open(target, "wb") as new:
+        shutil.copyfileobj(old, new, 1 << 20)
+        new.flush()
+        os.fsync(new.fileno())
+    then = source.stat()
+    os.utime(target, ns=(then.st_atime_ns, then.st_mtime_ns))
+
+
+# --- sweeps ---
+
+
+def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool) -> None:
+    """A sweep that is not here is copied whole, the slots of a search included; its jobs stay there."""
+    source, target = sweep_folder(other, name), sweep_folder(root, name)
+    try:
+        read_points(other, name)
+    except UsageError as error:
+        done.refused[name] = str(error)
+        return
+    if target.exists():
+        if _contents(source) != _contents(target):
+            done.differing.append(name)
+        return
+    if not dry_run:
+        make_folder(target.parent)
+        with _staged(source, target, _plan_files(source)) as staged:
+            os.rename(staged, target)
+    done.sweeps.append(name)
+
+
+def _plan_files(folder: Path) -> list[str]:
+    paths = [folder / "spec.yaml", folder / "points.jsonl", *sorted(folder.glob("slots/*/[!.]*.json"))]
+    return [str(path.relative_to(folder)) for path in paths if path.exists()]
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in _plan_files(folder)}

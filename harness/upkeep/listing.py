@@ -1,0 +1,119 @@
+"""The runs of a store as rows to look through: finished ones from the index, others from their folders."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config import Value
+from harness.config.settings import FIELDS, canonical, flatten, is_setting, known_settings, read_yaml
+from harness.errors import UsageError, nearest
+from harness.store import RunState, Store
+from harness.store.record import RunRecord
+from optimizers.zoo.registry import UNSET, resolve_value
+
+FINISHED = ("completed", "diverged", "pruned")
+UNFINISHED = ("running", "waiting", "failed")  # a waiting run has a folder, but no record and nobody at work
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run.
+
+    Attributes:
+        key: the run.
+        status: a word of FINISHED or UNFINISHED.
+        config: nested, as stored; empty if its file is damaged.
+        time: when the record was written, or when an unfinished run was last touched, in seconds since 1970.
+        record: of a finished run.
+        state: of an unfinished run.
+    """
+
+    key: str
+    status: str
+    config: Mapping[str, Any]
+    time: float
+    record: RunRecord | None = None
+    state: RunState | None = None
+
+    @functools.cached_property
+    def settings(self) -> dict[str, Value]:
+        """The config by dotted names, as people write them."""
+        return {canonical(name): value for name, value in flatten(self.config).items()}
+
+
+def run_keys(root: Path) -> list[str]:
+    """The keys of all run folders of a store, sorted."""
+    return sorted(path.name for path in root.glob("runs/*/*") if not path.name.startswith("."))
+
+
+def rows(
+    store: Store, statuses: Collection[str], wanted: Mapping[str, Value], keys: Collection[str] | None = None
+) -> list[Row]:
+    """Runs, the newest first.
+
+    Args:
+        store: where they are.
+        statuses: words of FINISHED and UNFINISHED; the folders of unfinished runs are only read if wanted.
+        wanted: what their settings must be, as `wishes` gives it.
+        keys: of which runs; None means all.
+    """
+    known = run_keys(store.root) if keys is None else [k for k in keys if store.run_folder(k).is_dir()]
+    records = store.records(known)
+    found = [_finished(store, record) for record in records.values() if record.status in statuses]
+    if not set(UNFINISHED).isdisjoint(statuses):
+        others = (_unfinished(store, key) for key in known if key not in records)
+        found += [row for row in others if row.status in statuses]
+    kept = [row for row in found if all(_agrees(row.settings, name, value) for name, value in wanted.items())]
+    return sorted(kept, key=lambda row: (-row.time, row.key))
+
+
+def _finished(store: Store, record: RunRecord) -> Row:
+    time = os.stat(store.run_folder(record.key) / "record.json").st_mtime
+    return Row(record.key, record.status, record.config, time, record=record)
+
+
+def _unfinished(store: Store, key: str) -> Row:
+    folder, state = store.run_folder(key), store.state(key)
+    last = folder / "attempts" / f"{state.attempts}.json"
+    time = os.stat(last if last.exists() else folder).st_mtime
+    if state.record is not None:  # it has finished just now
+        return Row(key, state.record.status, state.record.config, time, record=state.record)
+    try:
+        config = read_yaml(folder / "config.yaml")
+    except UsageError:
+        config = {}
+    return Row(key, state.kind.value, config, time, state=state)
+
+
+# --- filters ---
+
+
+def wishes(given: Mapping[str, Value]) -> dict[str, Value]:
+    """The settings of a filter, names checked and values coerced.
+
+    Raises:
+        UsageError: no run has such a setting, or none can have such a value.
+    """
+    wanted = {canonical(name): value for name, value in given.items()}
+    rules = [wanted["optimizer.name"]] if "optimizer.name" in wanted else []
+    for name, value in wanted.items():
+        if not is_setting(name, rules):
+            raise UsageError(f"Unknown setting '{name}' in a filter; {nearest(name, known_settings())}")
+        if name in FIELDS and value is not None:
+            try:
+                wanted[name] = resolve_value(FIELDS[name], name, value)
+            except ValueError as error:
+                raise UsageError(str(error)) from None
+    return wanted
+
+
+def _agrees(settings: Mapping[str, Value], name: str, value: Value) -> bool:
+    found = settings.get(name, UNSET)
+    if found is UNSET and name in FIELDS:  # older than the field
+        found = FIELDS[name].neutral
+    return bool(found == value)

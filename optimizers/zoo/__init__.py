@@ -1,0 +1,1 @@
+"""The table of optimizers and their hyperparameters. Standard library only."""

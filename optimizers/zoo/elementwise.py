@@ -1,0 +1,136 @@
+"""Rows of the optimizers that treat every entry of a parameter alike, and the arguments of our own ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from optimizers.zoo.param import Param
+from optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, weight_decay
+
+# All arguments of the classes in optimizers/elementwise.py, which check them against these tables.
+CAUTIOUS: Final = {
+    "lr": lr(4e-3),
+    "weight_decay": weight_decay(0.0),
+    "betas": betas(0.9, 0.999),
+    "eps": eps(1e-6),
+    "mask_floor": Param(
+        float, 1e-3, low=0, high=1, low_open=True, help="least share of kept entries that is made up for"
+    ),
+    "raw_eps": Param(bool, False, help="add eps before the bias correction"),
+}
+MARS: Final = {
+    "lr": lr(3e-3),
+    "weight_decay": weight_decay(0.1),
+    "betas": betas(0.9, 0.95),
+    "gamma": Param(float, 0.025, low=0, help="weight of the gradient's change since the last step"),
+    "eps": eps(1e-8),
+    "clip": Param(bool, True, help="clip the corrected gradient of a parameter to norm 1"),
+}
+_SIGNS = ({"sign_momentum": (True,)},)  # without curvature passes nothing of them matters
+SOPHIA: Final = {
+    "lr": lr(4e-4),
+    "weight_decay": weight_decay(0.1),
+    "betas": betas(0.965, 0.99),
+    "rho": Param(
+        float, 0.05, low=0, low_open=True, inert=_SIGNS, help="steps are clipped where |m| exceeds rho h"
+    ),
+    "curvature_interval": Param(
+        int, 10, low=1, inert=_SIGNS, help="steps from one curvature pass to the next (k)"
+    ),
+    "curvature_at_start": Param(
+        bool,
+        False,
+        inert=_SIGNS,
+        help="first curvature pass before the first update, as in the paper, not after k",
+    ),
+    "sign_momentum": Param(bool, False, help="no curvature passes: sign momentum (Signum), as published"),
+    "eps": eps(1e-15, "added to rho h"),
+}
+
+
+def _params(table: dict[str, Param]) -> dict[str, Param]:
+    return {key: param for key, param in table.items() if key not in ("lr", "weight_decay")}
+
+
+_ADAM = {"betas": betas(0.9, 0.999), "eps": eps(1e-8)}
+
+ROWS: Final = (
+    OptimizerSpec(
+        name="adam",
+        target="torch.optim:Adam",
+        family="elementwise",
+        lr=lr(1e-3),
+        weight_decay=weight_decay(1e-5, "coupled (L2)"),
+        params=_ADAM,
+        state="m, v",
+        paper="Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015",
+        url="https://arxiv.org/abs/1412.6980",
+    ),
+    OptimizerSpec(
+        name="adamw",
+        target="torch.optim:AdamW",
+        family="elementwise",
+        lr=lr(1e-3),
+        weight_decay=weight_decay(0.1),
+        params={**_ADAM, "no_decay_1d": Param(bool, False, help="no weight decay on vectors")},
+        state="m, v",
+        paper="Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019",
+        url="https://arxiv.org/abs/1711.05101",
+    ),
+    OptimizerSpec(
+        name="sgdm",
+        target="torch.optim:SGD",
+        family="elementwise",
+        lr=lr(0.3),
+        weight_decay=weight_decay(5e-4, "coupled (L2)"),
+        params={
+            "momentum": beta(0.9, "weight mu of the gradient sum B"),
+            "nesterov": Param(bool, False, help="step along G + mu B instead of B"),
+        },
+        state="B",
+        paper="Sutskever et al., On the importance of initialization and momentum, 2013",
+        url="https://proceedings.mlr.press/v28/sutskever13.html",
+    ),
+    OptimizerSpec(
+        name="cautious",
+        target="optimizers.elementwise:Cautious",
+        family="elementwise",
+        lr=CAUTIOUS["lr"],
+        weight_decay=CAUTIOUS["weight_decay"],
+        params=_params(CAUTIOUS),
+        state="m, v",
+        paper="Liang et al., Cautious Optimizers: Improving Training with One Line of Code, 2024",
+        url="https://arxiv.org/abs/2411.16085",
+    ),
+    OptimizerSpec(
+        name="mars",
+        target="optimizers.elementwise:Mars",
+        family="elementwise",
+        lr=MARS["lr"],
+        weight_decay=MARS["weight_decay"],
+        params={
+            **_params(MARS),
+            "optimize_1d": Param(bool, False, help="MARS for every parameter, vectors and kernels included"),
+            **aux(1e-8),
+        },
+        state="m, v, last",
+        vectors="AdamW",
+        released="two_dimensional",
+        has_aux=True,
+        aux_lr=Param(float, 3e-3, low=0, low_open=True, help="peak learning rate of the auxiliary AdamW"),
+        paper="Yuan et al., MARS: Unleashing the Power of Variance Reduction for Training Large Models, 2024",
+        url="https://arxiv.org/abs/2411.10438",
+    ),
+    OptimizerSpec(
+        name="sophia",
+        target="optimizers.elementwise:Sophia",
+        family="elementwise",
+        lr=SOPHIA["lr"],
+        weight_decay=SOPHIA["weight_decay"],
+        params=_params(SOPHIA),
+        state="m, h",
+        paper="Liu et al., Sophia: A Scalable Stochastic Second-order Optimizer for Language Model "
+        "Pre-training, 2024",
+        url="https://arxiv.org/abs/2305.14342",
+    ),
+)

@@ -1,0 +1,142 @@
+"""A user's own optimizer class as a row of the zoo, its hyperparameters read from its signature."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Iterator, Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final
+
+from optimizers.imported import load, target
+from optimizers.zoo.param import UNSET, Param
+from optimizers.zoo.spec import OptimizerSpec, lr, weight_decay
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+GROUP: Final = "htbench.optimizers"  # of entry points
+USUAL_LR: Final = 1e-3  # where a class has no default of its own
+
+_OF_CONFIG = ("name", "routing", "aux_lr", "hyper")  # `optimizer.X` has these meanings for every optimizer
+_PLAIN = (bool, int, float, str, type(None))
+
+
+@functools.cache
+def spec(name: str) -> OptimizerSpec | None:
+    """The row of a class outside of the zoo; None if there is no entry point of this name.
+
+    Its learning rate must be positive; of all else the type alone is checked.
+
+    Args:
+        name: "module:Class", or an entry point of the group `htbench.optimizers`.
+
+    Raises:
+        ValueError: one sentence: the class can't be imported, or a training loop can't use it.
+    """
+    place = target(name, GROUP)
+    if place is None:
+        return None
+    cls = _checked(name, load(place))
+    params = dict(_params(cls))
+    default = params.pop("lr").default
+    rate = default if isinstance(default, int | float) and default > 0 else USUAL_LR
+    decay = params.pop("weight_decay", None)
+    return OptimizerSpec(
+        name=name,
+        target=place,
+        family="outside",
+        lr=lr(float(rate)),
+        weight_decay=decay or Param(float, None, help="it has none"),
+        params=params,
+        outside=True,
+        has_weight_decay=decay is not None,
+    )
+
+
+def build(row: OptimizerSpec, params: list[Any], given: Mapping[str, Any]) -> Optimizer:
+    """The optimizer of a row made by `spec`, over all trainable parameters.
+
+    Args:
+        row: of a class outside of the zoo.
+        params: all trainable parameters, or groups of them; the first argument of the class.
+        given: its hyperparameters, checked.
+    """
+    cls: Any = load(row.target)
+    optimizer: Optimizer = cls(params, **given)
+    return optimizer
+
+
+def _checked(name: str, found: object) -> type:
+    from torch.optim import Optimizer
+
+    if not (isinstance(found, type) and issubclass(found, Optimizer)):
+        raise ValueError(f"'{name}' must be a subclass of torch.optim.Optimizer, not {_kind(found)}")
+    if "lr" not in inspect.signature(found).parameters and "lr" not in _table(found):
+        raise ValueError(f"'{name}' takes no lr, which the schedule of a run sets")
+    if needs := [p.name for p in _arguments(found.step)[1:] if p.default is p.empty]:
+        raise ValueError(
+            f"the method step of '{name}' needs '{needs[0]}', which a training loop does not give"
+        )
+    return found
+
+
+def _kind(found: object) -> str:
+    return f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+
+
+# --- hyperparameters ---
+
+
+def _params(cls: type) -> Iterator[tuple[str, Param]]:
+    """Those that a config can hold; what a class does not take by a plain value keeps its default."""
+    table = _table(cls)
+    yield from table.items()
+    for argument in _arguments(cls)[1:]:  # the first is the parameters to train
+        if argument.name not in (*table, *_OF_CONFIG) and (param := _param(argument)) is not None:
+            yield argument.name, param
+
+
+def _table(cls: type) -> Mapping[str, Param]:
+    """What a rule derived from our `UpdateRule` says itself, with ranges."""
+    table = getattr(cls, "table", {})
+    return table if isinstance(table, Mapping) and all(isinstance(p, Param) for p in table.values()) else {}
+
+
+def _arguments(function: Any) -> list[inspect.Parameter]:
+    """Those that have a name."""
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p for p in inspect.signature(function).parameters.values() if p.kind not in variable]
+
+
+def _param(argument: inspect.Parameter) -> Param | None:
+    default = argument.default
+    if argument.name == "weight_decay":
+        return weight_decay(float(default) if isinstance(default, int | float) else 0.0, "the class's own")
+    if default is argument.empty:
+        return Param(object, UNSET)  # type: ignore[arg-type]  # must be given
+    if isinstance(default, list | tuple):
+        numbers = all(_is_number(x) for x in default)
+        return Param(tuple if numbers else object, tuple(default)) if _is_plain(default) else None
+    if not _is_plain(default):
+        return None
+    return Param(_type(default, str(argument.annotation)), default)
+
+
+def _type(default: object, annotation: str) -> Any:
+    """`momentum=0` may be meant as a real number, unless the class says that it is a whole one."""
+    if type(default) is int:
+        words = annotation.replace("<class '", "").replace("'>", "")
+        return float if "float" in words else int if words == "int" else Real
+    return object if default is None else type(default)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN and not (isinstance(value, float) and not math.isfinite(value))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,71 @@
+"""The optimizers this project compares, as a table of plain values.
+
+Standard library only, so that configs, plans and reports can check a hyperparameter without importing torch.
+Defaults are those of the released code, with learning rate and weight decay from the paper's tables (those of
+LLaMA-60M, for SGDM of ResNet-18). A contract test holds each row and the signature of its class together.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from optimizers.zoo import elementwise, outside, spectral, subspace
+from optimizers.zoo.param import UNSET, Param, Value, resolve_value
+from optimizers.zoo.spec import OptimizerSpec
+
+__all__ = ["ROUTING", "UNSET", "ZOO", "OptimizerSpec", "Param", "Value", "resolve", "resolve_value", "spec"]
+
+ROUTING: Final = Param(
+    str,
+    "released",
+    choices=("released", "matrix", "hidden"),
+    help="which parameters a matrix rule gets",
+)
+
+_ROWS = {row.name: row for family in (elementwise, spectral, subspace) for row in family.ROWS}
+
+# The order of listings: baselines, Muon and its forms, then the others as the paper's tables have them.
+_NAMES = (
+    *("adam", "adamw", "sgdm"),
+    *("muon", "muon_svd", "htmuon", "htmuon_ns", "htmuon_ht", "htmuon_stream", "htmuon_mix"),
+    *("normuon", "htmuon_normuon", "htmuon_ht_normuon", "adamuon", "htmuon_adamuon"),
+    *("mars", "soap", "cautious", "cosmos", "galore", "sophia"),
+)
+
+ZOO: Final[dict[str, OptimizerSpec]] = {name: _ROWS[name] for name in _NAMES if name in _ROWS}
+
+
+def spec(name: str) -> OptimizerSpec:
+    """Return the row of `ZOO` with this name, or one made from a class outside of it.
+
+    Args:
+        name: in `ZOO`; else "module:Class", or an entry point of the group `htbench.optimizers`. Such a class
+            is imported.
+
+    Raises:
+        ValueError: there is none, and the message names the nearest ones; or the class can't be used.
+    """
+    row = ZOO.get(name) or outside.spec(name)
+    if row is None:
+        raise ValueError(f"unknown optimizer {name!r}; {_nearest(name, ZOO)}")
+    return row
+
+
+def resolve(name: str, hyper: Mapping[str, object]) -> dict[str, Value]:
+    """Coerce and check the hyperparameters of an optimizer and fill in all its defaults, sorted by name.
+
+    Raises:
+        ValueError: for an unknown name (with the nearest valid ones), a wrong type or a value out of range.
+    """
+    params = spec(name).params
+    for key in hyper:
+        if key not in params:
+            raise ValueError(f"{name} has no hyperparameter {key!r}; {_nearest(key, params)}")
+    return {key: resolve_value(p, key, hyper.get(key, p.default)) for key, p in sorted(params.items())}
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(sorted(known))}"

@@ -1,0 +1,101 @@
+"""What a row of the zoo says, and the hyperparameters that many rows have.
+
+Standard library only, like the rows themselves (`rows_*.py`) and the table made of them (`registry.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from optimizers.zoo.param import Param
+
+
+@dataclass(frozen=True)
+class OptimizerSpec:
+    """One row of `ZOO`.
+
+    Args:
+        name: how configs and tables call it.
+        target: "module:Class" of the `torch.optim.Optimizer` behind it, imported when built.
+        family: elementwise, spectral or subspace; groups the listings.
+        lr, weight_decay: allowed range and default of the two hyperparameters that every optimizer has.
+        params: the others, by name.
+        state: the tensors that it keeps for a parameter, in the symbols of its docstring.
+        vectors: what happens to tensors of one dimension, in a few words.
+        fixed: constructor arguments that this row pins (Muon and HTMuon are one class).
+        released: which parameters the rule takes under `routing="released"`, a key of `routing.ROUTES`.
+        has_aux: whether parameters that the rule does not take go to an auxiliary AdamW, so that `aux_lr` and
+            the `aux_*` parameters matter.
+        aux_lr: range and default of that AdamW's learning rate.
+        rest: without auxiliary AdamW, what a group of parameters that the rule does not take has otherwise.
+            Where this is empty too, one rule takes every parameter, whatever the routing.
+        paper, url: where the method is described.
+        revision: raised when the row's numbers change; part of the config hash above 1.
+        outside: whether it is a user's own class or that of another package (`optimizers/zoo/outside.py`).
+        has_weight_decay: whether it takes one.
+    """
+
+    name: str
+    target: str
+    family: str
+    lr: Param
+    weight_decay: Param
+    params: Mapping[str, Param]
+    state: str = ""
+    vectors: str = "same rule"
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    released: str = "all"
+    has_aux: bool = False
+    aux_lr: Param = Param(float, 1e-3, low=0, low_open=True, help="peak learning rate of the auxiliary AdamW")
+    rest: Mapping[str, object] = field(default_factory=dict)
+    paper: str = ""
+    url: str = ""
+    revision: int = 1
+    outside: bool = False
+    has_weight_decay: bool = True
+
+    @property
+    def routed(self) -> bool:
+        """Whether the rule leaves some parameters to another treatment, so that routing matters."""
+        return self.has_aux or bool(self.rest)
+
+
+HTMUON_PAPER: Final = "HTMuon: Improving Muon via Heavy-Tailed Spectral Correction"
+HTMUON_URL: Final = "https://github.com/TDCSZ327/HTmuon"
+
+
+def lr(default: float) -> Param:
+    """A peak learning rate."""
+    return Param(float, default, low=0, low_open=True, help="peak learning rate")
+
+
+def weight_decay(default: float, kind: str = "decoupled") -> Param:
+    """A weight decay."""
+    return Param(float, default, low=0, help=f"{kind} weight decay")
+
+
+def beta(default: float | None, help: str) -> Param:
+    """The decay of one running average."""
+    return Param(float, default, low=0, high=1, high_open=True, help=help)
+
+
+def betas(*defaults: float) -> Param:
+    """The decays of several running averages."""
+    return Param(tuple, defaults, low=0, high=1, high_open=True, help="decay of the moments")
+
+
+def eps(default: float, help: str = "added to the root of the second moment") -> Param:
+    """A small number that keeps a division finite."""
+    return Param(float, default, low=0, help=help)
+
+
+def aux(eps_default: float = 1e-10, **more: Param) -> dict[str, Param]:
+    """The hyperparameters of the auxiliary AdamW, used by `build`."""
+    return {
+        "aux_betas": betas(0.9, 0.95),
+        "aux_eps": eps(eps_default, "eps of the auxiliary AdamW"),
+        "aux_weight_decay": Param(float, None, low=0, help="of the auxiliary AdamW; null: as weight_decay"),
+        **more,
+    }

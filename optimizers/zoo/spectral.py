@@ -1,0 +1,228 @@
+"""Rows of Muon and of everything that transforms singular values, and the arguments of their classes.
+
+The rows differ in three things: the class (how the transformed momentum O is scaled), the map that makes O,
+and its parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from optimizers.zoo.param import Param
+from optimizers.zoo.spec import HTMUON_PAPER, HTMUON_URL, OptimizerSpec, aux, beta, eps, lr, weight_decay
+
+_DTYPES = ("bfloat16", "float32", "float64")
+MAP_NAMES: Final = (
+    "newton_schulz",
+    "svd_power",
+    "gram_power",
+    "ns_root",
+    "rank_power",
+    "stream_power",
+    "mix_power",
+)
+
+# Parameters of the maps. `neutral`: rows got these later, and behaved like this before.
+MAPS: Final = {
+    "p": Param(float, 0.125, low=0, high=1, help="power of the singular values: 0 is Muon, 1 is SGDM"),
+    "rank_exponent": Param(
+        float, 0.25, low=0, help="the i-th singular value becomes i^-rank_exponent (alpha in the paper)"
+    ),
+    "interval": Param(int, 1, low=1, neutral=1, help="every so many steps; Newton-Schulz on the others"),
+    "interval_phase": Param(
+        str,
+        "last",
+        choices=("last", "first"),
+        neutral="last",
+        inert=({"interval": (1,)},),
+        help="steps k, 2k, ... or 1, k+1, ...",
+    ),
+    "ns_steps": Param(int, 5, low=1, help="Newton-Schulz iterations"),
+    "ns_dtype": Param(str, "bfloat16", choices=_DTYPES, help="precision of the iterations"),
+    "gram_dtype": Param(
+        str,
+        "float64",
+        choices=("float32", "float64"),
+        neutral="float64",
+        help="precision of the Gram matrix of gram_power",
+    ),
+    "root_steps": Param(int, 5, low=1, help="coupled iterations of each square root of ns_root"),
+    "root_eps": eps(1e-6, "added to the Gram matrix of ns_root"),
+    "root_eps_relative": Param(
+        bool, False, help="root_eps relative to ||M||^2, so that the map stays homogeneous"
+    ),
+    "gram_side": Param(
+        str, "right", choices=("right", "small"), help="the root of M^T M as released, or of the smaller Gram"
+    ),
+    "rank": Param(int, None, low=1, help="directions that stream_power follows; null: all"),
+    "qr_eps": eps(1e-8, "singular values up to this count as zero in stream_power"),
+    "mix_set": Param(
+        str,
+        "k6",
+        choices=("k5", "k6", "k7", "k8", "k6_accurate", "k7_accurate"),
+        help="coefficients of mix_power; k5 costs what Newton-Schulz costs",
+    ),
+    "mix_dtype": Param(str, "float32", choices=_DTYPES, help="precision of the iterations of mix_power"),
+    "mix_fp32_steps": Param(int, 2, low=0, help="iterations in float32 before those in mix_dtype"),
+}
+
+# What all classes share, apart from the parameters of the maps.
+MOMENTUM: Final = {
+    "momentum": beta(0.95, "decay of the gradient average M"),
+    "nesterov": Param(bool, True, help="transform (1-beta) G + beta M, as released, instead of M"),
+    "ema": Param(bool, True, neutral=True, help="M = beta M + (1-beta) G; if not, beta M + G"),
+    "blocks": Param(int, 1, low=1, neutral=1, help="row blocks that are transformed each on its own"),
+    "conv_reference_quirk": Param(bool, False, help="treat a kernel as the released code does"),
+}
+SCALE_RULE: Final = Param(
+    str, "shape", choices=("shape", "rms0.2"), help="sqrt(max(1, m/n)) or 0.2 sqrt(max(m, n))"
+)
+
+# All arguments of the classes in optimizers/muon.py, which check them against these tables.
+_SHARED = {
+    "lr": lr(0.01),
+    "weight_decay": weight_decay(0.1),
+    "spectral": Param(str, "newton_schulz", choices=MAP_NAMES, help="the map M -> O"),
+    **MOMENTUM,
+    **MAPS,
+}
+MUON: Final = {**_SHARED, "scale_rule": SCALE_RULE}
+NORMUON: Final = {
+    **_SHARED,
+    "beta2": beta(0.95, "decay of the rows' second moment v"),
+    "eps": eps(1e-10, "added to v"),
+    "eps_placement": Param(
+        str, "inside", choices=("inside", "outside"), help="O / sqrt(v + eps) or O / (sqrt(v) + eps)"
+    ),
+    "norm_rule": Param(
+        str, "preserve", choices=("preserve", "rms0.2"), help="keep ||O||, or make it 0.2 sqrt(m n)"
+    ),
+}
+ADAMUON: Final = {
+    **_SHARED,
+    "ema": replace(MOMENTUM["ema"], default=False, neutral=False),
+    "beta2": beta(None, "decay of the second moment V; null: as momentum"),
+    "eps": eps(1e-8),
+}
+
+# Which parameters a row needs for a map.
+_OF_MAP: Final = {
+    "newton_schulz": ("ns_steps", "ns_dtype"),
+    "svd_power": ("p",),
+    "gram_power": ("p", "gram_dtype"),
+    "ns_root": ("p", "root_steps", "root_eps", "root_eps_relative", "gram_side"),
+    "rank_power": ("rank_exponent",),
+    "stream_power": ("p", "rank", "qr_eps"),
+    "mix_power": ("p", "mix_set", "mix_dtype", "mix_fp32_steps"),
+}
+_READ_BY: Final = {"ns_root": ("ns_steps", "ns_dtype")}  # it takes a factor from Newton-Schulz
+_OPEN = {"ns_root", "mix_power"}  # maps that want 0 < p < 1
+_FUSED = Param(
+    str,
+    "whole",
+    choices=("whole", "split"),
+    neutral="whole",
+    help="transform a fused projection (q, k, v in one matrix) whole, or each of its parts",
+)
+
+
+def _row(
+    name: str,
+    cls: str,
+    *maps: str,
+    lr_default: float,
+    released: str = "matrix",
+    paper: str = HTMUON_PAPER,
+    url: str = HTMUON_URL,
+    **fixed: object,
+) -> OptimizerSpec:
+    """The row of a class of optimizers/muon.py with one map, or with several to choose from."""
+    table = _CLASSES[cls]
+    if len(maps) == 1:
+        fixed = {"spectral": maps[0], **fixed}
+    state = {"NorMuon": ", v (rows)", "AdaMuon": ", V"}.get(cls, "")
+    return OptimizerSpec(
+        name=name,
+        target=f"optimizers.muon:{cls}",
+        family="spectral",
+        lr=lr(lr_default),
+        weight_decay=weight_decay(0.1),
+        params={key: param for key, param in _params(table, maps).items() if key not in fixed} | _AUX[cls],
+        state="M" + state + (", basis" if maps == ("stream_power",) else ""),
+        vectors="AdamW",
+        fixed=fixed,
+        released=released,
+        has_aux=True,
+        paper=paper,
+        url=url,
+    )
+
+
+def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
+    own = {key: table[key] for key in table if key not in ("lr", "weight_decay", "spectral", "blocks", *MAPS)}
+    of_maps = {key: replace(table[key], inert=_inert(key)) for one in maps for key in _OF_MAP[one]}
+    if _OPEN >= set(maps):
+        of_maps["p"] = replace(table["p"], low_open=True, high_open=True, help="power of the singular values")
+    if len(maps) > 1:
+        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral=maps[0])
+    if "newton_schulz" not in maps:
+        # `interval` puts Newton-Schulz in between. Rows got these parameters later, hence neutral.
+        of_maps |= {
+            key: replace(table[key], neutral=table[key].default, inert=_inert(key))
+            for key in _OF_MAP["newton_schulz"]
+        }
+        of_maps |= {key: table[key] for key in ("interval", "interval_phase")}
+    return {**own, **of_maps, "fused": _FUSED}
+
+
+def _inert(key: str) -> tuple[dict[str, tuple[str | int, ...]], ...]:
+    """Where a parameter of some maps changes nothing: with another map, and no Newton-Schulz in between."""
+    others = tuple(one for one in MAP_NAMES if key not in _READ_BY.get(one, ()) + _OF_MAP[one])
+    between = {"interval": (1,)} if key in _OF_MAP["newton_schulz"] else {}
+    return ({"spectral": others, **between},)
+
+
+_CLASSES = {"Muon": MUON, "NorMuon": NORMUON, "AdaMuon": ADAMUON}
+_AUX = {
+    "Muon": aux(),
+    "NorMuon": aux(),
+    "AdaMuon": aux(1e-8, aux_no_decay_1d=Param(bool, True, help="no weight decay on vectors in the AdamW")),
+}
+_POWERS = ("svd_power", "gram_power", "ns_root", "stream_power", "mix_power")
+_NORMUON = {
+    "paper": "Li et al., NorMuon: Making Muon more efficient and scalable, 2025",
+    "url": "https://arxiv.org/abs/2510.05491",
+}
+_ADAMUON = {
+    "paper": "Si et al., AdaMuon: Adaptive Muon Optimizer, 2025",
+    "url": "https://arxiv.org/abs/2507.11005",
+}
+
+ROWS: Final = (
+    _row(
+        "muon",
+        "Muon",
+        "newton_schulz",
+        lr_default=0.01,
+        paper="Jordan et al., Muon: An optimizer for hidden layers in neural networks, 2024",
+        url="https://kellerjordan.github.io/posts/muon/",
+    ),
+    _row("muon_svd", "Muon", "svd_power", lr_default=0.03, p=0.0),
+    _row("htmuon", "Muon", "svd_power", "gram_power", lr_default=0.03),
+    _row("htmuon_ns", "Muon", "ns_root", lr_default=0.03),
+    _row("htmuon_ht", "Muon", "rank_power", lr_default=0.03),
+    _row("htmuon_stream", "Muon", "stream_power", lr_default=0.03),
+    _row(
+        "htmuon_mix",
+        "Muon",
+        "mix_power",
+        lr_default=0.03,
+        paper=f"{HTMUON_PAPER}; the map is our own",
+    ),
+    _row("normuon", "NorMuon", "newton_schulz", lr_default=0.03, **_NORMUON),
+    _row("htmuon_normuon", "NorMuon", *_POWERS, lr_default=0.03),
+    _row("htmuon_ht_normuon", "NorMuon", "rank_power", lr_default=0.03),
+    _row("adamuon", "AdaMuon", "newton_schulz", lr_default=5e-3, released="not_output", **_ADAMUON),
+    _row("htmuon_adamuon", "AdaMuon", *_POWERS, lr_default=5e-3, released="not_output"),
+)

@@ -1,0 +1,1 @@
+"""From plans and records to a tidy frame, to selection and statistics."""

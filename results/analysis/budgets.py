@@ -1,0 +1,58 @@
+"""How much each optimizer was searched, in words: a row that was tried more often has had more luck."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+import pandas as pd
+
+from harness.store.points import SEARCH
+from results.analysis.select import Choice
+from results.tables.footnotes import listing
+
+Term = TypeVar("Term", bound=Hashable)
+
+
+def budgets(part: pd.DataFrame, choices: Sequence[Choice]) -> list[str]:
+    """The sentences under a table: numbers of settings, and the terms of searches if there are any.
+
+    Args:
+        part: the rows of one workload.
+        choices: its optimizers' choices.
+    """
+    sizes = {str(choice.fixed["optimizer"]): len(choice.candidates) for choice in choices}
+    return [*_sizes(sizes), *_terms(part)]
+
+
+def _sizes(sizes: Mapping[str, int]) -> list[str]:
+    """ "htmuon was chosen among 9 settings, adamw, sgdm and muon among 3."; nothing without any choice."""
+    groups = sorted(_inverted(sizes).items(), reverse=True)
+    most, names = groups[0]
+    if len(groups) == 1:
+        return [f"Each optimizer: {most} settings."] if most > 1 else []
+    rest = "".join(f", {listing(others)} among {n}" for n, others in groups[1:])
+    return [f"{listing(names)} {'was' if len(names) == 1 else 'were'} chosen among {most} settings{rest}."]
+
+
+def _terms(part: pd.DataFrame) -> list[str]:
+    """How studies searched. Grids say it all by their size, except beside a search."""
+    rows = part.loc[part["stage"] == SEARCH, ["optimizer", "search"]].drop_duplicates()
+    terms: dict[str, list[str]] = {}
+    for name, search in rows.itertuples(index=False, name=None):
+        terms.setdefault(str(name), []).append(search or "a grid")
+    if set().union(*terms.values()) <= {"a grid"}:
+        return []
+    groups = _inverted({name: listing(own) for name, own in terms.items()})
+    if len(groups) == 1:
+        return [f"Each optimizer was searched by {how}." for how in groups]
+    told = "; ".join(f"{listing(names)} by {how}" for how, names in groups.items())
+    return [f"Not searched alike: {told}."]
+
+
+def _inverted(terms: Mapping[str, Term]) -> dict[Term, list[str]]:
+    """The names of each term, in their order."""
+    names: dict[Term, list[str]] = {}
+    for name, term in terms.items():
+        names.setdefault(term, []).append(name)
+    return names

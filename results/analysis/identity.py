@@ -1,0 +1,172 @@
+"""What a point of a plan is: its whole resolved config, what of it is fixed, and whom it competes with.
+
+A run is known by the config in its record, never by what a plan says beside today's defaults: a default that
+has changed since, other data or other code make another candidate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import models
+from harness.config.key import run_key
+from harness.config.settings import FIELDS, canonical, declarations, flatten, make
+from harness.data import registry as tasks
+from harness.errors import UsageError
+from harness.store.points import SEED_FIELDS, Point, is_tuned
+from harness.store.record import RunRecord
+from optimizers.zoo.registry import UNSET, ZOO, Param, resolve_value
+
+Values = Mapping[str, Any]
+
+DATA = "data_fingerprint"
+_REVISIONS = "revisions."
+_OPTIMIZER_CODE = f"{_REVISIONS}optimizer"
+_UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
+_SPLIT = ("micro_batch", "processes")  # how a batch is divided, which batch statistics depend on
+
+
+def of_record(record: RunRecord) -> dict[str, Any]:
+    """The settings by dotted names; a field younger than the record acts as older code did."""
+    values = {canonical(name): _plain(value) for name, value in flatten(record.config).items()}
+    params = _params(values.get("optimizer.name"))
+    return {name: _then(param) for name, param in params.items() if name not in values} | values
+
+
+def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
+    """The settings of a point that has no record yet.
+
+    Where this machine's code or data would make another run of it than was planned, it has those of the runs
+    that its block, or its sweep, has already: a table may be printed far from where they are made.
+
+    Args:
+        point: the point.
+        made: as `origins` gives it.
+    """
+    given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
+    try:
+        config = make(given)
+    except UsageError:  # of older or newer code
+        params = _params(given.get("optimizer.name", FIELDS["optimizer.name"].default))
+        defaults = {name: param.default for name, param in params.items()}
+        values = defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
+        return _with_origin(values, point, made)
+    resolved = flatten(dataclasses.asdict(config))
+    values = {canonical(name): _plain(value) for name, value in resolved.items()}
+    return values if run_key(config) == point.key else _with_origin(values, point, made)
+
+
+def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
+    """The data and code of runs by (sweep, task, block), and by (sweep, task) without that of the rule."""
+    found: dict[tuple[str, ...], Values] = {}
+    for point in points:
+        record = records.get(point.key)
+        if record is not None and (point.sweep, record.config["task"], point.block) not in found:
+            values = of_record(record)
+            own = {n: value for n, value in values.items() if n == DATA or n.startswith(_REVISIONS)}
+            found.setdefault((point.sweep, values["task"], point.block), own)
+            others = {name: value for name, value in own.items() if name != _OPTIMIZER_CODE}
+            found.setdefault((point.sweep, values["task"]), others)
+    return found
+
+
+def _with_origin(
+    values: dict[str, Any], point: Point, made: Mapping[tuple[str, ...], Values]
+) -> dict[str, Any]:
+    place = (point.sweep, values["task"])
+    origin = made.get((*place, point.block)) or made.get(place)
+    if origin is None:
+        return values
+    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | dict(origin)
+
+
+def candidate(values: Values) -> str:
+    """The same word for runs that differ in their seeds only."""
+    named = sorted((name, repr(value)) for name, value in values.items() if _counts(name, values))
+    return hashlib.sha256(repr(named).encode()).hexdigest()[:8]
+
+
+def setting(values: Values) -> str:
+    """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
+    apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
+    fixed = [n for n in sorted(values) if _counts(n, values) and n not in apart and not is_tuned(n)]
+    told = [n for n in fixed if n not in FIELDS or values[n] != _default(n, values)]
+    return ", ".join(_told(name, values[name]) for name in told)
+
+
+def variant(values: Values) -> str:
+    """The version of the optimizer's code, in words; empty for the first revision."""
+    return str(version(values.get(_OPTIMIZER_CODE, "")))
+
+
+def version(word: int | str) -> str:
+    """A revision in words: 2 is "revision 2", "1+3fa1c2d4" is "edited 3fa1c2d4"."""
+    if isinstance(word, int):
+        return f"revision {word}"
+    released, _, edit = word.partition("+")
+    return f"edited {edit}" if edit and released.isdigit() else word
+
+
+def _default(name: str, values: Values) -> Any:
+    task = tasks.TASKS.get(values["task"])
+    return task.seq_len if name == "seq_len" and task is not None else FIELDS[name].default
+
+
+def _told(name: str, value: Any) -> str:
+    if name.startswith(_REVISIONS):
+        return f"{name.removeprefix(_REVISIONS)} {version(value)}"
+    return f"{name}={value}"
+
+
+def _counts(name: str, values: Values) -> bool:
+    """Whether a setting says which run it is, besides the seeds."""
+    if name in _SPLIT:
+        row = models.SIZES.get(values["model"])
+        return row is None or row.batch_norm  # one from outside may have such statistics
+    return name not in _UNKEYED and name not in SEED_FIELDS
+
+
+def _params(optimizer: Any) -> dict[str, Param]:
+    """The declarations of all settings that runs of an optimizer have."""
+    row = ZOO.get(str(optimizer))
+    if row is None:
+        return dict(FIELDS)
+    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
+    return FIELDS | {f"optimizer.{name}": param for name, param in own.items()}
+
+
+def _then(param: Param) -> Any:
+    return param.default if param.neutral is UNSET else param.neutral
+
+
+def _coerced(param: Param | None, name: str, value: Any) -> Any:
+    try:
+        return _plain(resolve_value(param, name, value) if param is not None else value)
+    except ValueError:
+        return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# --- columns ---
+
+
+def column(name: str, taken: Collection[str] = ()) -> str:
+    """The frame's column for a tuned setting: `optimizer.p` is `p`, `schedule.warmup` keeps its name.
+
+    Args:
+        name: of the setting.
+        taken: names of other columns; a user's optimizer may have a hyperparameter called `steps`.
+    """
+    short = name.removeprefix("optimizer.")
+    return name if short in taken else short
+
+
+def setting_name(column: str) -> str:
+    """The inverse of `column`: how a sweep file calls it."""
+    return column if is_tuned(column) else f"optimizer.{column}"

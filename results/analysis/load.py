@@ -1,0 +1,199 @@
+"""The tidy frame: one row per point of the plans, whatever became of its run. All else starts from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from harness.config.settings import canonical
+from harness.errors import UsageError, nearest
+from harness.store import Kind, Store, integrity
+from harness.store.points import SEED_FIELDS, Point, is_tuned, read_points, search_of, sweep_names
+from harness.store.record import RunRecord
+from harness.store.score import score
+from optimizers.zoo.registry import ZOO
+from results.analysis import identity, provenance
+from results.analysis import metrics as units
+
+_FIRST = (
+    *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
+    *("task", "model", "setting", "candidate", "score", "rule", "variant", "optimizer"),
+)
+_LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
+_STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
+_TUNED = "tuned"  # of a row on its way into the frame: its columns of settings that compete
+_TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *units.TASK, _TUNED}
+
+
+def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
+    """One row per point, in the order of the sweeps' names and of their plans.
+
+    Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
+    as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
+    state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
+    else is fixed, in words), candidate (the same word for points that differ in their seeds only), score
+    (`harness.store.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of
+    its code), optimizer (the rule, with the variant where that must be told), lr and every other tuned
+    setting (None in a slot that nobody has asked for), seed, data_seed, the metrics, data_fingerprint, the columns of
+    `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine.
+
+    Args:
+        store: where plans and runs are.
+        sweeps: names; None means all.
+
+    Raises:
+        UsageError: an unknown sweep, or nothing planned at all.
+    """
+    points = [point for name in _names(store, sweeps) for point in read_points(store.root, name)]
+    if not points:
+        raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
+    records = store.records({point.key for point in points if point.key})
+    made = identity.origins(points, records)
+    terms = {point.study: search_of(store.root, point) for point in _one_per_study(points)}
+    rows = [
+        {
+            "search": _search(found := terms.get(point.study)),
+            "ranges": _ranges(found),
+            **_row(point, records.get(point.key), store, made),
+        }
+        for point in points
+    ]
+    _tell_data_apart(rows)
+    _tell_variants_apart(rows)
+    return _in_order(pd.DataFrame(rows), {name for row in rows for name in row[_TUNED]})
+
+
+def _one_per_study(points: Iterable[Point]) -> Iterable[Point]:
+    return {point.study: point for point in points if point.slot}.values()
+
+
+def _search(terms: dict[str, Any] | None) -> str:
+    """ "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"."""
+    if not terms:
+        return ""
+    options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
+    pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
+    return f"{terms['mode']} in {terms['trials']} trials{pruned}"
+
+
+def _ranges(terms: dict[str, Any] | None) -> str:
+    axes = (terms or {}).get("axes") or {}
+    return json.dumps({canonical(name): axis for name, axis in axes.items()}) if axes else ""
+
+
+def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
+    known = sweep_names(store.root)
+    for name in wanted or ():
+        if name not in known:
+            hint = nearest(name, known) if known else "the store has none"
+            raise UsageError(f"Unknown sweep '{name}'; {hint}")
+    return known if wanted is None else sorted(set(wanted))
+
+
+def _tell_data_apart(rows: Sequence[dict[str, Any]]) -> None:
+    """Where runs of one task have seen different data, the data are part of what is fixed, by name."""
+    several = _several(rows, "task", identity.DATA)
+    for row in rows:
+        if row["task"] in several:
+            told = f"data={row[identity.DATA] or 'unknown'}"
+            row["setting"] = ", ".join(filter(None, [row["setting"], told]))
+
+
+def _tell_variants_apart(rows: Sequence[dict[str, Any]]) -> None:
+    """Runs of different versions of an optimizer's code are different optimizers, by name."""
+    several = _several(rows, "rule", "variant")
+    for row in rows:
+        told = row["rule"] in several or row["variant"].startswith("edited")
+        word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
+        row["optimizer"] = f"{row['rule']} ({word})" if told else row["rule"]
+
+
+def _several(rows: Iterable[dict[str, Any]], name: str, of: str) -> set[str]:
+    """The values of a column whose rows have several values of another."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row[name], set()).add(row[of])
+    return {value for value, others in found.items() if len(others) > 1}
+
+
+def _in_order(frame: pd.DataFrame, tuned: Collection[str]) -> pd.DataFrame:
+    """The columns always in the same order, whichever kind of run comes first."""
+    first = [name for name in ("lr", "p") if name in tuned]
+    known = [*_FIRST, *first, *sorted(set(tuned).difference(first)), *SEED_FIELDS]
+    last = [name for name in _LAST if name in frame]
+    metrics = sorted(set(frame.columns).difference(known, last, [_TUNED]))
+    return frame[[*known, *metrics, *last]]
+
+
+def tuned_columns(frame: pd.DataFrame) -> list[str]:
+    """The frame's columns that hold settings that compete, lr and p first."""
+    columns = list(frame.columns)
+    return columns[columns.index(_FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]
+
+
+def _row(
+    point: Point, record: RunRecord | None, store: Store, made: Mapping[tuple[str, ...], identity.Values]
+) -> dict[str, Any]:
+    if record is not None and not record.ends(point.study):
+        record = None  # pruned, but not by the study that this point belongs to
+    found = {"state": "waiting", "reason": ""}
+    if record is None and point.key:
+        record, found = _unfinished(point, store)
+    if record is not None:
+        found = _finished(record, store)
+    values = identity.of_record(record) if record is not None else identity.of_plan(point, made)
+    # Nobody knows yet what an empty slot will be tuned to.
+    competing = {identity.column(name, _TAKEN): values[name] for name in values if is_tuned(name)}
+    tuned = competing if point.key else dict.fromkeys(competing)
+    return {
+        "sweep": point.sweep,
+        "block": point.block,
+        "stage": point.stage,
+        "slot": point.slot,
+        "key": point.key or point.slot,
+        **found,
+        "task": values["task"],
+        "model": values["model"],
+        "setting": identity.setting(values),
+        "candidate": identity.candidate(values) if point.key else point.slot,
+        "score": score(record) if record and found["state"] != "damaged" else None,
+        "rule": values["optimizer.name"],
+        "variant": identity.variant(values),
+        "optimizer": values["optimizer.name"],
+        **tuned,
+        _TUNED: tuned.keys(),
+        **{name: values[name] for name in SEED_FIELDS},
+        **(_outcome(record) if record and found["state"] != "damaged" else {}),
+        identity.DATA: values[identity.DATA],
+    }
+
+
+def _unfinished(point: Point, store: Store) -> tuple[RunRecord | None, dict[str, str]]:
+    """The record, if it was written just now, and what is the matter with the run."""
+    state = store.state(point.key, point.study)
+    gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
+    if gone:
+        return None, {"state": "damaged", "reason": gone}
+    return state.record, {"state": _STATES.get(state.kind, ""), "reason": state.reason}
+
+
+def _finished(record: RunRecord, store: Store) -> dict[str, str]:
+    """What became of the run, if its curve says the same."""
+    wrong = integrity.contradiction(store.run_folder(record.key), record, cut_counts=False)
+    if wrong:
+        return {"state": "damaged", "reason": wrong}
+    return {"state": record.status, "reason": record.note}
+
+
+def _outcome(record: RunRecord) -> dict[str, Any]:
+    return {
+        **record.metrics,
+        **units.columns(record),
+        **provenance.outcome(record),
+        "steps": record.steps,
+        "seconds_per_step": record.seconds_per_step,
+        "useful_seconds": record.useful_seconds,
+    }

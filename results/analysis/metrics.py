@@ -1,0 +1,105 @@
+"""How each figure is called, scaled and rounded wherever people see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from harness.data import registry as tasks
+from harness.store.record import RunRecord
+
+_PERCENT = "_percent"  # what the CSV column of a share ends with
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a record.
+
+    Attributes:
+        name: in records, after the split: `val_<name>`, `test_<name>`.
+        label: for people, with the unit.
+        scale: what a record's value is multiplied by.
+        digits: decimals printed.
+        higher_is_better: the direction.
+        is_share: whether it is the share of test samples that are right, so that its sampling error is known.
+    """
+
+    name: str
+    label: str
+    scale: float
+    digits: int
+    higher_is_better: bool
+    is_share: bool = False
+
+    @property
+    def column(self) -> str:
+        """Its name in CSV: the unit shows where it is not the record's."""
+        return f"{self.name}{_PERCENT}" if self.scale == 100 else self.name
+
+
+PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
+BITS_PER_BYTE = Metric("bits_per_byte", "bits/byte", 1, 3, False)
+ACCURACY = Metric("accuracy", "accuracy (%)", 100, 2, True, is_share=True)
+
+_REPORTED: dict[str, tuple[Metric, ...]] = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
+TASK = ("task_kind", "metric", "higher_is_better")  # columns of the frame, for tasks from outside
+
+
+def columns(record: RunRecord) -> dict[str, Any]:
+    """What the frame keeps of a task from outside, so that tables do without its module; nothing of ours."""
+    row = tasks.recorded(record.config["task"], record.environment)
+    return (
+        {}
+        if row.name in tasks.TASKS
+        else dict(zip(TASK, (row.kind, row.metric, row.higher_is_better), strict=True))
+    )
+
+
+def reported(part: pd.DataFrame) -> tuple[Metric, ...]:
+    """The metrics of the task of a part of the frame, first the one by which runs are chosen."""
+    kind, metric, higher_is_better = _task(part)
+    ours = {one.name: one for found in _REPORTED.values() for one in found}
+    own = ours.get(metric)
+    if own is None or own.higher_is_better != higher_is_better:
+        own = Metric(metric, metric, 1, 4, higher_is_better)
+    others = (one for one in _REPORTED.get(kind, ()) if one is not own)
+    named = str(part["task"].iloc[0]) in tasks.TASKS
+    return own, *(one for one in others if named or f"val_{one.name}" in part)
+
+
+def loss_unit(part: pd.DataFrame) -> str:
+    """In which a task counts its loss."""
+    return "nats/token" if _task(part)[0] == "lm" else "nats"
+
+
+def _task(part: pd.DataFrame) -> tuple[str, str, bool]:
+    """Kind, metric and direction of the task that a part of the frame has."""
+    name = str(part["task"].iloc[0])
+    if name not in tasks.TASKS and TASK[0] in part:
+        for row in part[list(TASK)].dropna().itertuples(index=False):
+            return str(row[0]), str(row[1]), bool(row[2])
+    try:
+        found = tasks.spec(name)
+    except ValueError:  # it has no run yet, and its module is gone
+        return "", "loss", False
+    return found.kind, found.metric, found.higher_is_better
+
+
+def is_number(value: Any) -> bool:
+    """Whether a row of the frame has a value there; NaN is the frame's word for none."""
+    return isinstance(value, int | float) and value == value
+
+
+def word(value: Any) -> str:
+    """A value of the frame in a word."""
+    if value is None or value != value:
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def within(column: str, interval: tuple[float, float]) -> tuple[float, float]:
+    """An interval without the values that a share, told from other metrics by its CSV column, can't have."""
+    low, high = interval
+    return (max(0.0, low), min(100.0, high)) if column.endswith(_PERCENT) else interval

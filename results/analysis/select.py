@@ -1,0 +1,146 @@
+"""Selection: who wins is decided on the validation split of the search stage, and only there.
+
+A table says what it fixes (for example task, model and optimizer); all else that is tuned is selected over.
+What it reports of the winner comes from the replicate stage: its settings on seeds that no choice has seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
+from harness.store.score import Score, mean_score, winner
+
+Row = dict[str, Any]  # of the tidy frame
+
+WORKLOAD = ("task", "model", "setting")
+OPTIMIZER = (*WORKLOAD, "optimizer")
+
+# A candidate without score is called after its worst run, a group without winner after its best hope.
+_WORST_FIRST = ("damaged", "diverged", "pruned", "failed", "running", "waiting", "completed")
+_HOPE_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
+UNFINISHED = ("running", "waiting", "failed", "damaged")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting of everything that is tuned.
+
+    Attributes:
+        name: its word in the frame's column `candidate`.
+        runs: its search-stage rows, one per seed.
+        score: what to minimise; None if a seed has no figure.
+    """
+
+    name: str
+    runs: list[Row]
+    score: Score | None
+
+    @property
+    def state(self) -> str:
+        """The state of its worst run."""
+        return min((str(run["state"]) for run in self.runs), key=_WORST_FIRST.index)
+
+    def value(self, column: str) -> Any:
+        """One of its settings."""
+        return self.runs[0][column]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was selected among the candidates that agree in the fixed columns.
+
+    Attributes:
+        fixed: those columns and their values.
+        candidates: all of them, in the order of the plan.
+        winner: the best one, or None if none has a score.
+        tied: others with the same validation metric.
+        replicas: the winner's replicate-stage rows, one per fresh seed.
+        stale: replicas that do not count, by the sweep whose search used their seed.
+    """
+
+    fixed: dict[str, Any]
+    candidates: list[Candidate]
+    winner: Candidate | None
+    tied: list[Candidate]
+    replicas: list[Row]
+    stale: Counter[str]
+
+    @property
+    def state(self) -> str:
+        """`completed` with a winner; else what the group waits for or died of."""
+        if self.winner is not None:
+            return "completed"
+        return min((candidate.state for candidate in self.candidates), key=_HOPE_FIRST.index)
+
+    @property
+    def unfinished(self) -> Counter[str]:
+        """How many candidates may still change the choice, by state."""
+        states = (one.state for one in self.candidates if one.score is None)
+        return Counter(state for state in states if state in UNFINISHED)
+
+
+def choose(frame: pd.DataFrame, fixed: Sequence[str]) -> list[Choice]:
+    """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
+    replicas = _grouped(_unique(frame, REPLICATE).values(), ["candidate"])
+    groups = _grouped(_unique(frame, SEARCH).values(), fixed)
+    return [
+        _choose(dict(zip(fixed, values, strict=True)), group, replicas) for values, group in groups.items()
+    ]
+
+
+def _choose(fixed: dict[str, Any], group: list[Row], replicas: Mapping[tuple[Any, ...], list[Row]]) -> Choice:
+    candidates = {
+        name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
+        for (name,), runs in _grouped(group, ["candidate"]).items()
+    }
+    best, tied = winner({name: candidate.score for name, candidate in candidates.items()})
+    users = [_search_with_seed_of(replica, group) for replica in replicas.get((best,), [])]
+    return Choice(
+        fixed,
+        list(candidates.values()),
+        candidates[best] if best is not None else None,
+        [candidates[name] for name in tied],
+        [run for run, user in zip(replicas.get((best,), []), users, strict=True) if user is None],
+        Counter(user for user in users if user is not None),
+    )
+
+
+def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
+    """The sweep whose search runs used a seed of the replica, of weights or data; None: it is fresh."""
+    return next(
+        (str(run["sweep"]) for run in group if any(run[name] == replica[name] for name in SEED_FIELDS)), None
+    )
+
+
+def _unique(frame: pd.DataFrame, stage: str) -> dict[str, Row]:
+    """The rows of a stage by key, in the order of the plan: sweeps share runs."""
+    rows: dict[str, Row] = {}
+    for row in frame[frame["stage"] == stage].to_dict("records"):
+        rows.setdefault(str(row["key"]), {str(name): value for name, value in row.items()})
+    return rows
+
+
+def _grouped(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in columns), []).append(row)
+    return groups
+
+
+def searched(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
+    found: dict[tuple[Any, ...], set[Any]] = {}
+    search = frame.loc[frame["stage"] == SEARCH, [*OPTIMIZER, *columns]]
+    for row in search.itertuples(index=False, name=None):
+        group, values = row[: len(OPTIMIZER)], row[len(OPTIMIZER) :]
+        for name, value in zip(columns, values, strict=True):
+            if value is not None and value == value:  # NaN: this optimizer has no such setting
+                found.setdefault((*group, name), set()).add(value)
+    several = {key[-1] for key, values in found.items() if len(values) > 1}
+    return [name for name in columns if name in several]

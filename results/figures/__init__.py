@@ -1,0 +1,1 @@
+"""The figures: what they show, how they are drawn, and the folder they go into."""

@@ -1,0 +1,1 @@
+"""Cells and rows, and the formats that a table is printed in."""

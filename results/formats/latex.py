@@ -1,0 +1,84 @@
+"""A table as LaTeX for a paper, with the rules of the booktabs package: one float per workload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from results.formats.cells import CHOSEN, NOTHING, Cell, Section, Table
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+    "±": r"$\pm$",
+    "–": "--",
+    "…": r"\ldots{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+}
+
+
+def write(table: Table) -> str:
+    """The whole table."""
+    head = f"% {table.name}: {table.title}; needs \\usepackage{{booktabs}}"
+    blocks = [_section(table, section) for section in table.sections] or [f"% {NOTHING}"]
+    return "\n\n".join([head, *blocks]) + "\n"
+
+
+def _section(table: Table, section: Section) -> str:
+    if sentence := section.too_wide():
+        return f"% {section.title}: {sentence}"
+    marks = section.marks()
+    notes = [
+        *(rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()),
+        *(f"{escape(symbol)} {_prose(meaning)}".strip() for symbol, meaning in section.legend()),
+        *map(_prose, section.notes),
+    ]
+    alignment = "".join("l" if column.kind == "text" else "r" for column in section.columns)
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{escape(f'{section.title}: {table.title}')}}}",
+        rf"  \label{{tab:{_slug(f'{table.name} {section.title}')}}}",
+        rf"  \begin{{tabular}}{{{alignment}}}",
+        r"    \toprule",
+        _row(escape(column.label) for column in section.columns),
+        r"    \midrule",
+        *(_row(_cell(cell, marks) for cell in row) for row in section.rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"  \par\smallskip\footnotesize\raggedright",
+        *(rf"  {note}\par" for note in notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"    {' & '.join(cells)} \\\\"
+
+
+def _cell(cell: Cell, marks: Mapping[str, str]) -> str:
+    text = escape(cell.text())
+    text = rf"\textbf{{{text}}}" if cell.bold else text
+    text += rf"\,{CHOSEN[0]}" if cell.chosen else ""
+    letters = ",".join(marks[note] for note in cell.notes)
+    return text + (rf"\textsuperscript{{{letters}}}" if letters else "")
+
+
+def escape(text: str) -> str:
+    """Plain text as LaTeX that prints it."""
+    return "".join(_ESCAPES.get(character, character) for character in text)
+
+
+def _prose(text: str) -> str:
+    """A footnote; what stands between backticks is code."""
+    parts = text.split("`")
+    return "".join(rf"\texttt{{{escape(part)}}}" if i % 2 else escape(part) for i, part in enumerate(parts))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

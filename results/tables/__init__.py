@@ -1,0 +1,1 @@
+"""The tables by name, and their footnotes."""

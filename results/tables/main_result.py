@@ -1,0 +1,163 @@
+"""The main table: what each optimizer's best setting achieves on seeds and data that did not choose it."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from results.analysis import timing
+from results.analysis.budgets import budgets
+from results.analysis.load import tuned_columns
+from results.analysis.metrics import Metric, reported
+from results.analysis.select import OPTIMIZER, UNFINISHED, Choice, choose, searched
+from results.analysis.stats import SIGNIFICANCE, Summary, best_rows
+from results.formats.cells import SYMBOLS, Cell, Column, Section
+from results.tables import footnotes
+
+_NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
+_BOLD = (
+    f"Bold is better than every other row: t-tests of the best mean against each of them, all significant at "
+    f"{SIGNIFICANCE:.0%} after Holm's correction. A test is paired if both rows have the same seeds, else "
+    f"Welch's; for accuracies it counts the sampling error of the test set, too.",
+    "Nothing is bold while a run of any row is missing or has failed, if a row has one seed only, or if the "
+    "best two print alike.",
+)
+
+
+def section(part: pd.DataFrame) -> Section:
+    """One workload, one row per optimizer.
+
+    Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
+
+    Args:
+        part: the rows of one workload.
+    """
+    choices = choose(part, OPTIMIZER)
+    metrics = reported(part)
+    axes = searched(part, tuned_columns(part))
+    tuned = [name for name in tuned_columns(part) if name in ("lr", "p") or name in axes]
+    caveats = [footnotes.caveats(part, choice, axes) if choice.winner else {} for choice in choices]
+    tests = {metric: _tests(choices, metric) for metric in metrics}
+    table = [
+        (Column("optimizer", "optimizer", "text"), [_name(choice) for choice in choices]),
+        *((Column(name, name), _settings(choices, name, caveats)) for name in tuned),
+        (Column("tried", "tried"), [Cell(len(choice.candidates)) for choice in choices]),
+        *((_summary("test", metric), tests[metric]) for metric in metrics),
+        (Column("", "n"), _counts(choices, tests[metrics[0]])),
+        (_summary("val", metrics[0]), _validations(choices, metrics[0])),
+        (Column("val_loss_ratio", "val loss / untrained"), [_untrained_ratio(choice) for choice in choices]),
+        (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
+    ]
+    said = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
+    notes = (
+        f"{_selected(choices, axes)}; reported on test from fresh seeds (n of them).",
+        *budgets(part, choices),
+        footnotes.SPREAD,
+        *_BOLD,
+        *((timing.NOTE,) if any(column.name == "ms_per_step" for column, _ in said) else ()),
+        footnotes.origin(part),
+    )
+    columns = [column for column, _ in said]
+    rows = [list(row) for row in zip(*(cells for _, cells in said), strict=True)]
+    return Section(footnotes.title(part), footnotes.identity(part), columns, rows, notes=notes)
+
+
+def _selected(choices: list[Choice], axes: list[str]) -> str:
+    if all(len(choice.candidates) == 1 for choice in choices):
+        return "One setting per optimizer, nothing chosen"
+    return f"{footnotes.listing(axes)} chosen on validation among the search runs (tried: number of settings)"
+
+
+def _summary(split: str, metric: Metric) -> Column:
+    return Column(f"{split}_{metric.column}", f"{split} {metric.label}", "summary")
+
+
+def _name(choice: Choice) -> Cell:
+    return Cell(str(choice.fixed["optimizer"]), notes=footnotes.unfinished(choice))
+
+
+def _settings(
+    choices: list[Choice], name: str, caveats: Sequence[Mapping[str, tuple[str, ...]]]
+) -> list[Cell]:
+    """The chosen values of one tuned column."""
+    values = [footnotes.plain(choice.winner.value(name)) if choice.winner else None for choice in choices]
+    return [Cell(value, notes=notes.get(name, ())) for value, notes in zip(values, caveats, strict=True)]
+
+
+# --- test figures ---
+
+
+def _tests(choices: list[Choice], metric: Metric) -> list[Cell]:
+    """The test cells of all rows, the best one bold where that is fair."""
+    found = [_test(choice, metric) for choice in choices]
+    if not all(map(_is_settled, choices)):
+        return found
+    samples = [footnotes.sample(choice.replicas, metric) for choice in choices]
+    bold = best_rows(samples, higher_is_better=metric.higher_is_better, digits=metric.digits)
+    return [replace(cell, bold=best and not cell.notes) for cell, best in zip(found, bold, strict=True)]
+
+
+def _is_settled(choice: Choice) -> bool:
+    """Whether no run that is still to come, or to be tried again, can change the row."""
+    if choice.unfinished:
+        return False
+    replicas = {run["state"] for run in choice.replicas}
+    return choice.winner is None or (bool(replicas) and replicas.isdisjoint(UNFINISHED))
+
+
+def _test(choice: Choice, metric: Metric) -> Cell:
+    """The winner's test figure over its fresh seeds. Search runs are never a substitute."""
+    if choice.winner is None:
+        return footnotes.missing(choice)
+    if not choice.replicas:
+        return Cell(state="waiting", notes=(_NO_REPLICAS, *footnotes.stale(choice)))
+    rest = [run for run in choice.replicas if not footnotes.figures([run], f"test_{metric.name}")]
+    total = len(choice.replicas)
+    counts = footnotes.tally(Counter(run["state"] for run in rest))
+    notes = (f"{total - len(rest)} of {total} replicas count; the rest: {counts}",) if rest else ()
+    if len(rest) < total:
+        found = footnotes.summary(choice.replicas, "test", metric)
+        return Cell(found, metric.digits, notes=notes, runs=footnotes.keys(choice.replicas))
+    state = min((run["state"] for run in rest), key=list(SYMBOLS).index)
+    return footnotes.explain([run for run in rest if run["state"] == state]).noted(*notes)
+
+
+def _counts(choices: list[Choice], tests: list[Cell]) -> list[Cell]:
+    """Over how many fresh seeds each test figure is, marked where others have more or some don't count."""
+    found = [cell.value.n if isinstance(cell.value, Summary) else None for cell in tests]
+    known = [n for n in found if n is not None]
+    return [
+        Cell()
+        if n is None
+        else Cell(n, notes=(*footnotes.stale(choice), *footnotes.fewer("reported on", n, known)))
+        for choice, n in zip(choices, found, strict=True)
+    ]
+
+
+def _validations(choices: list[Choice], metric: Metric) -> list[Cell]:
+    """The winners' validation figures, marked where fewer seeds chose than others."""
+    seeds = footnotes.seeds_of_search(choices)
+    return [
+        footnotes.validation(choice, metric).noted(
+            *footnotes.fewer("chosen on", len(choice.winner.runs), seeds)
+        )
+        if choice.winner
+        else footnotes.missing(choice)
+        for choice in choices
+    ]
+
+
+# --- training ---
+
+
+def _untrained_ratio(choice: Choice) -> Cell:
+    """The validation loss as a fraction of the untrained model's: has it learned anything?"""
+    runs = choice.winner.runs if choice.winner else []
+    trained, untrained = (footnotes.figures(runs, name) for name in ("val_loss", "untrained_val_loss"))
+    if not untrained:
+        return Cell()
+    return Cell(statistics.fmean(trained) / statistics.fmean(untrained), digits=3)

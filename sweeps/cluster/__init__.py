@@ -1,0 +1,1 @@
+"""Sweeps on SLURM: job arrays, the queue, submissions. The only room that imports submitit."""

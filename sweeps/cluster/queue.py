@@ -1,0 +1,139 @@
+"""What people see of SLURM: what `submit` and `cancel` say, and the queue in `plan` and `status`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.store import Kind, RunState, Store
+from harness.system import slurm
+from harness.system.slurm import Job, SlurmError
+from sweeps.cluster import sbatch, submissions, submit
+from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.submit import Report
+from sweeps.plan.planned import Planned
+from sweeps.spec.sweep_file import SweepSpec
+
+MOST_LOGS = 20  # so many are read to see what jobs died of
+
+
+def submit_and_tell(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool, *, quiet: bool = False
+) -> None:
+    """Submit what is missing of a sweep; `quiet` leaves out the count of its points."""
+    report = submit.submit(store, spec, planned, retry)
+    for one, wants in report.arrays:
+        print(f"{spec.name}: {len(one.points)} runs as job {one.job} ({wants})")
+    counts = {
+        "finished": report.finished,
+        "submitted": report.submitted,
+        "in the queue already": report.queued,
+        "at work": report.live,
+        "failed": len(report.failed),
+        "left": report.left,
+    }
+    if not quiet:
+        told = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+        print(f"{spec.name}: {len(planned)} points, {told}")
+    _advise(spec, report)
+
+
+def _advise(spec: SweepSpec, report: Report) -> None:
+    if report.failed:
+        reasons = ", ".join(f"{key} ({why})" for key, why in report.failed.items())
+        print(f"  failed: {reasons}; `htbench sweep submit --retry` submits them again")
+    if report.left:
+        why = report.refusal or "submit_limit"
+        print(f"  left because of a limit ({why}): the same command submits them when jobs have ended")
+    if spec.fresh_seeds and not report.settled:
+        print("  replicas of winners follow: the same command submits them once the grid is done")
+
+
+def cancel_and_tell(store: Store, spec: SweepSpec) -> None:
+    """Take a sweep's jobs out of the queue."""
+    ours, others = submissions.cancel(store.root, spec.name)
+    rest = f"; {others} of other people go on" if others else ""
+    print(f"{spec.name}: {ours} jobs cancelled{rest}")
+
+
+def in_queue(store: Store, points: Collection[str]) -> dict[str, Job]:
+    """Those of the points that have a job in the queue; none if SLURM does not answer (`say_if_silent`)."""
+    try:
+        return submissions.jobs_for(store.root, points, slurm.FRESH)
+    except SlurmError:
+        return {}
+
+
+def say_if_silent(store: Store, specs: Sequence[SweepSpec]) -> None:
+    """One line if the queue is needed and SLURM does not answer."""
+    try:
+        if any(submissions.read(store.root, spec.name) for spec in specs):
+            slurm.queue(slurm.FRESH)
+    except SlurmError as error:
+        print(f"htbench: the queue is left out: {error}", file=sys.stderr)
+
+
+def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[str, RunState]:
+    """The states, with `queued` for waiting runs that have a job."""
+    return {
+        key: replace(state, kind=Kind.QUEUED) if state.kind is Kind.WAITING and key in jobs else state
+        for key, state in states.items()
+    }
+
+
+def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
+    """A line per reason of SLURM's."""
+    reasons = Counter(job.reason for job in jobs.values() if job.pending)
+    return [f"{spec.name}: {n} jobs wait in the queue ({why})" for why, n in sorted(reasons.items())]
+
+
+def ended_early(store: Store, spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
+    """What the jobs of untouched runs said before they ended: a module that is not there, a full disk ...
+
+    Args:
+        store: the store.
+        spec: the sweep.
+        found: the states, those of queued runs among them.
+    """
+    tried = {point: one for one in submissions.read(store.root, spec.name) if one.job for point in one.points}
+    untouched = [
+        point
+        for point in tried
+        if (state := found.get(point)) and state.kind is Kind.WAITING and not state.attempts
+    ]
+    if not untouched:
+        return []
+    from sweeps.cluster.job_array import log_folder
+
+    folders = {point: log_folder(store.root, tried[point]) for point in untouched[:MOST_LOGS]}
+    logs = [folder / f"{tried[point].task(point)}_0_log.out" for point, folder in folders.items()]
+    said = Counter(filter(None, map(_last_line, logs)))
+    return [f"{spec.name}: {n} jobs ended before their run began: {line}" for line, n in said.most_common(3)]
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def ask_about(name: str, arrays: Sequence[str]) -> list[str]:
+    """What SLURM says of each array.
+
+    Raises:
+        SlurmError: it does not answer.
+        UsageError: it would refuse one.
+    """
+    answers = []
+    for number, text in enumerate(arrays, 1):
+        try:
+            answers.append(sbatch.test_only(text))
+        except RefusedError as error:
+            raise UsageError(f"SLURM would refuse array {number} of '{name}': {error}.") from None
+    return answers

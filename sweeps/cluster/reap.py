@@ -1,0 +1,120 @@
+"""`sweep reap`: what the dead have left behind, tidied up now instead of when somebody comes across it.
+
+Nothing here is needed for a sweep to go on: whoever claims a run, asks for a trial or submits does a part of
+it. Whether the owner of a run lives is not noted: everybody judges that anew, so that no note can be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.store import Kind, RunState, Store
+from harness.store.owner import STALE_SECONDS, current_user, seconds_since_touched
+from harness.store.points import Point, submitting
+from harness.system import atomic, slurm
+from harness.system.folders import make_folder
+from harness.system.slurm import SlurmError
+from sweeps.cluster import submissions, submit
+from sweeps.plan.planned import Planned, settled, states, write_plan
+from sweeps.spec.sweep_file import SweepSpec
+
+
+@dataclass
+class Reaped:
+    """What was found and done.
+
+    Attributes:
+        abandoned: runs that a dead process has left, which wait for the next `run` or `submit`.
+        leftovers: temporary files removed.
+        studies: Optuna studies brought up to date.
+        cancelled: jobs for runs that are settled.
+        mended: arrays in the queue whose submitter died before it noted their number.
+        lost: arrays of a dead submitter of which nothing is in the queue.
+        silence: why the queue was left out.
+    """
+
+    abandoned: int = 0
+    leftovers: int = 0
+    studies: int = 0
+    cancelled: int = 0
+    mended: int = 0
+    lost: int = 0
+    silence: str = ""
+
+    def lines(self) -> list[str]:
+        """A line for each kind of thing that there was."""
+        told = {
+            "runs left by dead processes wait for the next `run` or `submit`": self.abandoned,
+            "temporary files removed": self.leftovers,
+            "studies brought up to date": self.studies,
+            "jobs of settled runs cancelled": self.cancelled,
+            "arrays of killed submitters found in the queue and noted": self.mended,
+            "arrays of killed submitters never reached the queue, or have left it": self.lost,
+        }
+        lines = [f"{n} {what}" for what, n in told.items() if n]
+        return lines + ([f"the queue is left out: {self.silence}"] if self.silence else [])
+
+
+def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> Reaped:
+    """Tidy up a sweep.
+
+    Args:
+        store: the store.
+        spec: the sweep.
+        planned: its points.
+    """
+    from sweeps.studies import refresh
+
+    done = Reaped()
+    make_folder(store.root)
+    points = [one.point for one in planned]
+    found = states(store, points)
+    done.abandoned = sum(_abandoned(store, point, found[point.id]) for point in points)
+    done.leftovers = sum(
+        _sweep_out(store, point) for point in points if found[point.id].kind is not Kind.LIVE
+    )
+    write_plan(store.root, spec, planned)
+    done.studies = len(refresh.refresh(store, spec, planned))
+    if submissions.read(store.root, spec.name):
+        try:
+            _tidy_queue(store, spec, points, done)
+        except SlurmError as error:
+            done.silence = str(error)
+    return done
+
+
+def _abandoned(store: Store, point: Point, state: RunState) -> bool:
+    """Whether the last attempt at a waiting run ended without a word."""
+    if state.kind is not Kind.WAITING or not state.attempts:
+        return False
+    attempt = atomic.read_json(store.run_folder(point.key) / "attempts" / f"{state.attempts}.json")
+    return not isinstance(attempt, dict) or attempt.get("outcome") is None
+
+
+def _sweep_out(store: Store, point: Point) -> int:
+    """Remove what killed writers left in a run's folder, unless a new owner may be at it."""
+    folder = store.run_folder(point.key)
+    found = [path for place in (folder, folder / "attempts") for path in atomic.temporaries(place)]
+    old = [path for path in found if seconds_since_touched(path) > STALE_SECONDS]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
+
+
+def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Reaped) -> None:
+    with submitting(store.root):  # nobody is between an intent and its answer
+        jobs = slurm.queue()
+        done.mended = submit.recover(store.root, jobs)
+        for one in submissions.read(store.root, spec.name):
+            if not one.job and not one.refused:
+                submissions.answer(
+                    store.root, one, refused="its submitter died, and nothing of it is in the queue"
+                )
+                done.lost += 1
+        taken = submissions.queued(submissions.read(store.root, spec.name), jobs)
+    found = states(store, [point for point in points if point.id in taken])
+    idle = [taken[name] for name, state in found.items() if settled(state) and taken[name].pending]
+    ours = [job.id for job in idle if job.user == current_user()]
+    submissions.scancel(ours)
+    done.cancelled = len(ours)

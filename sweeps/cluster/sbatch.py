@@ -1,0 +1,102 @@
+"""Handing jobs to `sbatch` with limited patience, and what it says: whatever shell or job this happens in."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.system.machine import ask
+from harness.system.slurm import SlurmError, require
+
+PATIENCE = 20.0  # seconds; by itself `sbatch` tries for minutes to reach a dead controller
+
+# Of what SLURM sets in a job, what a job that submits needs to find and to convince the controller.
+_FOR_THE_CONTROLLER = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
+_OF_A_JOB = ("SLURM_", "SLURMD_", "SRUN_", "SUBMITIT_")
+_OF_A_RANK = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+# What a client says when it has waited in vain; all else that makes `sbatch` fail is the controller's answer.
+_SILENCE = re.compile(
+    "no answer within|Unable to contact|Connection refused|Zero Bytes|timed out|configuration file|munge",
+    re.IGNORECASE,
+)
+
+
+class RefusedError(UsageError):
+    """SLURM does not take a job; the message is its own."""
+
+
+def submit(script: Path) -> str:
+    """Hand a file to `sbatch`.
+
+    Returns:
+        the number of its job.
+
+    Raises:
+        RefusedError: it is not taken, or there is no answer. It may be in the queue all the same.
+    """
+    worked, text = _sbatch(str(script), script=script.read_text(encoding="utf-8"))
+    if not worked:
+        raise RefusedError(_sentence(text))
+    # A site's own `sbatch` may tell the number only, as --parsable does.
+    found = re.search(r"(?:^|Submitted batch job )(\d+)(?:$|;| on cluster)", text, re.MULTILINE)
+    if found is None:
+        raise RefusedError(f"sbatch says '{_sentence(text)}', which is no job's number")
+    return found[1]
+
+
+def test_only(script: str) -> str:
+    """What SLURM says of a job that it is only asked about.
+
+    Args:
+        script: what `sbatch` would read.
+
+    Raises:
+        SlurmError: it does not answer.
+        RefusedError: it would refuse the job.
+    """
+    worked, text = _sbatch("--test-only", script=script, given=script)
+    said = _sentence(text)
+    if worked:
+        return said
+    if _SILENCE.search(said):
+        raise SlurmError(f"SLURM does not answer (sbatch: {said}); try again later.")
+    raise RefusedError(said)
+
+
+def _sbatch(*words: str, script: str, given: str = "") -> tuple[bool, str]:
+    """Whether `sbatch` is content, and what it says.
+
+    The options in the script are put on the command line, too: SBATCH_* in the environment, which people set
+    for what they type themselves, go before the script but not before those.
+    """
+    require("sbatch")
+    head = itertools.takewhile(lambda line: not line or line.startswith("#"), script.splitlines())
+    options = [word for line in head if line.startswith("#SBATCH ") for word in _words(line)]
+    environment = _as_on_a_login_node()
+    return ask("sbatch", *options, *words, patience=PATIENCE, given=given, environment=environment)
+
+
+def _words(line: str) -> list[str]:
+    return shlex.split(line.removeprefix("#SBATCH"), comments=True)
+
+
+def _as_on_a_login_node() -> dict[str, str]:
+    """The environment; that of a job without what it must not hand on to a job that it submits."""
+    if "SLURM_JOB_ID" not in os.environ:
+        return dict(os.environ)
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _FOR_THE_CONTROLLER or not (name.startswith(_OF_A_JOB) or name in _OF_A_RANK)
+    }
+
+
+def _sentence(text: str) -> str:
+    """What `sbatch` says, in one line and without its name."""
+    lines = (line.strip() for line in re.sub("sbatch: (error: )?", "", text).splitlines())
+    return "; ".join(line.rstrip(".") for line in lines if line)

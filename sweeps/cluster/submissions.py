@@ -1,0 +1,155 @@
+"""What was submitted to SLURM: `<root>/sweeps/<name>/submissions.jsonl`, two lines per job array.
+
+The first line is the intent, written before `sbatch`, the second its answer. If the process dies in
+between, the queue itself tells: the job's name ends with the submission's word, and the intent says which
+point each task of the array is for.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.store.owner import current_user
+from harness.store.points import sweep_folder
+from harness.system import atomic, slurm
+from harness.system.slurm import Job, SlurmError
+
+AT_A_TIME = 500  # jobs on the command line of `scancel`
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One job array.
+
+    Attributes:
+        sweep: whose points these are.
+        word: a random word, the same for no other submission.
+        points: the id of each task's point: the key of its run, or the slot of a search.
+        code: the snapshot it runs from.
+        job: the array's id; empty if its submitter died before noting it, or was refused.
+        refused: why, if so.
+    """
+
+    sweep: str
+    word: str
+    points: tuple[str, ...]
+    code: str = ""
+    job: str = ""
+    refused: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its jobs in the queue."""
+        return f"{self.sweep}.{self.word}"
+
+    def task(self, point: str) -> str:
+        """The id of the job that is for a point. SLURM numbers no tasks where there is one only."""
+        return f"{self.job}_{self.points.index(point)}" if len(self.points) > 1 else self.job
+
+
+def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
+    """Note that an array is about to be submitted."""
+    new = Submission(sweep, uuid.uuid4().hex[:10], tuple(points), remarks.get("code", ""))
+    row = {
+        "submission": new.word,
+        "time": time.time(),
+        "user": current_user(),
+        "points": list(points),
+        **remarks,
+    }
+    atomic.append_line(_path(root, sweep), row)
+    atomic.crash_point("submit.before")
+    return new
+
+
+def answer(root: Path, submission: Submission, *, job: str = "", refused: str = "") -> None:
+    """Note the array's id, or why it was refused."""
+    row = {"submission": submission.word, "job": job} | ({"refused": refused} if refused else {})
+    atomic.append_line(_path(root, submission.sweep), row)
+
+
+def read(root: Path, sweep: str) -> list[Submission]:
+    """All submissions of a sweep, the oldest first; torn lines are left out."""
+    found: dict[str, Submission] = {}
+    for row in atomic.read_json_lines(_path(root, sweep)):
+        word = row.get("submission", "")
+        if "points" in row:
+            found[word] = Submission(sweep, word, tuple(row["points"]), row.get("code", ""))
+        elif word in found:
+            told = {"job": row.get("job", ""), "refused": row.get("refused", "")}
+            found[word] = replace(found[word], **told)
+    return list(found.values())
+
+
+def read_all(root: Path) -> list[Submission]:
+    """All submissions of all sweeps of a store."""
+    return [
+        one
+        for path in sorted(root.glob("sweeps/*/submissions.jsonl"))
+        for one in read(root, path.parent.name)
+    ]
+
+
+def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
+    """Which points have a job in the queue, whoever submitted it: id -> its job."""
+    known = {one.name: one for one in submissions}
+    found: dict[str, Job] = {}
+    for job in jobs.values():
+        submission = known.get(job.name)
+        _, _, task = job.id.partition("_")
+        if submission is not None and int(task or 0) < len(submission.points):
+            found[submission.points[int(task or 0)]] = job
+    return found
+
+
+def unanswered(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> list[Submission]:
+    """Submissions in the queue whose submitter died before noting their id, with that id."""
+    arrays = {job.name: job.array for job in jobs.values()}
+    return [replace(one, job=arrays[one.name]) for one in submissions if not one.job and one.name in arrays]
+
+
+def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str, Job]:
+    """Which of these points have a job in the queue, whichever sweep submitted it: id -> job.
+
+    SLURM is asked only if any of them was ever submitted, and its answer may be `age` seconds old.
+
+    Raises:
+        SlurmError: it does not answer.
+    """
+    submitted = [one for one in read_all(root) if not set(points).isdisjoint(one.points)]
+    found = queued(submitted, slurm.queue(age)) if submitted else {}
+    return {point: found[point] for point in points if point in found}
+
+
+def cancel(root: Path, sweep: str) -> tuple[int, int]:
+    """Take a sweep's jobs out of the queue; those at work are told to save first. Raises SlurmError.
+
+    Returns:
+        how many of ours, and how many of other people were left alone.
+    """
+    names = {one.name for one in read(root, sweep)}
+    jobs = [job for job in slurm.queue().values() if job.name in names] if names else []
+    ours = [job for job in jobs if job.user == current_user()]
+    scancel(sorted({job.array for job in ours}))  # one message each, however many tasks
+    return len(ours), len(jobs) - len(ours)
+
+
+def scancel(ids: Sequence[str]) -> None:
+    """Cancel jobs, as many as can be. Raises SlurmError if some can't."""
+    refused = None
+    for first in range(0, len(ids), AT_A_TIME):
+        try:
+            # Quiet about those that have just ended.
+            slurm.call("scancel", "--quiet", *ids[first : first + AT_A_TIME])
+        except SlurmError as error:
+            refused = error
+    if refused is not None:
+        raise refused
+
+
+def _path(root: Path, sweep: str) -> Path:
+    return sweep_folder(root, sweep) / "submissions.jsonl"

@@ -1,0 +1,243 @@
+"""`htbench sweep submit`: which runs need a job, in which arrays, and what SLURM made of them.
+
+One process at a time submits to a store, under a lock. It may die anywhere: whoever comes next finds in the
+queue what was submitted and not noted, and a job for a run that is done or at work elsewhere ends at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.store import Kind, Store
+from harness.store.owner import current_user
+from harness.store.points import Point, read_points, submitting
+from harness.system import atomic, slurm
+from harness.system.folders import make_folder
+from harness.system.slurm import Job
+from sweeps.cluster import snapshot, submissions
+from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.submissions import Submission
+from sweeps.plan.planned import Planned, block_of, states, write_plan
+from sweeps.spec.resources import Resources
+from sweeps.spec.sweep_file import SweepSpec
+
+USUAL_ARRAY_SIZE = 1001  # SLURM's default, for a dry run where there is no SLURM
+# SLURM says the same of every limit, of a single job's size, too; in a word before, it names the one.
+_NAMED = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
+_LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|job array size", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Array:
+    """Points of one resource class that are submitted together; their runs have equally many processes."""
+
+    resources: Resources
+    points: tuple[Point, ...]
+    processes: int = 1
+
+
+@dataclass
+class Report:
+    """What became of the points of a sweep.
+
+    Attributes:
+        finished: points with a record.
+        queued: points with a job already.
+        live: points at work without a job in the queue, on some machine.
+        failed: point -> reason; not submitted unless asked for.
+        arrays: what was submitted, and what its jobs ask for in words.
+        left: points that a limit left for the next call.
+        refusal: what SLURM says of the limit.
+    """
+
+    finished: int = 0
+    queued: int = 0
+    live: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    arrays: list[tuple[Submission, str]] = field(default_factory=list)
+    left: int = 0
+    refusal: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return not (self.submitted or self.queued or self.live or self.left)
+
+    @property
+    def submitted(self) -> int:
+        """The number of points submitted."""
+        return sum(len(submission.points) for submission, _ in self.arrays)
+
+
+# --- what to submit ---
+
+
+def sort_out(
+    store: Store, planned: Sequence[Planned], taken: Mapping[str, Job], retry: bool
+) -> tuple[Report, list[Point]]:
+    """Which points need a job.
+
+    Args:
+        store: where the runs are.
+        planned: the sweep's points.
+        taken: points with a job in the queue, looked up before: a job that ends meanwhile leaves a record.
+        retry: whether failed runs do.
+    """
+    report, todo = Report(), []
+    known = states(store, [one.point for one in planned])
+    for one in planned:
+        name, found = one.point.id, known[one.point.id]
+        if found.kind is Kind.FINISHED:
+            report.finished += 1
+        elif name in taken:
+            report.queued += 1
+        elif found.kind is Kind.LIVE:
+            report.live += 1
+        elif found.kind is Kind.FAILED and not (retry and store.forgive(one.point.key)):
+            report.failed[name] = found.reason
+        else:
+            todo.append(one.point)
+    return report, todo
+
+
+def arrange(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
+    """The points as arrays: one resource class each, in the order of the plan, at most `largest` tasks."""
+    classes: dict[tuple[Resources, int], list[Point]] = {}
+    for point in {point.id: point for point in points}.values():  # two blocks may want the same run
+        wants = block_of(spec, point).resources, point.processes
+        classes.setdefault(wants, []).append(point)
+    return [
+        Array(resources, tuple(members[first : first + largest]), processes)
+        for (resources, processes), members in classes.items()
+        for first in range(0, len(members), largest)
+    ]
+
+
+def admit(arrays: Sequence[Array], queued: int) -> list[Array]:
+    """The arrays as far as their `submit_limit` lets them, with `queued` jobs of ours in the queue."""
+    admitted = []
+    for array in arrays:
+        limit = array.resources.submit_limit
+        room = len(array.points) if limit is None else max(0, limit - queued)
+        kept = replace(array, points=array.points[:room])
+        queued += len(kept.points)
+        admitted += [kept] if kept.points else []
+    return admitted
+
+
+# --- submitting ---
+
+
+def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool = False) -> Report:
+    """Submit what is neither finished, nor at work, nor in the queue.
+
+    Raises:
+        UsageError: SLURM is not there, does not answer, or refuses; what was submitted before that is noted.
+    """
+    largest = max_array_size()
+    slurm.require("sbatch")
+    make_folder(store.root)
+    with submitting(store.root):
+        write_plan(store.root, spec, planned)
+        jobs = slurm.queue()
+        recover(store.root, jobs)
+        taken = submissions.queued(submissions.read_all(store.root), jobs)
+        report, todo = sort_out(store, planned, taken, retry)
+        ours = sum(job.user == current_user() for job in jobs.values())
+        if todo:
+            code = snapshot.take(store.root, [one.config for one in planned])
+            for array in admit(arrange(spec, todo, largest), ours):
+                if not report.refusal:
+                    _send(store.root, code, spec, array, report)
+        report.left = len({point.id for point in todo}) - report.submitted
+    if report.refusal and not report.submitted and not ours:
+        raise UsageError(f"SLURM does not take a single job of '{spec.name}': {report.refusal}.")
+    return report
+
+
+def max_array_size() -> int:
+    """How many tasks an array may have: 1 where a site switches arrays off. Raises SlurmError."""
+    config = slurm.config()
+    tasks = re.findall(r"max_array_tasks=(\d+)", config.get("SchedulerParameters", ""))
+    return max(1, min(map(int, [config.get("MaxArraySize", USUAL_ARRAY_SIZE), *tasks])))
+
+
+def recover(root: Path, jobs: Mapping[str, Job]) -> int:
+    """Note arrays whose submitter was killed before it could, and give their tasks what they wait for.
+
+    Args:
+        root: the store, whose submissions the caller has locked.
+        jobs: the queue.
+
+    Returns:
+        how many there were.
+    """
+    lost = submissions.unanswered(submissions.read_all(root), jobs)
+    if not lost:
+        return 0
+    from sweeps.cluster import job_array
+
+    for one in lost:
+        code = root / "code" / one.code  # what its jobs run from already, whatever the code is by now
+        known = {point.id: point for point in read_points(root, one.sweep)}
+        found = [job_array.tasks(root, code, [known[p]])[0] if p in known else None for p in one.points]
+        job_array.put_pickles(root, one, found)
+        submissions.answer(root, one, job=one.job)
+    return len(lost)
+
+
+def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report) -> None:
+    """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
+    from sweeps.cluster import job_array
+
+    names = [point.id for point in array.points]
+    remarks = {"code": code.name, "resources": array.resources.describe(array.processes)}
+    one = submissions.intend(root, spec.name, names, remarks)
+    try:
+        job = job_array.submit(root, code, one, array.resources, job_array.tasks(root, code, array.points))
+    except RefusedError as error:
+        submissions.answer(root, one, refused=str(error))
+        if not _is_limit(str(error)):
+            already = f"; {report.submitted} runs had been submitted before" if report.submitted else ""
+            raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
+        report.refusal = str(error)
+        if len(names) > 1:
+            _send(root, code, spec, replace(array, points=array.points[: len(names) // 2]), report)
+        return
+    atomic.crash_point("submit.after")
+    submissions.answer(root, one, job=job)
+    report.arrays.append((replace(one, job=job), remarks["resources"]))
+
+
+def _is_limit(said: str) -> bool:
+    """Whether fewer jobs would be taken."""
+    named = _NAMED.search(said)
+    return _LIMIT.search(named[0] if named else said) is not None
+
+
+def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[str]:
+    """The text of every array that would be submitted now; without SLURM, as if nothing were queued."""
+    from sweeps.cluster import job_array
+
+    largest, jobs = USUAL_ARRAY_SIZE, dict[str, Job]()
+    with contextlib.suppress(slurm.SlurmError):
+        largest, jobs = max_array_size(), slurm.queue()
+    taken = submissions.queued(submissions.read_all(store.root), jobs)
+    _, todo = sort_out(store, planned, taken, retry=False)
+    code = store.root / "code" / snapshot.version(store.root, [one.config for one in planned])
+    ours = sum(job.user == current_user() for job in jobs.values())
+    return [
+        job_array.text(
+            store.root,
+            code,
+            Submission(spec.name, "0123456789", tuple(p.id for p in a.points)),
+            a.resources,
+            a.processes,
+        )
+        for a in admit(arrange(spec, todo, largest), ours)
+    ]

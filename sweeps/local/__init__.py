@@ -1,0 +1,1 @@
+"""Sweeps on this machine: a pool of processes and who gets the next point."""

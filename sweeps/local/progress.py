@@ -1,0 +1,89 @@
+"""What people see while runs are under way: a bar with an ETA on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from tqdm import tqdm
+
+from harness.data import registry as tasks
+from harness.store import RunState
+from harness.store.points import SEED_FIELDS, Point
+
+
+class Progress:
+    """Counts updates, because runs differ in length.
+
+    Args:
+        quiet: show nothing.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._bar: tqdm[None] | None = None
+        self._total = self._done = 0
+        self._runs = 0
+        self._began = time.monotonic()
+
+    def expect(self, steps: int) -> None:
+        """There are `steps` updates to make."""
+        self._total, self._began = steps, time.monotonic()
+        if steps and sys.stderr.isatty() and not self._quiet:
+            self._bar = tqdm(total=steps, unit="step", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
+
+    def at(self, live: int) -> None:
+        """The runs at work have made `live` updates."""
+        if self._bar is not None:
+            self._bar.update(min(self._done + live, self._total) - self._bar.n)
+
+    def ended(self, point: Point, state: RunState, steps: int) -> None:
+        """A run ended."""
+        self._runs += 1
+        self._done += steps
+        line = f"{describe(point)}: {outcome(state)}"
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{point.sweep} {point.block}", refresh=False)
+            if state.reason:
+                self._bar.write(line, file=sys.stderr)
+        elif not self._quiet:
+            print(f"[{self._eta()}] {line}", file=sys.stderr, flush=True)
+
+    def _eta(self) -> str:
+        if not self._done or not self._total:
+            return "ETA ?"
+        left = (time.monotonic() - self._began) * max(0, self._total - self._done) / self._done
+        return f"{min(100, 100 * self._done // self._total):3d} %, ETA {int(left // 60)}:{int(left % 60):02d}"
+
+    def close(self) -> None:
+        """The bar stays as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def describe(point: Point) -> str:
+    """A point in one line: sweep, block and what tells it from its neighbours."""
+    tuned = [k for k in point.overrides if k.startswith("optimizer.") and k != "optimizer.name"]
+    seeds = [k for k in SEED_FIELDS if k in point.overrides]
+    words = " ".join(f"{k.removeprefix('optimizer.')}={_short(point.overrides[k])}" for k in tuned + seeds)
+    slot = f"#{point.slot.rpartition('/')[2]} " if point.slot else ""
+    return f"{point.sweep} {point.block} {slot}{words}".rstrip()
+
+
+def _short(value: Any) -> str:
+    """A number as in the tables: what a search draws has sixteen digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def outcome(state: RunState) -> str:
+    """How a run ended, in a few words."""
+    record = state.record
+    if record is None:
+        return f"failed ({state.reason}): {state.message}"
+    if record.status != "completed":
+        return f"{record.status}: {record.note}"
+    metric = tasks.recorded(record.config["task"], record.environment).metric
+    figure = record.metrics.get(f"val_{metric}")
+    told = "not finite" if figure is None else f"{figure:.4g}"
+    return f"val {metric} {told} in {record.useful_seconds:.1f} s"

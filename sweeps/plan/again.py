@@ -1,0 +1,87 @@
+"""Runs that a plan wants again although the store has their results: made by other code, data or defaults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from harness.config import RunConfig
+from harness.config.key import identity, keys_so_far, run_key
+from harness.config.settings import canonical, flatten
+from harness.errors import UsageError
+from harness.store import RunState, Store
+from harness.store.points import SEED_FIELDS, Point, read_points
+from harness.store.record import RunRecord
+from sweeps.plan.planned import Planned, settled
+from sweeps.spec.sweep_file import SweepSpec
+
+
+def trained_again(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], found: Mapping[str, RunState]
+) -> dict[str, int]:
+    """How many runs are trained again, by what has changed since their results, in words.
+
+    Args:
+        store: where results are.
+        spec: the sweep.
+        planned: its points as this code plans them.
+        found: their states, by their ids.
+    """
+    waiting = [one for one in planned if one.point.key and not settled(found[one.point.id])]
+    before = _keys_of_last_plan(store, spec)
+    earlier = {
+        one.point.id: {*_under_other_code(one.config), *before.get(_said(one.point), ())} for one in waiting
+    }
+    records = store.records(set().union(*earlier.values()))
+    reasons = Counter[str]()
+    for one in waiting:
+        results = [records[key] for key in sorted(earlier[one.point.id] - {one.point.key}) if key in records]
+        if results:
+            reasons[_changes(results[-1], one.config)] += 1
+    return dict(reasons)
+
+
+def _under_other_code(config: RunConfig) -> set[str]:
+    """The keys that the run had before somebody edited code or raised a revision."""
+    return {*keys_so_far(config), run_key(replace(config, revisions={}))} if config.revisions else set()
+
+
+def _keys_of_last_plan(store: Store, spec: SweepSpec) -> dict[tuple[Any, ...], list[str]]:
+    found: dict[tuple[Any, ...], list[str]] = {}
+    try:
+        points = read_points(store.root, spec.name)
+    except UsageError:  # it is damaged; what comes next writes it anew
+        return {}
+    for point in points:
+        found.setdefault(_said(point), []).append(point.key)
+    return found
+
+
+def _said(point: Point) -> tuple[Any, ...]:
+    """A point as the file has it, whatever its key is."""
+    return point.block, tuple(sorted((name, repr(value)) for name, value in point.overrides.items()))
+
+
+def _changes(record: RunRecord, config: RunConfig) -> str:
+    """What of the identity of a run differs from that of an earlier result."""
+    then = {canonical(name): value for name, value in flatten(record.config).items()}
+    now = {canonical(name): value for name, value in flatten(asdict(config)).items()}
+    covered = {canonical(name) for name in flatten(identity(config))}
+    names = covered | {name for name in then if name.startswith("revisions.")}
+    return ", ".join(_told(sorted(names - {*SEED_FIELDS}), then, now)) or "the settings"
+
+
+def _told(names: Iterable[str], then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    changed = []
+    for name in names:
+        first = 1 if name.startswith("revisions.") else "not set"
+        old, new = then.get(name, first), now.get(name, first)
+        if _plain(old) != _plain(new):
+            changed.append(f"{name} was {old}, is {new}")
+    return changed
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,231 @@
+"""The slots of a search: one per trial, filled with what its study asked for. Torch-free and Optuna-free.
+
+    <root>/sweeps/<sweep>/slots/<study>/study.json   all that a job anywhere needs to ask for a trial
+    <root>/sweeps/<sweep>/slots/<study>/<k>.json     slot k: {"study", "trial": number, "key", "overrides"}
+
+A slot is filled once and never changed: whoever works on slot k, now or after any death, works on its run.
+The name of a study holds a digest of all that decides about it except the number of trials, so that trials of
+different objectives never mix: a changed file makes new studies, more trials extend the old ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optimizers
+from harness.config import RunConfig, Value
+from harness.config.key import identity, run_key
+from harness.config.settings import FIELDS, make
+from harness.errors import UsageError
+from harness.store.points import SEARCH, Point, is_tuned, slot_path
+from harness.system import atomic
+from harness.system.folders import make_folder
+from sweeps.spec.search import Range, Search
+from sweeps.spec.sweep_file import Block, Settings, SweepSpec
+
+Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
+
+
+@dataclass(frozen=True)
+class Study:
+    """One objective's search, in plain values.
+
+    Attributes:
+        name: `<sweep>.<block>[.<fixed axes>].<digest>`.
+        sweep: the sweep's name.
+        block: the block's name.
+        trials: how many slots it has.
+        mode: a row of `sweeps.spec.search.MODES`.
+        seed: of the draws.
+        pruner: a row of `sweeps.spec.search.PRUNERS`, or empty.
+        pruner_options: its options.
+        storage: URL, or empty for a journal file.
+        fixed: settings of all trials.
+        axes: what is searched.
+        nonce: keeps studies of two stores apart in one database.
+    """
+
+    name: str
+    sweep: str
+    block: str
+    trials: int
+    mode: str
+    seed: int
+    pruner: str
+    pruner_options: dict[str, int]
+    storage: str
+    fixed: dict[str, Value]
+    axes: dict[str, Axis]
+    nonce: str = field(default="", compare=False)
+
+    @property
+    def url(self) -> str:
+        """The storage as SQLAlchemy takes it."""
+        return Search(storage=self.storage).url
+
+    @property
+    def shown_url(self) -> str:
+        """The same for people, without a password."""
+        return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", self.url)
+
+    def slot(self, number: int) -> str:
+        """The id of a slot."""
+        return f"{self.name}/{number}"
+
+
+def studies(spec: SweepSpec) -> list[Study]:
+    """The studies of a search, in the order of the file.
+
+    Raises:
+        UsageError: a value that no run can have, or nothing to search.
+    """
+    rivals = spec.included((block, fixed) for block in spec.blocks for fixed in _objectives(spec, block))
+    return [_study(spec, block, fixed) for block, fixed in rivals]
+
+
+def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
+    """All slots, empty, each with a config of its length. Slot 0 of every study first, then every slot 1 ...
+
+    So the workers of a pool spread over the studies, and a study is asked when most of its trials are told.
+    """
+    rows = [(study, make(study.fixed)) for study in studies(spec)]
+    return [
+        (Point(spec.name, study.block, SEARCH, "", study.fixed, study.slot(number)), config)
+        for number in range(spec.search.trials)
+        for study, config in rows
+    ]
+
+
+def write_studies(root: Path, spec: SweepSpec) -> None:
+    """Put what jobs need to know into the store. The caller holds the sweep's lock."""
+    for study in studies(spec):
+        path = slot_path(root, spec.name, study.slot(0)).with_name("study.json")
+        known = _from_json(atomic.read_json(path))
+        if known != study:
+            make_folder(path.parent)
+            nonce = known.nonce if known else uuid.uuid4().hex[:8]
+            atomic.write_json(path, dataclasses.asdict(dataclasses.replace(study, nonce=nonce)))
+
+
+def read_study(root: Path, sweep: str, name: str) -> Study:
+    """A study as planned.
+
+    Raises:
+        UsageError: it was never planned, or its file is damaged.
+    """
+    path = slot_path(root, sweep, f"{name}/0").with_name("study.json")
+    study = _from_json(atomic.read_json(path))
+    if study is None:
+        raise UsageError(f"'{path}' is missing or damaged; `htbench sweep index {sweep}` writes it anew.")
+    return study
+
+
+def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:
+    """The filled slots of a study by their number."""
+    folder = slot_path(root, study.sweep, study.slot(0)).parent
+    numbers = sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdigit())
+    read = {number: read_slot(root, study, number) for number in numbers}
+    return {number: content for number, content in read.items() if content is not None}
+
+
+def read_slot(root: Path, study: Study, number: int) -> dict[str, Any] | None:
+    """What fills a slot; None if it is empty, or its file is damaged."""
+    content = atomic.read_json(slot_path(root, study.sweep, study.slot(number)))
+    return content if isinstance(content, dict) and {"trial", "key", "overrides"} <= content.keys() else None
+
+
+def _from_json(value: Any) -> Study | None:
+    try:
+        return Study(**value)
+    except TypeError:
+        return None
+
+
+# --- from a sweep file to studies ---
+
+
+def _objectives(spec: SweepSpec, block: Block) -> Iterator[Settings]:
+    """The settings that are fixed, one mapping for each combination of the axes that do not compete."""
+    fixed = {name: values for name, values in block.space.items() if not is_tuned(name)}
+    searched = block.space.keys() - fixed.keys()
+    for row in spec.exclude:
+        if shared := sorted(searched & row.keys()):
+            raise UsageError(
+                f"'exclude' can't hold {shared[0]}, which is searched; narrow its range instead."
+            )
+    for values in itertools.product(*(values for values in fixed.values() if isinstance(values, list))):
+        yield spec.base | block.set | dict(zip(fixed, values, strict=True)) | {"seed": spec.seeds[0]}
+
+
+def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
+    search = spec.search
+    where = f"Sweep '{spec.name}', block '{block.name}'"
+    try:
+        config = make(fixed)
+        block.resources.check(config.processes)
+        space = sorted(block.space.items())  # draws shall not depend on the order in the file
+        axes = {name: _axis(config, fixed, name, v) for name, v in space if is_tuned(name)}
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    _check_size(axes, search.trials, where)
+    decided = [identity(config), axes, search.mode, search.seed, search.pruner, search.pruner_options]
+    decided += [config.evaluation.every] if search.pruner else []
+    digest = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:6]
+    told = [f"{name}={fixed[name]}" for name in block.space if not is_tuned(name)]
+    return Study(
+        name=re.sub(r"[^\w.=-]+", "_", ".".join((spec.name, block.name, *told, digest))),
+        sweep=spec.name,
+        block=block.name,
+        trials=search.trials,
+        mode=search.mode,
+        seed=search.seed,
+        pruner=search.pruner,
+        pruner_options=search.pruner_options,
+        storage=search.storage,
+        fixed=fixed,
+        axes=axes,
+    )
+
+
+def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list[Value] | Range) -> Axis:
+    # What the ends of a range may be, all between them may be.
+    tried = values if isinstance(values, list) else [values.low, values.high]
+    if len({run_key(make({**fixed, name: value})) for value in tried}) < len(tried):
+        raise UsageError(f"there is nothing to search in {name}: two of {tried} mean the same run.")
+    if isinstance(values, list):
+        return {"choices": values}
+    whole = _param_type(config, name) is int
+    low, high = (int(values.low), int(values.high)) if whole else (values.low, values.high)
+    return {"low": low, "high": high, "log": values.log, "whole": whole}
+
+
+def _param_type(config: RunConfig, name: str) -> type:
+    row = optimizers.spec(config.optimizer.name)
+    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
+    return (own.get(name.removeprefix("optimizer.")) or FIELDS[name]).type
+
+
+def _check_size(axes: Mapping[str, Axis], trials: int, where: str) -> None:
+    if not axes:
+        raise UsageError(f"{where}: there is nothing to search; give optimizer.lr, for example, a range.")
+    size = math.prod(map(_number_of_values, axes.values()))
+    if size < trials:
+        raise UsageError(
+            f"{where}: {trials} trials are more than its {size} settings; use `search: {{mode: grid}}`."
+        )
+
+
+def _number_of_values(axis: Axis) -> float:
+    if "choices" in axis:
+        return len(axis["choices"])
+    return axis["high"] - axis["low"] + 1 if axis["whole"] else math.inf

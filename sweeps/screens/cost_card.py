@@ -1,0 +1,239 @@
+"""The cost card of a sweep: what is left to run, by class, what it takes, and what will not fit. Torch-free.
+
+The figures come from finished runs of the same class anywhere in the store, else from a measurement here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.config import RunConfig
+from harness.cost import measure as cost
+from harness.cost.measure import Cost, NotMeasuredError, RunClass, run_class
+from harness.data import registry as tasks
+from harness.display import duration, memory
+from harness.store import Store
+from harness.system.machine import visible_gpus
+from sweeps.spec.resources import Resources
+
+_UNITS = {"lm": "tokens", "image": "images"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Runs that have everything in common that decides about time and memory.
+
+    Attributes:
+        kind: their class.
+        config: of one of them.
+        resources: of their jobs.
+        runs: how many there are to run.
+    """
+
+    kind: RunClass
+    config: RunConfig
+    resources: Resources
+    runs: int
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether they are to compute on a GPU for certain."""
+        return self.resources.gpus_per_node > 0 or self.config.device == "cuda"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the card: work, and what it takes or why that is not known."""
+
+    work: Work
+    cost: Cost | None
+    why: str = ""
+
+    @property
+    def steps(self) -> int | None:
+        """Updates of a run."""
+        return self.cost.steps(self.work.config) if self.cost else self.work.config.steps
+
+    @property
+    def samples(self) -> int | None:
+        """Tokens or images of a run."""
+        config, steps = self.work.config, self.steps
+        return None if steps is None else steps * config.batch_size * (config.seq_len or 1)
+
+    @property
+    def unit(self) -> str:
+        """What `samples` counts."""
+        return _UNITS.get(tasks.spec(self.work.kind.task).kind, "samples")
+
+    @property
+    def seconds(self) -> float | None:
+        """Of a run."""
+        if self.cost is None or self.steps is None:
+            return None
+        return self.cost.seconds(self.work.config, self.steps)
+
+    @property
+    def total(self) -> float | None:
+        """Seconds of all runs, one after the other."""
+        return None if self.seconds is None else self.work.runs * self.seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """The row in plain values; times in seconds, memory in bytes."""
+        kind = self.work.kind
+        return {
+            "task": kind.task,
+            "model": kind.model,
+            "optimizer": kind.optimizer,
+            "details": dict(kind.details),
+            "resources": asdict(self.work.resources),
+            "runs": self.work.runs,
+            "steps": self.steps,
+            self.unit: self.samples,
+            "seconds_per_run": self.seconds,
+            "seconds": self.total,
+            "cost": asdict(self.cost) if self.cost else None,
+            "why": self.why,
+            "warnings": warnings(self),
+        }
+
+
+def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
+    """Runs by what they cost, in the order of their first."""
+    keys = [
+        (run_class(config), config.steps, config.epochs, config.evaluation, config.checkpoint, resources)
+        for config, resources in wanted
+    ]
+    first = {key: config for key, (config, _) in reversed(list(zip(keys, wanted, strict=True)))}
+    return [Work(key[0], first[key], key[-1], runs) for key, runs in Counter(keys).items()]
+
+
+class Costs:
+    """Looks costs up, and measures what nobody knows, each class once.
+
+    Args:
+        store: where the finished runs are.
+        measure: whether to measure.
+    """
+
+    def __init__(self, store: Store, measure: bool) -> None:
+        self.store, self.measure = store, measure
+        self.known: dict[RunClass, Cost] = {}
+        self.unknown: dict[RunClass, str] = {}
+        records = [record for _, record in store.index.rows().values()]
+        self.known |= cost.from_records(store, records)
+
+    def rows(self, works: Sequence[Work]) -> list[Row]:
+        """The card."""
+        missing = [work for work in works if self._is_missing(work)]
+        # Without a store nothing is kept: planning makes none.
+        with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
+            cache, kept = _cache(self.store.root)
+            for work in missing:
+                self._look_up(work, cache if kept else Path(folder), kept)
+        return [Row(work, self.known.get(work.kind), self.unknown.get(work.kind, "")) for work in works]
+
+    def _is_missing(self, work: Work) -> bool:
+        known = self.known.get(work.kind)
+        return work.kind not in self.unknown and (known is None or known.steps(work.config) is None)
+
+    def _learn(self, kind: RunClass, measured: Cost) -> None:
+        """Finished runs count for more, but of a number of steps they don't tell how long an epoch is."""
+        told = self.known.get(kind, measured)
+        self.known[kind] = replace(told, epoch_size=measured.epoch_size)
+
+    def _look_up(self, work: Work, cache: Path, keep: bool) -> None:
+        kind = work.kind
+        if not self._is_missing(work):
+            return
+        known = cost.remembered(cache, kind)
+        if known is not None:
+            self._learn(kind, known)
+        elif not self.measure:
+            self.unknown[kind] = "not measured"
+        elif work.wants_gpu and not visible_gpus():
+            self.unknown[kind] = "no run of it has finished, and there is no GPU here to measure it on"
+        else:
+            print(f"htbench: measuring {kind.task} {kind.model} {kind.optimizer} ...", file=sys.stderr)
+            try:
+                self._learn(kind, cost.measure(cache, work.config, keep))
+            except NotMeasuredError as error:
+                self.unknown[kind] = f"it can't be measured here: {error}"
+
+
+def _cache(root: Path) -> tuple[Path, bool]:
+    """The cache of a store, and whether it can be used: there is a store, and we may write to it."""
+    cache = root / "cache"
+    place = cache if cache.exists() else root
+    usable = place.is_dir() and os.access(place, os.W_OK)
+    if usable:
+        cache.mkdir(exist_ok=True)
+    return cache, usable
+
+
+# --- what will not fit ---
+
+
+def warnings(row: Row) -> list[str]:
+    """What stands between these runs and their end, if they become jobs of their resources."""
+    if row.cost is None or row.seconds is None:
+        return []
+    found = [_memory(row.cost, row.work.resources), _processor(row.cost, row.work), *_time(row, row.cost)]
+    return [sentence for sentence in found if sentence]
+
+
+def _memory(cost: Cost, resources: Resources) -> str:
+    if cost.gpu or resources.mem is None or not 0 < _size(resources.mem) < cost.peak_memory:
+        return ""  # a size of 0 is all of the node's
+    return f"a run takes {memory(cost.peak_memory)} of memory, mem={resources.mem} is less"
+
+
+def _size(mem: str) -> int:
+    """Bytes of a size as SLURM reads it: without a unit megabytes."""
+    number = int(mem.rstrip("KMGTB"))
+    unit = mem.rstrip("B").lstrip("0123456789") or "M"
+    return number << 10 * ("KMGT".index(unit) + 1)
+
+
+def _processor(cost: Cost, work: Work) -> str:
+    if cost.gpu or not work.wants_gpu:
+        return ""
+    return f"time and memory are those of a CPU ({cost.processor}), its jobs ask for a GPU"
+
+
+def _time(row: Row, cost: Cost) -> list[str]:
+    resources, config = row.work.resources, row.work.config
+    limit, delay = 60 * resources.timeout_min, resources.warning_seconds
+    start = cost.cold + cost.around
+    work = (row.seconds or 0.0) - cost.around
+    if start + work <= limit - delay:
+        return []
+    time, useful = f"timeout_min={resources.timeout_min}", limit - delay - start
+    if useful <= cost.step:
+        return [
+            f"{time} is too short for anything: the start takes {duration(start)}, a step "
+            f"{duration(cost.step)}, and {delay} s before the limit it must save"
+        ]
+    starts = math.ceil(work / useful)
+    said = [f"a run takes {duration(start + work)}: with {time} it needs about {starts - 1} requeues"]
+    longest = cost.step + (cost.evaluation if config.evaluation.every else 0.0)
+    if longest > delay:
+        said.append(
+            f"a step with an evaluation may take {duration(longest)}, longer than the {delay} s between "
+            f"warning and limit, so that a run is killed before it can save; raise signal_delay_s"
+        )
+    every = config.checkpoint
+    interval = min(every.every_seconds, every.every_steps * cost.step if every.every_steps else math.inf)
+    if start + interval > limit:
+        said.append(
+            f"the first checkpoint would come after {duration(start + interval)}, later than {time}: a run "
+            f"that is killed without warning starts anew; lower checkpoint.every_seconds or raise the limit"
+        )
+    return said

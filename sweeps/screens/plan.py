@@ -1,0 +1,278 @@
+"""What `sweep plan` shows: what is left to run, what it takes, each point, and what SLURM makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from harness import display
+from harness.config import RunConfig
+from harness.errors import UsageError
+from harness.store import RunState, Store
+from harness.store.points import SEARCH
+from harness.system import environment
+from sweeps.cluster import queue, snapshot
+from sweeps.local.progress import describe
+from sweeps.plan.again import trained_again
+from sweeps.plan.planned import Planned, block_of, by_objective, everything, settled, states, word
+from sweeps.screens import cost_card
+from sweeps.screens.cost_card import Costs, Row
+from sweeps.spec import limits
+from sweeps.spec.resources import Resources
+from sweeps.spec.sweep_file import SweepSpec
+
+WIDTH = 118
+
+
+@dataclass
+class Preview:
+    """All that is known of a sweep before it runs.
+
+    Attributes:
+        spec: the sweep.
+        planned: its points, with the replicas that are known.
+        found: their states, by their ids.
+        to_come: replicas of winners that are not known yet.
+        rows: the cost card of what is left, replicas to come among it.
+        other_code: how many finished runs are of which other version of the code.
+        again: how many runs are trained again, by what has changed since their results.
+        arrays: what `sbatch` would read, if asked for.
+        answers: what SLURM says of each, if asked for.
+    """
+
+    spec: SweepSpec
+    planned: list[Planned]
+    found: Mapping[str, RunState]
+    to_come: int
+    rows: list[Row]
+    other_code: dict[str, int]
+    again: dict[str, int]
+    arrays: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+
+    @property
+    def left(self) -> int:
+        """The number of runs to run."""
+        return sum(row.work.runs for row in self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """Of one worker, for what is left as far as it is known."""
+        return sum(row.total or 0.0 for row in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it in plain values."""
+        return {
+            "sweep": self.spec.name,
+            "states": dict(Counter(word(self.found[one.point.id]) for one in self.planned)),
+            "replicas_to_come": self.to_come,
+            "to_run": self.left,
+            "seconds": self.seconds,
+            "card": [row.to_json() for row in self.rows],
+            "other_code": self.other_code,
+            "trained_again": self.again,
+            "points": [self._point(one) for one in self.planned],
+            "sbatch": self.arrays,
+            "answers": self.answers,
+        }
+
+    def _point(self, one: Planned) -> dict[str, Any]:
+        point = one.point
+        return {
+            "block": point.block,
+            "stage": point.stage,
+            "key": point.key,
+            "slot": point.slot,
+            "state": word(self.found[point.id]),
+            "overrides": point.overrides,
+            "resources": asdict(block_of(self.spec, point).resources),
+        }
+
+
+def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
+    """Look a sweep over."""
+    planned = everything(store, spec)
+    limits.check_start(spec, planned, store.root, action="plan")
+    known = states(store, [one.point for one in planned])
+    found = queue.with_queue(known, queue.in_queue(store, known))
+    left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]
+    to_come = _to_come(spec, planned, found)
+    codes = Counter(
+        str(record.environment.get("code", "unknown"))
+        for record in (state.record for state in found.values())
+        if record is not None
+    )
+    now = _versions_now(store, planned) if codes else []
+    return Preview(
+        spec=spec,
+        planned=planned,
+        found=found,
+        to_come=len(to_come),
+        rows=costs.rows(cost_card.gather(left + to_come)),
+        other_code={code: n for code, n in sorted(codes.items()) if code not in now},
+        again=trained_again(store, spec, planned, found),
+    )
+
+
+def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
+    """Of the code, as runs made here and as jobs call it."""
+    versions = [environment.code_version()]
+    with contextlib.suppress(UsageError):  # there can be no snapshot of this code, nor runs from it
+        versions.append(snapshot.version(store.root, [one.config for one in planned]))
+    return versions
+
+
+def _resources(spec: SweepSpec, one: Planned) -> Resources:
+    return block_of(spec, one.point).resources
+
+
+def _to_come(
+    spec: SweepSpec, planned: Sequence[Planned], found: Mapping[str, RunState]
+) -> list[tuple[RunConfig, Resources]]:
+    """The replicas of winners that are not known yet, each as one of the points that may win."""
+    groups = by_objective(spec, [one for one in planned if one.point.stage == SEARCH])
+    open_groups = [group for group in groups if not all(settled(found[one.point.id]) for one in group)]
+    return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
+
+
+# --- on the screen ---
+
+
+def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False) -> None:
+    """Print the summary, then every point and what `sbatch` would read, both only if wanted."""
+    print(f"{view.spec.name}: {_counts(view)}")
+    if view.rows:
+        print(display.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
+    for line in [*_sums(view), *_others(view), *_trouble(view.rows)]:
+        print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
+    letters = _letters(view)
+    for resources, letter in letters.items():
+        print(f"  {letter}: {resources.describe()}")
+    if with_points:
+        _show_points(view, letters)
+    for number, text in enumerate(view.arrays if with_arrays else [], 1):
+        print(f"\n# --- {view.spec.name}, array {number} ---\n{text}")
+
+
+def _show_points(view: Preview, letters: Mapping[Resources, str]) -> None:
+    for one in view.planned:
+        point, state = one.point, word(view.found[one.point.id])
+        letter = f"  {letters[_resources(view.spec, one)]}" if letters else ""
+        print(f"{point.key or 'not asked':12}  {state:9}  {point.stage:9}{letter}  {describe(point)}")
+
+
+def together(views: Sequence[Preview]) -> str:
+    """What several sweeps come to; a run that two of them want counts twice."""
+    left, seconds = sum(view.left for view in views), sum(view.seconds for view in views)
+    return f"together {left} to run, about {display.duration(seconds)} of one worker"
+
+
+def show_answers(view: Preview) -> None:
+    """Print what SLURM says of the arrays."""
+    for number, answer in enumerate(view.answers, 1):
+        print(f"  array {number}: {answer}")
+
+
+def _letters(view: Preview) -> dict[Resources, str]:
+    """What jobs ask for, if the file says anything of it; a letter for each resource class."""
+    classes = list(dict.fromkeys(_resources(view.spec, one) for one in view.planned))
+    return {} if classes == [Resources()] else {one: _letter(i) for i, one in enumerate(classes)}
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number) if number < 26 else str(number)
+
+
+def _counts(view: Preview) -> str:
+    counts = Counter(word(view.found[one.point.id]) for one in view.planned)
+    finished = sum(state.record is not None for state in view.found.values())
+    others = {name: n for name, n in counts.items() if name in ("failed", "running", "queued")}
+    coming = f" and {view.to_come} replicas of winners to come" if view.to_come else ""
+    parts = [f"{len(view.planned)} points{coming}", f"{finished} finished"]
+    parts += [f"{n} {name}" for name, n in others.items()]
+    return ", ".join([*parts, f"{view.left} to run"])
+
+
+def _table(rows: Sequence[Row]) -> list[list[object]]:
+    names = _optimizers(rows)
+    unit = "/".join(dict.fromkeys(row.unit for row in rows))
+    head = [
+        "to run",
+        "task",
+        "model",
+        "optimizer",
+        "params",
+        unit,
+        "steps",
+        "a step",
+        "a run",
+        "all",
+        "memory",
+    ]
+    lines: list[list[object]] = [[*head, "seen in"]]
+    for row, name in zip(rows, names, strict=True):
+        kind, cost = row.work.kind, row.cost
+        start = [row.work.runs, kind.task, kind.model, name]
+        length = [display.count(row.samples) if row.samples else "-", row.steps or "-"]
+        times = [display.duration(row.seconds), display.duration(row.total)]
+        if cost is None:
+            lines.append([*start, "-", *length, "-", *times, "-", "-"])
+            continue
+        seen = f"{cost.runs} runs" if cost.runs else "measured"
+        memory = display.memory(cost.peak_memory)
+        step = display.duration(cost.step)
+        lines.append([*start, display.count(cost.parameters), *length, step, *times, memory, seen])
+    return lines
+
+
+def _optimizers(rows: Sequence[Row]) -> list[str]:
+    """The optimizers, with whatever tells a class from one of the same task, model and optimizer."""
+    names = []
+    for row in rows:
+        kind = row.work.kind
+        twins = [r.work.kind for r in rows if r.work.kind != kind and _triple(r) == _triple(row)]
+        telling = [pair for pair in kind.details if any(pair not in twin.details for twin in twins)]
+        words = [f"{name.removeprefix('optimizer.')}={value}" for name, value in telling]
+        names.append(" ".join([kind.optimizer, *words]))
+    return names
+
+
+def _triple(row: Row) -> tuple[str, str, str]:
+    kind = row.work.kind
+    return kind.task, kind.model, kind.optimizer
+
+
+def _sums(view: Preview) -> list[str]:
+    """What it comes to, and where it was seen."""
+    costs = [row.cost for row in view.rows if row.cost is not None]
+    known = [row for row in view.rows if row.total is not None]
+    lines = []
+    if known:
+        seen = ", ".join(dict.fromkeys(cost.processor for cost in costs))
+        unknown = len(view.rows) - len(known)
+        rest = f", without what is not known ({unknown} of {len(view.rows)} lines)" if unknown else ""
+        lines.append(f"about {display.duration(view.seconds)} of one worker, as seen on {seen}{rest}")
+    cold = max((cost.cold for cost in costs), default=0.0)
+    if cold:
+        lines.append(f"a job on SLURM takes {display.duration(cold)} more, for the start of Python")
+    return lines
+
+
+def _others(view: Preview) -> list[str]:
+    again = [f"{n} runs have results, and are trained again: {why}" for why, n in view.again.items()]
+    codes = (f"{n} finished runs are of other code: {code}" for code, n in view.other_code.items())
+    return [*again, *codes]
+
+
+def _trouble(rows: Sequence[Row]) -> list[str]:
+    """What is not known and what will not fit, by class."""
+    lines = []
+    for row, name in zip(rows, _optimizers(rows), strict=True):
+        who = f"{row.work.kind.task} {row.work.kind.model} {name}"
+        lines += [f"{who}: {row.why}"] if row.why else []
+        lines += [f"warning: {who}: {sentence}" for sentence in cost_card.warnings(row)]
+    return lines

@@ -1,0 +1,83 @@
+"""How much is left of a sweep, quickly for ten thousand points. Torch-free."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from harness.config import RunConfig
+from harness.config.settings import make
+from harness.cost import measure
+from harness.cost.measure import Cost, RunClass, run_class
+from harness.errors import UsageError
+from harness.store import Kind, RunState, Store, curve
+from harness.store.points import SEED_FIELDS, Point, is_tuned
+from sweeps.plan.planned import settled
+
+
+class Estimate:
+    """How long what is left takes, by finished runs of the class, by a measurement, or by runs under way.
+
+    Args:
+        store: the store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.measured: dict[RunClass, Cost | None] = {}
+        self.configs: dict[tuple[str, ...], RunConfig | None] = {}
+
+    @functools.cached_property
+    def finished(self) -> dict[RunClass, Cost]:
+        """What all finished runs of the store tell; not asked for if nothing is left."""
+        return measure.from_records(self.store, [record for _, record in self.store.index.rows().values()])
+
+    def steps(self, point: Point) -> int | None:
+        """Updates of a point's run; None if nothing tells."""
+        config = self._config(point)
+        if config is None:
+            return None
+        known = None if config.steps else self.finished.get(run_class(config))
+        return known.steps(config) if known else config.steps
+
+    def left(self, points: Sequence[tuple[Point, RunState]]) -> float | None:
+        """Seconds of one worker for those points that are not settled; None if nothing tells."""
+        total = 0.0
+        for point, state in points:
+            if settled(state):
+                continue
+            config = self._config(point)
+            known = self._cost(config, points) if config else None
+            steps = known.steps(config) if known and config else None
+            if known is None or config is None or steps is None:
+                return None
+            done = min(steps, self._done(point, state))
+            total += known.seconds(config, steps) * (1 - done / steps)
+        return total
+
+    def _done(self, point: Point, state: RunState) -> int:
+        folder = self.store.run_folder(point.key)
+        if not state.attempts or (state.kind is not Kind.LIVE and not (folder / "checkpoint.pt").exists()):
+            return 0
+        return curve.last_step(folder / "metrics.jsonl")
+
+    def _cost(self, config: RunConfig, points: Sequence[tuple[Point, RunState]]) -> Cost | None:
+        kind = run_class(config)
+        if kind in self.finished:
+            return self.finished[kind]
+        if kind not in self.measured:
+            at_work = [self.store.run_folder(p.key) for p, state in points if state.kind is Kind.LIVE]
+            pace = measure.from_pace(at_work[: measure.LOOKED_AT])
+            self.measured[kind] = pace or measure.remembered(self.store.root / "cache", kind)
+        return self.measured[kind]
+
+    def _config(self, point: Point) -> RunConfig | None:
+        """The config of a point, but for values that cost nothing: made once for all that share the rest."""
+        told = {k: v for k, v in point.overrides.items() if k not in SEED_FIELDS}
+        shape = tuple(f"{k}={v}" for k, v in told.items() if not (is_tuned(k) and isinstance(v, float)))
+        if shape not in self.configs:
+            try:  # the fingerprint of the data takes long and costs nothing
+                self.configs[shape] = make({**point.overrides, "data_fingerprint": "-"})
+            except UsageError:  # planned by other code
+                self.configs[shape] = None
+        return self.configs[shape]

@@ -1,0 +1,213 @@
+"""What a sweep file says about a search: how trials are drawn, pruned and kept. Without torch and Optuna."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import UsageError, nearest
+from harness.store.points import is_tuned
+
+GRID = "grid"
+MODES = {
+    GRID: "every point of the grid",
+    "tpe": "tree-structured Parzen estimator with constant liar",
+    "random": "independent draws",
+    "sobol": "a scrambled Sobol sequence",
+}
+# Pruner -> its options and their defaults; None: the steps between two evaluations. All are whole numbers.
+PRUNERS: dict[str, dict[str, int | None]] = {
+    "asha": {"min_resource": None, "reduction_factor": 3},
+    "median": {"startup_trials": 5, "warmup_steps": 0},
+}
+_LEAST = {"min_resource": 1, "reduction_factor": 2, "startup_trials": 1, "warmup_steps": 0}
+_KEYS = {"mode", "trials", "seed", "pruner", "storage"}
+RANGE_KEYS = {"low", "high", "log", "num"}
+_MOST_VALUES = 1000  # of a grid's range: more is a slip, and would be written out point by point
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval to search, or `num` points of a grid.
+
+    Attributes:
+        low: first value.
+        high: last value.
+        log: equal ratios count alike, not equal differences.
+        num: number of grid points; a search has no use for it.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    num: int | None = None
+
+    def points(self) -> list[float]:
+        """`num` points from low to high, rounded to four digits so that people can type them."""
+        assert self.num is not None
+        parts = [i / (self.num - 1) if self.num > 1 else 0.0 for i in range(self.num)]
+        return [float(f"{self.at(part):.4g}") for part in parts]
+
+    def at(self, part: float) -> float:
+        """The value at `part` of the way from low to high."""
+        if self.log:
+            return self.low * float((self.high / self.low) ** part)
+        return self.low + (self.high - self.low) * part
+
+
+@dataclass(frozen=True)
+class Search:
+    """The section `search` of a sweep file.
+
+    Attributes:
+        mode: a row of MODES.
+        trials: trials of every objective; the same for all blocks, so that no optimizer is tuned harder.
+        seed: of the draws; which trial is drawn depends on it, its number and the results so far.
+        pruner: a row of PRUNERS; empty: every trial runs to its end.
+        pruner_options: its options.
+        storage: URL of a database; empty: a journal file per study in the store.
+    """
+
+    mode: str = GRID
+    trials: int = 0
+    seed: int = 0
+    pruner: str = ""
+    pruner_options: dict[str, int] = field(default_factory=dict)
+    storage: str = ""
+
+    @property
+    def url(self) -> str:
+        """The storage as SQLAlchemy takes it, which by bare `postgresql` means a driver that we lack."""
+        return self.storage.replace("postgresql://", "postgresql+psycopg://", 1)
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether nothing is searched."""
+        return self.mode == GRID
+
+
+def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
+    """The section as written, checked.
+
+    Args:
+        tree: the section.
+        evaluation_every: steps between two evaluations, at which a pruner looks; 0: none.
+
+    Raises:
+        UsageError: one sentence with the offending part.
+    """
+    mode = tree.get("mode", GRID)
+    if not isinstance(mode, str) or mode not in MODES:
+        raise UsageError(f"search.mode '{mode}' is not available; {nearest(str(mode), MODES)}")
+    for key in tree:
+        if key not in _KEYS:
+            raise UsageError(f"Unknown key '{key}' in search; {nearest(str(key), _KEYS)}")
+    if mode == GRID:
+        if extra := [key for key in tree if key != "mode"]:
+            raise UsageError(f"search.{extra[0]} means nothing to mode 'grid', which runs every point.")
+        return Search()
+    if "trials" not in tree:
+        raise UsageError(f"search.mode '{mode}' needs search.trials, the number of trials of each block.")
+    pruner, options = _pruner(tree.get("pruner"), evaluation_every)
+    return Search(
+        mode=mode,
+        trials=_whole("search.trials", tree["trials"], 1),
+        seed=_whole("search.seed", tree.get("seed", 0), 0),
+        pruner=pruner,
+        pruner_options=options,
+        storage=_storage(tree.get("storage")),
+    )
+
+
+def read_range(name: str, tree: Mapping[str, Any], grid: bool) -> Range:
+    """A range as written, checked.
+
+    Args:
+        name: the setting it is for.
+        tree: low, high and maybe num and log.
+        grid: whether it is to be points; else it is searched.
+
+    Raises:
+        UsageError: one sentence with the offending part.
+    """
+    for key in tree:
+        if key not in RANGE_KEYS:
+            raise UsageError(f"Unknown key '{key}' in the range of {name}; {nearest(str(key), RANGE_KEYS)}")
+    if not grid and not is_tuned(name):
+        raise UsageError(f"{name} is no setting to search; a list of values gives each a search of its own.")
+    tree = tree if grid else {"num": 1, **tree}
+    try:
+        low, high, count = float(tree["low"]), float(tree["high"]), int(tree["num"])
+    except KeyError as error:
+        needed = "a grid needs low, high and num" if grid else "a search needs low and high"
+        raise UsageError(f"The range of {name} lacks {error}; {needed}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"The range of {name} must hold numbers, not {dict(tree)}.") from None
+    log = tree.get("log", False)
+    if type(log) is not bool:  # the word 'false' would count as true
+        raise UsageError(f"'log' in the range of {name} must be true or false, not {log!r}.")
+    if count != float(tree["num"]) or not 1 <= count <= _MOST_VALUES:
+        raise UsageError(
+            f"'num' in the range of {name} must be a whole number from 1 to {_MOST_VALUES}, "
+            f"not {tree['num']!r}."
+        )
+    if not low < high or math.isinf(low) or math.isinf(high) or (log and low <= 0):
+        raise UsageError(
+            f"The range of {name} must have low < high, both finite (and above 0 if log), not {dict(tree)}."
+        )
+    return Range(low, high, log, count)
+
+
+def _pruner(tree: Any, evaluation_every: int) -> tuple[str, dict[str, int]]:
+    if not tree:
+        return "", {}
+    if isinstance(tree, str):
+        tree = {tree: {}}
+    if not isinstance(tree, Mapping) or len(tree) != 1:
+        raise UsageError(
+            f"search.pruner must be one pruner with its options, such as {{asha: {{}}}}, not {tree!r}."
+        )
+    ((name, given),) = tree.items()
+    if name not in PRUNERS:
+        raise UsageError(f"Unknown pruner '{name}' in search; {nearest(str(name), PRUNERS)}")
+    given = given or {}
+    if not isinstance(given, Mapping):
+        raise UsageError(f"search.pruner.{name} must be a mapping of options, not {given!r}.")
+    for key in given:
+        if key not in PRUNERS[name]:
+            raise UsageError(
+                f"Unknown key '{key}' in search.pruner.{name}; {nearest(str(key), PRUNERS[name])}"
+            )
+    if not evaluation_every:
+        raise UsageError(
+            f"The pruner '{name}' looks at evaluations: set evaluation.every in base, such as 100."
+        )
+    chosen = {key: evaluation_every if value is None else value for key, value in PRUNERS[name].items()}
+    return name, {
+        key: _whole(f"search.pruner.{name}.{key}", given.get(key, value), _LEAST[key])
+        for key, value in chosen.items()
+    }
+
+
+def _storage(url: Any) -> str:
+    if not url:
+        return ""
+    if not isinstance(url, str) or not re.match(r"\w+(\+\w+)?://", url):
+        raise UsageError(
+            f"search.storage must be a database URL such as postgresql://host/name, not {url!r}."
+        )
+    if url.lower().startswith("sqlite"):
+        raise UsageError(
+            f"search.storage '{url}' can't be used: SQLite gives one trial to several workers; leave the key "
+            "out for a journal file, or use PostgreSQL."
+        )
+    return url
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise UsageError(f"{name} must be a whole number from {least}, not {value!r}.")
+    return value

@@ -1,0 +1,292 @@
+"""A sweep file: what it may say, and every mistake in it as one clear sentence. Torch-free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.config import Value, yaml_text
+from harness.config.settings import FIELDS, flatten, is_setting, known_settings, read_words, read_yaml
+from harness.errors import UsageError, nearest
+from harness.store.points import SEED_FIELDS, sweep_folder
+from sweeps.spec import limits, resources
+from sweeps.spec.resources import Resources
+from sweeps.spec.search import RANGE_KEYS, Range, Search, read_range, read_search
+
+_TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
+_BLOCK_KEYS = {"name", "set", "space", "resources"}
+_NAME = r"\w[\w.-]{0,99}"  # a folder of its own: not "..", and no option to the command
+
+Axes = dict[str, list[Value] | Range]
+Settings = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the sweep, usually one per optimizer: `set` fixes, `space` is multiplied out or searched.
+
+    Only a search has ranges; those of a grid are points already. Its jobs may use `resources`: those of the
+    sweep, overridden by its own.
+    """
+
+    name: str
+    set: dict[str, Value]
+    space: Axes
+    resources: Resources = Resources()
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """A whole sweep file.
+
+    Attributes:
+        name: names its folder in the store.
+        base: settings of every point.
+        seeds: every point is run on each.
+        blocks: their points together are the sweep.
+        exclude: a point that matches all settings of one of these is left out.
+        search: how points are found; in a grid they are all there from the start.
+        fresh_seeds: number of seeds on which each objective's winner is run again; 0 for none.
+        text: the file as written.
+    """
+
+    name: str
+    base: dict[str, Value]
+    seeds: list[int]
+    blocks: list[Block]
+    exclude: list[dict[str, Value]] = field(default_factory=list)
+    search: Search = field(default_factory=Search)
+    fresh_seeds: int = 0
+    text: str = ""
+
+    def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:
+        """Those points, each with the block that it is from, that no row of `exclude` matches.
+
+        Raises:
+            UsageError: a row matches none of them, or nothing is left.
+        """
+        found, matched = [], set[int]()
+        for block, settings in points:
+            rows = [n for n, row in enumerate(self.exclude) if row.items() <= settings.items()]
+            matched.update(rows)
+            found += [] if rows else [(block, settings)]
+        for number, row in enumerate(self.exclude):
+            if number not in matched:
+                raise UsageError(f"Sweep '{self.name}': 'exclude' has {row}, which no point has.")
+        if not found:
+            raise UsageError(f"The sweep '{self.name}' has no points: 'exclude' leaves none.")
+        return found
+
+
+def find(word: str, root: Path) -> Path:
+    """The sweep file a word on the command line means: a file, a folder with a spec.yaml, or a shipped sweep.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    path = Path(word)
+    stored = sweep_folder(root, word) / "spec.yaml" if re.fullmatch(_NAME, word) else path
+    shipped = [file for file in _shipped() if file.stem == word]
+    for candidate in (path / "spec.yaml" if path.is_dir() else path, stored, *shipped):
+        if candidate.is_file():
+            return candidate
+    if path.is_dir():
+        raise UsageError(f"The folder '{word}' holds no sweep file, neither spec.yaml nor another *.yaml.")
+    known = ", ".join(file.stem for file in _shipped())
+    raise UsageError(f"There is no sweep file or folder '{word}'; shipped sweeps are: {known}.")
+
+
+def _shipped() -> list[Path]:
+    """The sweep files of this package, one folder per purpose, by their names."""
+    return sorted(Path(__file__).parents[1].glob("*/*.yaml"), key=lambda file: file.stem)
+
+
+def find_all(word: str, root: Path) -> list[Path]:
+    """Like `find`, but a folder means every sweep file in it."""
+    files = sorted(Path(word).glob("*.yaml"))
+    return files if files and not Path(word, "spec.yaml").is_file() else [find(word, root)]
+
+
+def load(path: Path, words: list[str] | None = None) -> SweepSpec:
+    """Read a sweep file.
+
+    Args:
+        path: YAML, always read through OmegaConf.
+        words: `key=value` words that override settings of the base, from the command line.
+
+    Raises:
+        UsageError: one sentence that names the file and the offending part.
+    """
+    overrides = _settings(read_words(words or []), "the command line")
+    try:
+        return _parse(read_yaml(path), path, overrides)
+    except UsageError as error:
+        message = str(error)
+        raise UsageError(message if str(path) in message else f"{path}: {message}") from None
+
+
+def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> SweepSpec:
+    if not tree:
+        raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
+    _check_keys(tree, _TOP_KEYS, "the sweep")
+    given = tree.get("name")
+    yaml_text.check_word("The name", given)
+    name = path.stem if given is None else str(given)
+    if not re.fullmatch(_NAME, name):
+        raise UsageError(
+            f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "
+            f"begin with a letter, a digit or '_'."
+        )
+    base = _settings(_mapping(tree, "base"), "base") | overrides
+    search = read_search(_mapping(tree, "search"), _evaluation_every(base))
+    common = _axes(_mapping(tree, "space"), "space", search)
+    rows = tree.get("blocks") or [{"name": name}]
+    if not isinstance(rows, list):
+        raise UsageError(f"'blocks' must be a list of blocks, not {rows!r}.")
+    shared = _mapping(tree, "resources")
+    resources.read(shared, "resources")
+    blocks = [_block(row, number, common, search, shared) for number, row in enumerate(rows, 1)]
+    names = [block.name for block in blocks]
+    if len(set(names)) < len(names):
+        raise UsageError(f"Two blocks have the same name '{next(n for n in names if names.count(n) > 1)}'.")
+    seeds = _seeds(tree.get("seeds", [base.get("seed", 0)]))
+    if not search.is_grid and len(seeds) > 1:
+        raise UsageError(
+            f"A search runs each trial on one seed, not on {seeds}; winners get more by 'replicate'."
+        )
+    spec = SweepSpec(
+        name=name,
+        base=base,
+        seeds=seeds,
+        blocks=blocks,
+        exclude=_exclude(tree.get("exclude")),
+        search=search,
+        fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
+        text=path.read_text(encoding="utf-8"),
+    )
+    _check_hyperparameters(spec)
+    limits.check_size(spec)
+    return spec
+
+
+def _exclude(value: Any) -> list[dict[str, Value]]:
+    if value is not None and not isinstance(value, list):
+        raise UsageError(
+            f"'exclude' must be a list of mappings, such as [{{optimizer.lr: 1}}], not {value!r}."
+        )
+    return [_settings(row, "exclude") for row in value or []]
+
+
+def _evaluation_every(base: Mapping[str, Value]) -> int:
+    value = base.get("evaluation.every", 0)
+    return value if type(value) is int else 0
+
+
+def _block(row: Any, number: int, common: Axes, search: Search, shared: dict[str, Any]) -> Block:
+    if not isinstance(row, Mapping):
+        raise UsageError(f"Block {number} must be a mapping with name, set and space, not {row!r}.")
+    _check_keys(row, _BLOCK_KEYS, f"block {number}")
+    fixed = _settings(_mapping(row, "set"), f"block {number}")
+    name = row.get("name") or fixed.get("optimizer.name") or number
+    yaml_text.check_word(f"The name of block {number}", row.get("name"))
+    if not isinstance(name, str | int) or not str(name).isprintable():
+        raise UsageError(f"The name of block {number} must be a word, not {name!r}.")
+    name = str(name)
+    where = f"block '{name}'"
+    own = resources.read(shared | _mapping(row, "resources"), where)
+    return Block(name, fixed, common | _axes(row.get("space") or {}, where, search), own)
+
+
+def _check_keys(tree: Mapping[str, Any], known: set[str], where: str) -> None:
+    for key in tree:
+        if key not in known:
+            raise UsageError(f"Unknown key '{key}' in {where}; {nearest(str(key), known)}")
+
+
+def _mapping(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = tree.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UsageError(f"'{key}' must be a mapping, not {value!r}.")
+    return dict(value)
+
+
+def _settings(tree: Any, where: str) -> dict[str, Value]:
+    if not isinstance(tree, Mapping):
+        raise UsageError(f"{where} must be a mapping of settings, not {tree!r}.")
+    flat = flatten(tree)
+    for name in flat:
+        _check_name(name, where)
+    return flat
+
+
+def _check_name(name: str, where: str, rules: Iterable[Value] = ("any",)) -> None:
+    """Refuse a name that no config can have; whether this optimizer has it is checked for each point."""
+    if not is_setting(name, rules):
+        raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, known_settings())}")
+
+
+def _check_hyperparameters(spec: SweepSpec) -> None:
+    """Refuse those that no optimizer of the file has; what one from outside takes is not known here."""
+    rules = {block.name: _rules(spec.base, block) for block in spec.blocks}
+    everybody = [rule for found in rules.values() for rule in found]
+    for name in (*spec.base, *(name for row in spec.exclude for name in row)):
+        _check_name(name, "base" if name in spec.base else "exclude", everybody)
+    for block in spec.blocks:
+        for name in (*block.set, *block.space):
+            _check_name(name, f"block '{block.name}'", rules[block.name])
+
+
+def _rules(base: dict[str, Value], block: Block) -> list[Value]:
+    """The optimizers of a block."""
+    name = "optimizer.name"
+    axis = block.space.get(name)
+    return axis if isinstance(axis, list) else [(base | block.set).get(name, FIELDS[name].default)]
+
+
+def _axes(tree: Any, where: str, search: Search, prefix: str = "") -> Axes:
+    if not isinstance(tree, Mapping):
+        raise UsageError(f"{where} must be a mapping from settings to values, not {tree!r}.")
+    axes: Axes = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and not value.keys() & RANGE_KEYS:
+            axes |= _axes(value, where, search, f"{name}.")
+            continue
+        _check_name(name, where)
+        if name in SEED_FIELDS:
+            raise UsageError(f"'{name}' in {where} is no axis to choose from; list seeds under 'seeds'.")
+        if isinstance(value, Mapping):
+            found = read_range(name, value, search.is_grid)
+            axes[name] = found.points() if search.is_grid else found
+        else:
+            axes[name] = _choices(name, value, where)
+    return axes
+
+
+def _choices(name: str, value: Value, where: str) -> list[Value]:
+    if not isinstance(value, list):
+        raise UsageError(
+            f"{name} in {where} must be a list or a range {{low, high, log, num}}, not {value!r}."
+        )
+    if not value:
+        raise UsageError(f"{name} in {where} has no values.")
+    return value
+
+
+def _seeds(value: Any) -> list[int]:
+    if not isinstance(value, list) or not value or not all(type(seed) is int and seed >= 0 for seed in value):
+        raise UsageError(f"'seeds' must be a list of whole numbers from 0, such as [0, 1, 2], not {value!r}.")
+    return value
+
+
+def _fresh_seeds(tree: Mapping[str, Any]) -> int:
+    _check_keys(tree, {"seeds"}, "replicate")
+    count = tree.get("seeds", 0)
+    if type(count) is not int or count < 0:
+        raise UsageError(f"replicate.seeds must be a number of seeds, such as 3, not {count!r}.")
+    return count

@@ -1,0 +1,1 @@
+"""The Optuna studies of a sweep. The only room that imports Optuna."""

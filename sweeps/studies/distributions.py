@@ -1,0 +1,47 @@
+"""What is searched, as Optuna takes it: distributions, and the values of lists that it can't hold."""
+
+from __future__ import annotations
+
+import json
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from harness.config import Value
+from sweeps.plan.slots import Axis
+
+
+def distribution(axis: Axis) -> BaseDistribution:
+    """The Optuna distribution of an axis."""
+    if "choices" in axis:
+        return CategoricalDistribution([label(axis, value) for value in axis["choices"]])
+    if axis["whole"]:
+        return IntDistribution(axis["low"], axis["high"], log=axis["log"])
+    return FloatDistribution(axis["low"], axis["high"], log=axis["log"])
+
+
+def suggest(trial: optuna.Trial, name: str, axis: Axis) -> Value:
+    """Let a trial draw one parameter, or say what it has drawn already."""
+    if "choices" in axis:
+        return trial.suggest_categorical(name, [label(axis, value) for value in axis["choices"]])
+    if axis["whole"]:
+        return trial.suggest_int(name, axis["low"], axis["high"], log=axis["log"])
+    return trial.suggest_float(name, axis["low"], axis["high"], log=axis["log"])
+
+
+def label(axis: Axis, value: Value) -> Value:
+    """A value as Optuna takes it: a list, such as betas, is no choice, but its text is."""
+    return json.dumps(value) if "choices" in axis and isinstance(value, list) else value
+
+
+def value_of(axis: Axis, word: Value) -> Value:
+    """The inverse of `label`."""
+    for value in axis.get("choices", []):
+        if label(axis, value) == word:
+            return value
+    return word

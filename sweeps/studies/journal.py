@@ -1,0 +1,97 @@
+"""Journal files of Optuna studies: written at once from memory, or shared by many workers under a lock."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from harness.system import atomic
+
+if TYPE_CHECKING:
+    from optuna.storages.journal import JournalStorage
+
+
+class Journal:
+    """A journal in memory that reaches its file in one durable write (Optuna's backend pays one per change).
+
+    Args:
+        lines: the journal so far, one JSON object each.
+    """
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self.logs: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.old = len(self.logs)
+
+    def write(self, path: Path, whole: bool) -> None:
+        """Append what is new, or replace the file. The caller is the only one who does."""
+        new = self.logs if whole else self.logs[self.old :]
+        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in new)
+        if whole:
+            atomic.remove_temporaries(path.parent, path.name)  # of somebody who died here
+            atomic.write_text(path, text, crash="study")
+            return
+        atomic.crash_point("study")
+        with open(path, "ab") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def storage(self) -> JournalStorage:
+        """The journal as an Optuna storage."""
+        from optuna.storages.journal import BaseJournalBackend, JournalStorage
+
+        logs = self.logs
+
+        class Backend(BaseJournalBackend):
+            def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
+                return logs[log_number_from:]
+
+            def append_logs(self, new: list[dict[str, Any]]) -> None:
+                logs.extend(new)
+
+        return JournalStorage(Backend())
+
+
+def shared(path: Path) -> JournalStorage:
+    """The journal at `path` as a storage that many processes may use at once."""
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+
+    class Lock(JournalFileOpenLock):
+        """A lock that the kernel frees when its holder dies; Optuna's make everybody wait for 30 s then."""
+
+        def __init__(self) -> None:
+            self._file: IO[str] | None = None
+
+        def acquire(self) -> bool:
+            self._file = open(path.with_suffix(".lock"), "a")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            atomic.see_others(path)
+            cut_torn_line(path)
+            return True
+
+        def release(self) -> None:
+            if self._file is not None:
+                self._file.close()
+
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=Lock()))
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off what a dead writer left of a line: the next would write into it. The caller holds the lock."""
+    with open(path, "rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        end, block = size, 1 << 16
+        while end:
+            start = max(0, end - block)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)

@@ -1,0 +1,171 @@
+"""A job's side of a search: ask for the trial of a slot, report to its study, tell how it ended.
+
+Death at any instant leaves one of these, and the next who comes along goes on from there:
+
+    asked, slot not written     the next empty slot takes the trial over, so none is lost or drawn twice
+    slot written, no record     the same slot again: the run goes on from its checkpoint
+    record on disk, not told    `reconcile` tells
+    study lost or damaged       written anew from slots and run folders
+    slot file lost or damaged   its trial is in the study and fills the next empty slot
+
+One lock per study orders the askers, on whichever machine; reports and tells need no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from optuna.trial import TrialState
+
+from harness.config import Value
+from harness.config.key import run_key
+from harness.config.settings import make
+from harness.errors import PrunedError
+from harness.store import Store
+from harness.store.points import slot_path
+from harness.store.record import RunRecord
+from harness.system import atomic
+from sweeps.plan import slots
+from sweeps.plan.slots import Study
+from sweeps.studies.connection import Link
+from sweeps.studies.outcome import number_or_nan
+
+log = logging.getLogger("htbench")
+
+
+class Trial:
+    """The trial of one slot, in the hands of whoever works on it.
+
+    Attributes:
+        key: its run.
+        settings: of the run.
+        study: who asked for it.
+    """
+
+    def __init__(self, link: Link, content: Mapping[str, Any]) -> None:
+        self._link, self._number = link, int(content["trial"])
+        self.key = str(content["key"])
+        self.settings: dict[str, Value] = dict(content["overrides"])
+        self.study = link.study.name
+
+    def report(self, step: int, figures: Mapping[str, float | None]) -> None:
+        """Tell the study of an evaluation.
+
+        A run does not depend on its study: what can't be reported now is in the run's curve for later.
+
+        Raises:
+            PrunedError: the study has seen enough.
+        """
+        try:
+            ends = self._link.report(self._number, step, number_or_nan(figures.get(self._link.metric)))
+        except Exception as error:
+            log.warning(
+                "step %d was not reported to %s: %s: %s", step, self.study, type(error).__name__, error
+            )
+            return
+        finally:
+            self._link.rest()
+        if ends:
+            raise PrunedError(f"stopped at step {step} by {self.study}")
+
+    def tell(self, record: RunRecord) -> None:
+        """Tell the study how it ended; the record must be on disk."""
+        atomic.crash_point("tell")
+        try:
+            self._link.tell(self._number, record)
+        except Exception as error:  # `reconcile` will tell
+            log.warning(
+                "%s was not told of run %s: %s: %s", self.study, self.key, type(error).__name__, error
+            )
+        finally:
+            self._link.rest()
+
+
+def take(store: Store, sweep: str, slot: str) -> Trial:
+    """The trial of a slot: the one that fills it, else one asked for now.
+
+    Args:
+        store: the store.
+        sweep: the sweep's name.
+        slot: `<study>/<number>`.
+
+    Raises:
+        UsageError: the study was never planned, or its database does not answer.
+    """
+    name, _, number = slot.rpartition("/")
+    study = slots.read_study(store.root, sweep, name)
+    with _locked_and_sound(store, study) as (link, filled):
+        content = filled.get(int(number)) or _fill(link, int(number), filled)
+    return Trial(link, content)
+
+
+def reconcile(store: Store, sweep: str, name: str, *, rebuild: bool = False) -> str:
+    """Bring a study up to date with slots and run folders: tell what has ended untold.
+
+    Args:
+        store: the store.
+        sweep: the sweep's name.
+        name: the study's.
+        rebuild: write it anew in any case.
+
+    Returns:
+        where `optuna-dashboard` finds it.
+    """
+    study = slots.read_study(store.root, sweep, name)
+    with _locked_and_sound(store, study, rebuild) as (link, filled):
+        running = {trial.number for trial in link.trials() if trial.state is TrialState.RUNNING}
+        for content in filled.values():
+            record = store.record(content["key"]) if content["trial"] in running else None
+            if record is not None and record.ends(study.name):
+                link.tell(content["trial"], record)
+    return study.shown_url or str(link.journal)
+
+
+@contextlib.contextmanager
+def _locked_and_sound(
+    store: Store, study: Study, rebuild: bool = False
+) -> Iterator[tuple[Link, dict[int, dict[str, Any]]]]:
+    folder = slot_path(store.root, study.sweep, study.slot(0)).parent
+    with atomic.locked(folder / ".lock"):
+        atomic.remove_temporaries(folder)
+        filled = slots.read_slots(store.root, study)
+        link = _open(store, study)
+        agrees = link.agrees(filled)
+        if not agrees and not study.storage:  # others have appended what does not show yet, perhaps
+            atomic.see_others(link.journal)
+            link = _open(store, study)
+            agrees = link.agrees(filled)
+        if agrees and rebuild:  # which knows of slots only
+            empty = (number for number in range(study.trials) if number not in filled)
+            for number, _ in zip(list(empty), link.lost(filled), strict=False):
+                filled[number] = _fill(link, number, filled)
+        if rebuild or not agrees:
+            link.rebuild(filled)
+        try:
+            yield link, filled
+        finally:
+            link.rest()
+
+
+def _open(store: Store, study: Study) -> Link:
+    """Open a study; a journal that can't be read, whatever Optuna makes of it, gives way to an empty one."""
+    try:
+        return Link(store.root, study)
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError, IndexError):
+        atomic.write_bytes(store.root / "studies" / f"{study.name}.journal", b"")
+        return Link(store.root, study)
+
+
+def _fill(link: Link, number: int, filled: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    trial, chosen = link.ask(filled)
+    overrides = link.study.fixed | chosen
+    key = run_key(make(overrides))
+    link.name(trial, key)
+    content = {"study": link.study.name, "trial": trial, "key": key, "overrides": overrides}
+    atomic.write_json(
+        slot_path(link.store.root, link.study.sweep, link.study.slot(number)), content, crash="ask"
+    )
+    return content
