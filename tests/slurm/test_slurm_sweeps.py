@@ -26,6 +26,7 @@ from on_cluster import (
     partition,
     queue,
     run_folders,
+    sbatch_that_kills_its_caller,
     site,
     submit,
     submitted,
@@ -178,14 +179,6 @@ def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, wri
     wait_for(lambda: not queue())
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert row["waiting"] == 1, "saved, and nobody is at it"
-
-
-def sbatch_that_kills_its_caller(folder):
-    """The array is in the queue, but the submitter dies before it reads the answer."""
-    script = folder / "sbatch"
-    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')
-    script.chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 @pytest.mark.parametrize("moment", ["submit.before", "sbatch", "submit.after"])
