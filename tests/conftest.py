@@ -2,12 +2,11 @@
 
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.helpers.command import TINY, Htbench
 
 # On a shared machine a slow example says nothing about the code.
 hypothesis.settings.register_profile("unhurried", deadline=None)
@@ -18,18 +17,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One thread per process, set before torch is imported: more threads than cores run far slower.
 os.environ["OMP_NUM_THREADS"] = "1"
-
-HTBENCH = [sys.executable, "-m", "harness.cli"]
-
-# A real run on real data, about 10 ms per step: small enough to be trained dozens of times in the suite.
-TINY = {
-    "task": "digits",
-    "model": "resnet-nano",
-    "steps": 8,
-    "batch_size": 16,
-    "optimizer.name": "sgdm",
-    "optimizer.lr": 0.1,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -53,37 +40,6 @@ def write_spec(tmp_path):
         return path
 
     return write
-
-
-class Htbench:
-    """The command in a process group of its own, so that a crash point can take the whole group down."""
-
-    def __init__(self, root, cwd=None):
-        self.root, self.cwd = Path(root), cwd
-
-    def start(self, *words, crash=None, **environment):
-        env = os.environ | {"HTBENCH_ROOT": str(self.root)} | environment
-        if crash:
-            env["HTBENCH_CRASH"] = crash
-        return subprocess.Popen(
-            [*HTBENCH, *map(str, words)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env=env,
-            cwd=self.cwd,
-            start_new_session=True,
-        )
-
-    def __call__(self, *words, timeout=300, **environment):
-        process = self.start(*words, **environment)
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
 @pytest.fixture

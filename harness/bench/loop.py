@@ -39,7 +39,7 @@ from harness.train.monitor import Monitor
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
 WARM_UP, GRAD_CLIP = 0.3, 1.0
 
-# As in sweeps/demo/demo-pydocs.yaml. Written out, as harness may not read what lies above it; a test compares.
+# As in sweeps/demo/demo-pydocs.yaml. Harness may not read what lies above it; a test compares.
 SETTINGS: dict[str, Value] = {
     "task": TASK,
     "model": MODEL,

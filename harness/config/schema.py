@@ -23,8 +23,8 @@ def option(param: Param, *, key: bool = True) -> Any:
     Args:
         param: the declaration; a field added later sets `neutral` to the value that acts like the older code.
         key: False if it stays out of the key: the field cannot change the numbers, which
-            tests/harness/test_inert_fields.py proves, or changes their last digits only (threads, processes,
-            micro_batch, device, compile). The latter is told under each table.
+            tests/harness/train/test_inert_fields.py proves, or changes their last digits only (threads,
+            processes, micro_batch, device, compile). The latter is told under each table.
     """
     return dataclasses.field(default=param.default, metadata={"param": param, "key": key})
 

@@ -37,8 +37,8 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     else is fixed, in words), candidate (the same word for points that differ in their seeds only), score
     (`harness.store.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of
     its code), optimizer (the rule, with the variant where that must be told), lr and every other tuned
-    setting (None in a slot that nobody has asked for), seed, data_seed, the metrics, data_fingerprint, the columns of
-    `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine.
+    setting (None in a slot that nobody has asked for), seed, data_seed, the metrics, data_fingerprint, the columns
+    of `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine.
 
     Args:
         store: where plans and runs are.

@@ -8,6 +8,7 @@ from harness.errors import UsageError
 from harness.store import curve, score
 from harness.store.points import SEARCH, Point, read_points, sweep_folder, sweep_names, write_points
 from harness.store.record import RunRecord
+from tests.helpers.records import scored
 
 
 def test_metrics_are_cut_at_the_step_and_read_without_garbage(tmp_path):
@@ -25,23 +26,22 @@ def test_metrics_are_cut_at_the_step_and_read_without_garbage(tmp_path):
     assert curve.covers(rows, 3) and not curve.covers(rows, 4) and not curve.covers(rows[1:], 3)
 
 
-def run(task, status="completed", **figures):
-    return RunRecord("k", {"task": task}, status, figures, 1, 1.0, 1.0, 1, {}, 1, {})
-
-
 def test_scores_follow_the_validation_metric_and_its_direction():
-    good, bad = run("digits", val_accuracy=0.9, val_loss=0.5), run("digits", val_accuracy=0.8, val_loss=0.1)
-    assert score.score(good) < score.score(bad)
-    assert score.score(run("pydocs", val_perplexity=20.0, val_loss=3.0)) < score.score(
-        run("pydocs", val_perplexity=21.0, val_loss=3.1)
+    good, bad = (
+        scored("digits", val_accuracy=0.9, val_loss=0.5),
+        scored("digits", val_accuracy=0.8, val_loss=0.1),
     )
-    assert score.score(run("digits", "diverged")) is None
-    assert score.score(run("digits", val_accuracy=None, val_loss=None)) is None
+    assert score.score(good) < score.score(bad)
+    assert score.score(scored("pydocs", val_perplexity=20.0, val_loss=3.0)) < score.score(
+        scored("pydocs", val_perplexity=21.0, val_loss=3.1)
+    )
+    assert score.score(scored("digits", "diverged")) is None
+    assert score.score(scored("digits", val_accuracy=None, val_loss=None)) is None
 
 
 def test_a_test_figure_never_decides():
-    a = run("digits", val_accuracy=0.9, val_loss=0.5, test_accuracy=0.1)
-    b = run("digits", val_accuracy=0.8, val_loss=0.5, test_accuracy=1.0)
+    a = scored("digits", val_accuracy=0.9, val_loss=0.5, test_accuracy=0.1)
+    b = scored("digits", val_accuracy=0.8, val_loss=0.5, test_accuracy=1.0)
     assert score.winner({"a": score.score(a), "b": score.score(b)}) == ("a", [])
 
 
@@ -65,7 +65,7 @@ def test_points_survive_a_round_trip_and_know_their_twins(tmp_path):
 
 
 def test_a_record_from_another_version_is_read_as_far_as_it_goes():
-    whole = run("digits", val_loss=1.0).to_json()
+    whole = scored("digits", val_loss=1.0).to_json()
     assert RunRecord.from_json(whole | {"later": 1}).metrics == {"val_loss": 1.0}
     for broken in (None, [], {}, {"key": "k"}, {name: whole[name] for name in whole if name != "attempts"}):
         assert RunRecord.from_json(broken) is None

@@ -8,17 +8,17 @@ import uuid
 from pathlib import Path
 
 import pytest
-from conftest import Htbench
-from searching import SEARCH, check_search, join, plan, trained
-from slot_worker import Worker
-from sweeping import SPEC, carried_out, check_whole, results
-from test_store_machine import record
-from waiting import wait_for
 
 from harness.store import Store
 from harness.store.index import Index
 from harness.system import atomic
 from sweeps.studies import trial
+from tests.helpers.command import Htbench
+from tests.helpers.records import record
+from tests.helpers.searching import SEARCH, check_search, join, plan, trained
+from tests.helpers.slot_worker import Worker
+from tests.helpers.sweeping import SPEC, carried_out, check_whole, results
+from tests.helpers.waiting import wait_for
 
 FORK = multiprocessing.get_context("fork")
 

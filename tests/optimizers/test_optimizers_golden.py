@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from golden_settings import arguments
 
 from optimizers import ZOO, build, resolve, spec
+from tests.helpers.golden_settings import arguments
 
 GOLDEN = Path(os.environ.get("HTBENCH_GOLDEN", Path(__file__).parents[1] / "golden" / "optimizers"))
 DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16ns": torch.float32}

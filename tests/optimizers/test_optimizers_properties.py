@@ -1,40 +1,16 @@
 """Identities of the spectral maps, in float64 on random matrices with chosen singular values."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from optimizers.muon import Muon
 from optimizers.spectral.exact import svd_power
 from optimizers.spectral.newton_schulz import newton_schulz
+from tests.helpers.matrices import close, matrices, orthogonal, powers, quick, seeds
 
 torch.set_num_threads(1)
-settings.register_profile("optimizers", deadline=None, max_examples=40, derandomize=True)
-quick = settings.get_profile("optimizers")
-
-sizes = st.integers(1, 7)
-powers = st.floats(0, 1)
-seeds = st.integers(0, 2**32 - 1)
-
-
-def orthogonal(n: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=torch.float64))[0]
-
-
-@st.composite
-def matrices(draw: st.DrawFn, smallest: float = 0.1) -> tuple[Tensor, Tensor]:
-    """(M, its singular values in descending order), all of them between `smallest` and 10."""
-    m, n = draw(sizes), draw(sizes)
-    rank = min(m, n)
-    values = sorted(draw(st.lists(st.floats(smallest, 10), min_size=rank, max_size=rank)), reverse=True)
-    S = torch.tensor(values, dtype=torch.float64)
-    return orthogonal(m, draw(seeds))[:, :rank] * S @ orthogonal(n, draw(seeds))[:, :rank].T, S
-
-
-def close(found: Tensor, expected: Tensor, atol: float = 1e-9) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=atol)
 
 
 @quick

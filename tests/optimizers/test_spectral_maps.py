@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from test_optimizers_properties import close, matrices, orthogonal, powers, quick, seeds
 from torch import Tensor
 
 from optimizers.spectral import SPECTRAL
@@ -19,6 +18,7 @@ from optimizers.spectral.newton_schulz import newton_schulz
 from optimizers.spectral.ns_root import gram_root, ns_root
 from optimizers.spectral.stream_power import stream_power
 from optimizers.zoo.spectral import MAPS
+from tests.helpers.matrices import close, matrices, orthogonal, powers, quick, seeds
 
 torch.set_num_threads(1)
 

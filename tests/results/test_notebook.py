@@ -11,8 +11,6 @@ import results
 from harness.errors import UsageError
 from results.analysis.load import load, tuned_columns
 
-pytest_plugins = ["synthetic_store"]
-
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 
 

@@ -13,8 +13,10 @@ import time
 from collections import Counter
 
 import pytest
-from conftest import Htbench
-from on_cluster import (
+
+from harness.store.owner import Owner, is_alive
+from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import (
     LONG,
     NODES,
     ask,
@@ -28,10 +30,8 @@ from on_cluster import (
     submit,
     wait_for,
 )
-from searching import SEARCH
-from sweeping import results
-
-from harness.store.owner import Owner, is_alive
+from tests.helpers.searching import SEARCH
+from tests.helpers.sweeping import results
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "site"]  # fixtures

@@ -6,7 +6,8 @@ import re
 import signal
 
 import pytest
-from on_cluster import (
+
+from tests.helpers.on_cluster import (
     FEW,
     NODES,
     accepted,

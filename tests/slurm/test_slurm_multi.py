@@ -6,8 +6,10 @@ import signal
 
 import psutil
 import pytest
-from conftest import Htbench
-from on_cluster import (
+
+from harness.store import Store
+from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import (
     accepted,
     ask,
     attempt,
@@ -23,9 +25,7 @@ from on_cluster import (
     submitted,
     wait_for,
 )
-from sweeping import results
-
-from harness.store import Store
+from tests.helpers.sweeping import results
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "site"]  # fixtures

@@ -1,12 +1,12 @@
 """A user's own optimizer on the cluster: jobs run the code as it was when they were submitted."""
 
 import pytest
-from conftest import Htbench
-from on_cluster import attempts, cluster, held, partition, queue, site, submit, wait_for
-from own_parts import lay_out, optimizer
 
 from harness.store import Store
 from harness.store.points import read_points
+from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import attempts, cluster, held, partition, queue, site, submit, wait_for
+from tests.helpers.own_parts import lay_out, optimizer
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import Htbench
-from on_cluster import (
+
+from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
+from harness.store import Store
+from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import (
     FEW,
     LONG,
     accepted,
@@ -32,9 +35,6 @@ from on_cluster import (
     submit,
     wait_for,
 )
-
-from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
-from harness.store import Store
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures

@@ -6,7 +6,9 @@ import signal
 import time
 
 import pytest
-from on_cluster import (
+
+from harness.errors import EXIT_USAGE
+from tests.helpers.on_cluster import (
     FEW,
     LONG,
     accepted,
@@ -14,14 +16,12 @@ from on_cluster import (
     held,
     partition,
     queue,
+    sbatch_that_kills_its_caller,
     site,
     submit,
     submitted,
     wait_for,
 )
-from test_slurm_sweeps import sbatch_that_kills_its_caller
-
-from harness.errors import EXIT_USAGE
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures

@@ -8,8 +8,12 @@ import signal
 import time
 
 import pytest
-from conftest import Htbench
-from on_cluster import (
+
+from harness.errors import EXIT_USAGE
+from harness.store import Store
+from harness.store.points import read_points
+from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import (
     FEW,
     LONG,
     NODES,
@@ -32,11 +36,7 @@ from on_cluster import (
     submitted,
     wait_for,
 )
-from sweeping import results
-
-from harness.errors import EXIT_USAGE
-from harness.store import Store
-from harness.store.points import read_points
+from tests.helpers.sweeping import results
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures

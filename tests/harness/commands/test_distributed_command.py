@@ -1,0 +1,149 @@
+"""Several processes as people start them: `htbench run`, torchrun's variables, the local pool, a search."""
+
+import signal
+
+import psutil
+import pytest
+
+from harness.config.key import run_key
+from harness.config.settings import make
+from harness.errors import EXIT_INTERRUPTED, UsageError
+from harness.parallel.processes import _free_port
+from harness.store import Store
+from harness.store.points import SEARCH, Point, read_points
+from sweeps.cluster import submit
+from sweeps.cluster.job_array import text as sbatch_text
+from sweeps.cluster.submissions import Submission
+from sweeps.local.pool import Pool
+from sweeps.plan.planned import search_points
+from sweeps.spec import sweep_file as specs
+from sweeps.spec.resources import Resources
+from tests.helpers.in_ranks import LM, folder
+from tests.helpers.sweeping import trials_by_state
+from tests.helpers.waiting import wait_for
+
+GRID = """
+name: pair
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16, processes: 2, evaluation.every: 2}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: {low: 0.001, high: 1, log: true, num: 2}}}
+"""
+SEARCHED = (
+    GRID + "search: {mode: random, trials: 5, pruner: {asha: {min_resource: 2, reduction_factor: 2}}}\n"
+)
+
+
+def words(settings):
+    return [f"{name}={value}" for name, value in settings.items()]
+
+
+def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
+    settings = LM | {"steps": 300, "checkpoint.every_steps": 5}
+    process = htbench.start("run", *words(settings | {"processes": 2}))
+    checkpoint = folder(settings, htbench.root) / "checkpoint.pt"
+    wait_for(checkpoint.exists)
+    process.send_signal(signal.SIGTERM)  # to the one that people see
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == EXIT_INTERRUPTED, errors
+    assert errors.count("goes on from there") == 1 and "Traceback" not in errors
+
+    meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    both = [
+        htbench.start("run", *words(settings), RANK=str(rank), LOCAL_RANK=str(rank), **meeting)
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert "completed after 300 steps" in outputs[0][0] and outputs[1][0] == ""
+    record = Store(htbench.root).record(run_key(make(settings)))
+    assert record.attempts == 2 and record.environment["world_size"] == 2
+
+
+def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench):
+    process = htbench.start("run", *words(LM | {"steps": 150, "processes": 2}))
+    starter = psutil.Process(process.pid)
+    wait_for(lambda: "spawn_main" in str([child.cmdline() for child in starter.children()]), every=0.01)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == EXIT_INTERRUPTED and "stopped at step 1 of 150" in errors, errors
+
+
+def test_a_search_of_runs_on_two_processes(htbench, write_spec):
+    done = htbench("sweep", "run", write_spec(SEARCHED), "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    points = read_points(htbench.root, "pair")
+    records = Store(htbench.root).records([point.key for point in points])
+    assert len(records) == 5 and {record.environment["world_size"] for record in records.values()} == {2}
+    assert {record.attempts for record in records.values()} == {1}
+    statuses = [record.status for record in records.values()]
+    found = {state: len(keys) for state, keys in trials_by_state(htbench.root).items()}
+    assert found == {"COMPLETE": statuses.count("completed"), "PRUNED": statuses.count("pruned")}
+
+
+def test_a_run_on_two_processes_takes_two_gpus(monkeypatch, tmp_path, tiny):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,9")
+    settings = tiny | {"processes": 2, "device": "cpu"}
+    pool = Pool(tmp_path, workers=3)
+    pool.start(Point("tiny", "only", SEARCH, run_key(make(settings)), settings), 2)
+    (worker,) = pool.running.values()
+    assert worker.gpu == "7,9" and pool.free_gpus == ["7"]
+    assert pool.has_room_for(1) and not pool.has_room_for(2)
+    ended = []
+    while pool.running:
+        ended += pool.finished(timeout=1.0)
+    assert ended == [(run_key(make(settings)), 0)] and sorted(pool.free_gpus) == ["7", "7", "9"]
+    assert pool.has_room_for(4), "alone it may have more than there is room for"
+
+
+# --- what jobs ask for ---
+
+
+def planned(write_spec, text):
+    return search_points(specs.load(write_spec(text)))
+
+
+@pytest.mark.parametrize(
+    ("resources", "sentence"),
+    [
+        ("{nodes: 3}", "block 'sgdm': processes=4 can't be spread evenly over nodes=3"),
+        (
+            "{nodes: 2, gpus_per_node: 4}",
+            "gpus_per_node=4 does not suit processes=4 on nodes=2.*must be gpus_per_node=2 or processes=8",
+        ),
+        ("{nodes: 0}", "nodes in resources must be a whole number from 1, not 0"),
+    ],
+)
+@pytest.mark.parametrize("text", [GRID, SEARCHED], ids=["grid", "search"])
+def test_nodes_and_gpus_must_suit_the_processes(write_spec, resources, sentence, text):
+    text = text.replace("processes: 2", "processes: 4") + f"resources: {resources}\n"
+    with pytest.raises(UsageError, match=sentence):
+        planned(write_spec, text)
+
+
+def test_processes_must_divide_the_batch(write_spec):
+    with pytest.raises(UsageError, match="processes=3 must divide batch_size=16"):
+        planned(write_spec, GRID.replace("processes: 2", "processes: 3"))
+    with pytest.raises(
+        UsageError, match=r"micro_batch=16 must divide batch_size=16 / processes=2 \(which is 8"
+    ):
+        make(LM | {"processes": 2, "micro_batch": 16})
+
+
+def test_runs_of_other_numbers_of_processes_go_into_other_arrays(write_spec, tmp_path):
+    text = GRID.splitlines()[:4] + [
+        "  - {name: two, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.1, 0.2]}}",
+        "  - {name: four, set: {optimizer.name: sgdm, processes: 4}, space: {optimizer.lr: [0.1]}}",
+        "resources: {nodes: 2}",
+    ]
+    spec = specs.load(write_spec("\n".join(text)))
+    arrays = submit.arrange(spec, [one.point for one in search_points(spec)], largest=10)
+    assert [(len(array.points), array.processes) for array in arrays] == [(2, 2), (1, 4)]
+    asked = [
+        sbatch_text(tmp_path, tmp_path, Submission("pair", "w", ("a",)), array.resources, array.processes)
+        for array in arrays
+    ]
+    for lines, tasks in zip(asked, (1, 2), strict=True):
+        assert f"#SBATCH --ntasks-per-node={tasks}\n" in lines and "#SBATCH --nodes=2\n" in lines
+        assert "--kill-on-bad-exit=1" in lines
+    assert arrays[1].resources.describe(4) == "timeout_min=60 nodes=2 processes=4"
+    assert Resources().describe() == "timeout_min=60"

@@ -1,0 +1,256 @@
+"""The store's finer points; its laws are in test_store_machine.py."""
+
+import dataclasses
+import multiprocessing
+import os
+import pwd
+import shutil
+import socket
+import stat
+import time
+
+import psutil
+import pytest
+
+from harness.errors import UsageError
+from harness.store import Attempt, Kind, Store
+from harness.store import owner as liveness
+from harness.store.owner import Owner, is_alive
+from harness.system import atomic
+from harness.system.folders import make_folder
+from tests.helpers.records import record
+from tests.helpers.waiting import wait_for
+
+KEY = "a" * 12
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path)
+
+
+def test_this_process_lives_and_a_reused_pid_does_not(tmp_path):
+    me = Owner.current()
+    assert is_alive(me, tmp_path)
+    assert not is_alive(Owner.from_json(me.to_json() | {"started": me.started - 100}), tmp_path)
+    unused = max(psutil.pids()) + 100_000
+    assert not is_alive(Owner.from_json(me.to_json() | {"pid": unused}), tmp_path)
+
+
+def test_a_clock_that_is_set_kills_nobody(tmp_path, monkeypatch):
+    me, booted = Owner.current(), psutil.boot_time()
+    created = psutil.Process().create_time()
+    monkeypatch.setattr(psutil, "boot_time", lambda: booted + 100)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: created + 100)  # as psutil computes it
+    assert is_alive(me, tmp_path)
+
+
+def test_the_user_is_who_the_process_runs_as(monkeypatch):
+    monkeypatch.setenv("LOGNAME", "somebody-else")  # as after a plain `su`
+    monkeypatch.setenv("USER", "somebody-else")
+    assert Owner.current().user == pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_a_group_that_shares_a_store_reads_and_writes_what_we_create(tmp_path):
+    tmp_path.chmod(0o2770)
+    before = os.umask(0o077)
+    try:
+        make_folder(Store(tmp_path).root / "runs")
+        assert stat.S_IMODE((tmp_path / "runs").stat().st_mode) & 0o777 == 0o770
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"host": "elsewhere"},
+        {"machine": "another container of the same name"},
+        {"machine": ""},  # written by older code
+        None,  # garbage
+    ],
+)
+def test_an_owner_that_cannot_be_asked_lives_as_long_as_its_heartbeat(tmp_path, owner):
+    gone = {"pid": max(psutil.pids()) + 100_000}
+    who = Owner.from_json(Owner.current().to_json() | gone | owner) if owner is not None else None
+    path = tmp_path / "1.json"
+    path.write_text("{")
+    assert is_alive(who, path)
+    old = time.time() - liveness.STALE_SECONDS - 1
+    os.utime(path, (old, old))
+    assert not is_alive(who, path)
+    assert os.listdir(tmp_path) == ["1.json"]
+
+
+def test_a_process_that_proc_hides_lives_as_long_as_its_heartbeat(tmp_path, monkeypatch):
+    """As another user's does on clusters that mount /proc with hidepid."""
+
+    def hide(pid):
+        raise psutil.NoSuchProcess(pid)
+
+    def refuse(pid, number):
+        raise PermissionError
+
+    me, path = Owner.current(), tmp_path / "1.json"
+    monkeypatch.setattr(liveness, "_started", hide)
+    monkeypatch.setattr(os, "kill", refuse)
+    path.touch()
+    assert is_alive(me, path)
+    os.utime(path, (1, 1))
+    assert not is_alive(me, path)
+
+
+def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
+    first = store.claim(KEY, "")
+    first.path.write_bytes(b"\x00garbage")
+    assert store.claim(KEY, "").kind is Kind.LIVE
+    old = time.time() - liveness.STALE_SECONDS - 1
+    os.utime(first.path, (old, old))
+    second = store.claim(KEY, "")
+    assert isinstance(second, Attempt) and second.number == 2
+
+
+def test_the_heartbeat_beats(store, monkeypatch):
+    monkeypatch.setattr("harness.store.attempt.HEARTBEAT_SECONDS", 0.01)
+    attempt = store.claim(KEY, "")
+    os.utime(attempt.path, (0, 0))
+    with attempt:
+        wait_for(lambda: attempt.path.stat().st_mtime > 0, seconds=30)
+
+
+def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_path):
+    dead = Store(tmp_path, alive=lambda owner, path: False)
+    dead.claim(KEY, "")
+    second = dead.claim(KEY, "")
+    assert dead.claim(KEY, "").reason == "killed"
+    assert dead.forgive(KEY) and not dead.forgive(KEY)
+    third = dead.claim(KEY, "")
+    (third.folder / "checkpoint.pt").write_text("")
+    fourth = dead.claim(KEY, "")
+    assert [second.number, third.number, fourth.number] == [2, 3, 4]
+    assert isinstance(dead.claim(KEY, ""), Attempt), "the third got somewhere"
+
+
+def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):
+    """Its process ends between our look for a record and our look for the process."""
+    store = Store(tmp_path, alive=lambda owner, path: bool(first.finish(record(KEY, 1))) and False)
+    first = store.claim(KEY, "")
+    state = store.claim(KEY, "")
+    assert state.kind is Kind.FINISHED and state.record == record(KEY, 1)
+    assert store.claim(KEY, "").kind is Kind.FINISHED
+
+
+def test_a_folder_that_is_cleared_away_during_the_claim_is_made_again(store, monkeypatch):
+    proper = atomic.create_json
+
+    def create_json(path, value, crash):
+        monkeypatch.setattr(atomic, "create_json", proper)
+        shutil.rmtree(path.parent.parent)
+        return atomic.create_json(path, value, crash)
+
+    monkeypatch.setattr(atomic, "create_json", create_json)
+    assert store.claim(KEY, "").number == 1
+
+
+def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store):
+    attempt = store.claim(KEY, "")
+    other = Attempt(store, KEY, attempt.number, attempt.owner)
+    attempt.note_repeats(7)
+    other.end("oom", "no memory")
+    attempt.end("error", "the other one is gone")
+    assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
+
+
+def test_whoever_lists_a_pruned_run_leaves_alone_who_goes_on_with_it(store):
+    store.claim(KEY, "").finish(dataclasses.replace(record(KEY, 1), status="pruned", pruned_by=["one"]))
+    second = store.claim(KEY, "", study="two")
+    half = atomic.temporary_name(second.folder / "checkpoint.pt")
+    half.write_text("being written")
+    store.index.path.unlink()
+    assert store.records([KEY]).keys() == {KEY} and half.exists()
+
+
+def test_the_claim_writes_the_config_and_sweeps_up(store):
+    folder = store.run_folder(KEY) / "attempts"
+    folder.mkdir(parents=True)
+    (folder / ".1.json.99-dead.tmp").write_text("{")
+    (folder.parent / ".checkpoint.pt.99-dead.tmp").write_text("half")
+    store.claim(KEY, "steps: 3\n")
+    assert sorted(p.name for p in folder.parent.rglob("*")) == ["1.json", "attempts", "config.yaml"]
+    assert (folder.parent / "config.yaml").read_text() == "steps: 3\n"
+
+
+def test_the_index_is_a_copy_of_the_folders(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    other = "b" * 12
+    store.claim(other, "").finish(record(other, 1))
+    whole = store.records([KEY, other, "c" * 12])
+    assert whole == {KEY: record(KEY, 1), other: record(other, 1)}
+    store.index.path.write_bytes(store.index.path.read_bytes()[:-9] + b"\x00")
+    assert store.records([KEY, other]) == whole
+    store.index.path.unlink()
+    assert store.records([KEY, other]) == whole and store.rebuild_index() == 2
+    (store.run_folder(KEY) / "record.json").unlink()
+    assert store.records([KEY, other]).keys() == {other}, "the folders are the truth"
+
+
+def _rebuild_often(root):
+    for _ in range(20):
+        assert Store(root).rebuild_index() == 1
+
+
+def test_the_index_is_written_anew_by_many_at_once(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    context = multiprocessing.get_context("fork")
+    crowd = [context.Process(target=_rebuild_often, args=(store.root,)) for _ in range(4)]
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join()
+    assert [process.exitcode for process in crowd] == [0] * 4
+
+
+def test_the_first_record_stays_even_if_a_second_process_gets_past_the_fence(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    assert store.write_record(record(KEY, 2)) == record(KEY, 1) == store.record(KEY)
+
+
+def test_a_record_changed_behind_the_index_is_read_from_its_folder(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    atomic.write_json(store.run_folder(KEY) / "record.json", record(KEY, 1234).to_json())
+    assert store.records([KEY]) == {KEY: record(KEY, 1234)}
+
+
+def test_a_record_is_mended_from_the_index(store):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    path = store.run_folder(KEY) / "record.json"
+    path.write_text("{")
+    assert store.records([KEY]) == {KEY: record(KEY, 1)} == {KEY: store.record(KEY)}
+    assert atomic.read_json(path) is not None
+
+
+def test_a_reader_who_may_not_write_gets_the_mended_record(store, monkeypatch):
+    store.claim(KEY, "").finish(record(KEY, 1))
+    (store.run_folder(KEY) / "record.json").write_text("{")
+
+    def refuse(path, value, crash=""):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(atomic, "write_json", refuse)
+    assert store.record(KEY) == record(KEY, 1)
+
+
+def test_a_foreign_record_is_no_record(store):
+    store.claim(KEY, "")
+    atomic.write_json(store.run_folder(KEY) / "record.json", record("b" * 12, 1).to_json())
+    assert store.record(KEY) is None
+
+
+def test_an_owner_says_who_it_is():
+    assert socket.gethostname() in str(Owner.current()) and Owner.from_json({"pid": 1}) is None
+
+
+def test_an_impossible_root_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="choose another place"):
+        make_folder(tmp_path / "file" / "store")

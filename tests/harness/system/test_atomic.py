@@ -1,0 +1,155 @@
+"""Files: whole or not at all, one winner, torn lines closed, locks that die with their holder."""
+
+import errno
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.system import atomic
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_temporary(tmp_path):
+    path = tmp_path / "a.json"
+    atomic.write_json(path, {"a": 1})
+    with pytest.raises(ValueError, match="JSON compliant"):
+        atomic.write_json(path, {"a": float("nan")})
+
+    def half(file):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        atomic.write_with(path, half)
+    assert atomic.read_json(path) == {"a": 1} and os.listdir(tmp_path) == ["a.json"]
+
+
+def _create(path, number, results):
+    results.put((number, atomic.create_json(path, {"by": number})))
+
+
+def test_of_many_creators_one_wins(tmp_path):
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    crowd = [context.Process(target=_create, args=(tmp_path / "a.json", i, results)) for i in range(8)]
+    for process in crowd:
+        process.start()
+    outcomes = dict(results.get(timeout=30) for _ in crowd)
+    for process in crowd:
+        process.join()
+    winners = [number for number, won in outcomes.items() if won]
+    assert len(winners) == 1 and atomic.read_json(tmp_path / "a.json") == {"by": winners[0]}
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_a_creator_whose_answer_was_lost_has_won(tmp_path, monkeypatch):
+    """NFS sends the request again, and the second one fails."""
+
+    def link_twice(source, target):
+        proper(source, target)
+        proper(source, target)
+
+    proper = os.link
+    monkeypatch.setattr(os, "link", link_twice)
+    assert [atomic.create_json(tmp_path / "a.json", {"by": number}) for number in (1, 2)] == [True, False]
+    assert atomic.read_json(tmp_path / "a.json") == {"by": 1}
+
+
+def test_in_a_folder_that_is_gone_nobody_has_won(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        atomic.create_json(tmp_path / "gone" / "a.json", {})
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    path, proper, errors = tmp_path / "a.json", Path.read_bytes, [OSError(errno.ESTALE, "Stale file handle")]
+    path.write_text('{"a": 1}')
+
+    def read_bytes(self):
+        if errors:
+            raise errors.pop()
+        return proper(self)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    assert atomic.read_json(path) == {"a": 1}
+
+
+def _append_beyond_the_limit(path):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    with pytest.raises(OSError, match="too large"):
+        atomic.append_line(path, {"a": "x" * 200})
+
+
+def test_a_line_of_which_only_a_part_fits_is_an_error(tmp_path):
+    path = tmp_path / "a.jsonl"
+    process = multiprocessing.get_context("fork").Process(target=_append_beyond_the_limit, args=(path,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0 and path.stat().st_size == 100
+    atomic.append_line(path, {"a": 1})
+    assert atomic.read_json_lines(path) == [{"a": 1}]
+
+
+def test_a_torn_last_line_is_closed_before_the_next(tmp_path):
+    path = tmp_path / "a.jsonl"
+    atomic.append_line(path, {"a": 1})
+    with open(path, "a") as file:
+        file.write('{"a": 2, "to')
+    atomic.append_line(path, {"a": 3})
+    assert atomic.read_json_lines(path) == [{"a": 1}, {"a": 3}]
+    assert atomic.read_json_lines(tmp_path / "none") == [] and atomic.read_json(tmp_path / "none") is None
+
+
+def test_lines_appended_by_many_processes_are_all_there(tmp_path):
+    path = tmp_path / "a.jsonl"
+    row = {"text": "x" * 3000}
+    context = multiprocessing.get_context("fork")
+    crowd = [
+        context.Process(target=lambda: [atomic.append_line(path, row) for _ in range(50)]) for _ in range(4)
+    ]
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join()
+    assert atomic.read_json_lines(path) == [row] * 200
+
+
+def test_a_lock_dies_with_its_holder(tmp_path):
+    lock = str(tmp_path / "l")
+    code = (
+        "import time; from harness import atomic\n"
+        f"with atomic.locked(__import__('pathlib').Path({lock!r})):\n"
+        " print(1, flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "1\n"
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    began = time.monotonic()
+    with atomic.locked(tmp_path / "l"):
+        assert time.monotonic() - began < 30
+
+
+def test_every_crash_point_is_used_somewhere():
+    import pathlib
+
+    sources = "\n".join(
+        path.read_text()
+        for folder in ("harness", "sweeps")
+        for path in pathlib.Path(atomic.__file__).parents[2].joinpath(folder).rglob("*.py")
+        if path.name != "atomic.py"
+    )
+    for name in atomic.CRASH_POINTS:
+        stem = name.partition(".")[0]
+        assert f'crash="{stem}"' in sources or f'crash_point("{name}")' in sources, name
+
+
+def test_json_on_disk_is_json(tmp_path):
+    atomic.write_json(tmp_path / "a.json", {"a": [1, None, "ü"]})
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"a": [1, None, "ü"]}

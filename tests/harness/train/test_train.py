@@ -1,0 +1,259 @@
+"""The training loop on a real tiny run: resume bit for bit, accumulation, evaluation, divergence, damage."""
+
+import errno
+import json
+import resource
+import signal
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.config.key import run_key
+from harness.config.settings import make
+from harness.errors import RunFailedError, StoppedError, UsageError
+from harness.parallel.group import Group
+from harness.store import Kind, Store
+from harness.train import run
+from harness.train.monitor import Monitor
+from tests.helpers.interrupting import finish, interrupt
+
+
+@pytest.mark.parametrize(
+    ("workload", "name"),
+    [("digits", "adamw"), ("digits", "sgdm"), ("digits", "muon"), ("digits", "htmuon"), ("pydocs", "htmuon")],
+)
+def test_a_run_stopped_twice_gives_the_same_bits(tmp_path, tiny, workload, name):
+    tiny |= {"optimizer.name": name, "optimizer.lr": 0.02, "log_every": 1, "evaluation.every": 4}
+    if workload == "pydocs":
+        tiny |= {"task": "pydocs", "model": "llama-nano", "batch_size": 16}
+    config = make(tiny | {"checkpoint.keep_weights": True})
+    whole, whole_curve = finish(config, tmp_path / "whole")
+    interrupt(config, tmp_path / "parts", 3)
+    interrupt(config, tmp_path / "parts", 6)
+    parts, parts_curve = finish(config, tmp_path / "parts")
+    assert parts.metrics == whole.metrics and parts.attempts == 3
+    assert parts_curve == whole_curve and len([row for row in whole_curve if "loss" in row]) == 8
+    weights = [
+        torch.load(Store(tmp_path / where).run_folder(whole.key) / "weights.pt", weights_only=True)
+        for where in ("whole", "parts")
+    ]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path, tiny):
+    first, _ = finish(make(tiny), tmp_path)
+    again, _ = finish(make(tiny), tmp_path)
+    assert again == first
+
+
+def test_accumulation_equals_the_whole_batch(tmp_path, tiny):
+    """On the language model, which has no batch statistics: equal up to the order of float32 sums."""
+    tiny |= {
+        "task": "pydocs",
+        "model": "llama-nano",
+        "batch_size": 16,
+        "optimizer.name": "adamw",
+        "optimizer.lr": 1e-3,
+    }
+    whole, whole_curve = finish(make(tiny), tmp_path / "whole")
+    parts, parts_curve = finish(make(tiny | {"micro_batch": 4}), tmp_path / "parts")
+    assert parts.key == whole.key
+    assert [row["loss"] for row in parts_curve if "loss" in row] == pytest.approx(
+        [row["loss"] for row in whole_curve if "loss" in row], rel=1e-5
+    )
+    assert parts.metrics["val_loss"] == pytest.approx(whole.metrics["val_loss"], rel=1e-5)
+
+
+def test_the_first_update_of_a_warm_up_has_learning_rate_zero(tmp_path, tiny):
+    _, curve = finish(make(tiny | {"schedule.warmup": 4, "schedule.name": "constant"}), tmp_path)
+    assert [row["lr"] for row in curve if "lr" in row] == pytest.approx(
+        [0, 0.025, 0.05, 0.075, 0.1, 0.1, 0.1, 0.1]
+    )
+
+
+def test_clipping_bounds_the_step(tmp_path, tiny):
+    free, _ = finish(make(tiny), tmp_path)
+    clipped, _ = finish(make(tiny | {"grad_clip": 1e-6}), tmp_path)
+    assert abs(clipped.metrics["train_loss"] - free.metrics["train_loss"]) > 1e-3
+
+
+def test_divergence_is_a_result(tmp_path, tiny):
+    record, curve = finish(
+        make(tiny | {"optimizer.lr": 1e30, "schedule.warmup": 0, "log_every": 5}), tmp_path
+    )
+    assert record.status == "diverged" and "not finite at step" in record.note
+    losses = [row["loss"] for row in curve if "loss" in row]
+    assert losses[-1] is None and None not in losses[:-1] and record.steps == len(losses)
+    assert Store(tmp_path).state(record.key).kind is Kind.FINISHED
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "bitflip"])
+def test_a_damaged_checkpoint_costs_time_only(tmp_path, tiny, damage):
+    config = make(tiny | {"log_every": 1})
+    whole, whole_curve = finish(config, tmp_path / "whole")
+    interrupt(config, tmp_path / "parts", 4)
+    path = Store(tmp_path / "parts").run_folder(whole.key) / "checkpoint.pt"
+    with zipfile.ZipFile(path) as archive:
+        tensor = max(archive.infolist(), key=lambda member: member.file_size)
+    data = bytearray(path.read_bytes())
+    data[tensor.header_offset + tensor.file_size // 2] ^= 0xFF
+    path.write_bytes(
+        {"truncated": data[:1000], "garbage": b"\x00garbage" * 99, "empty": b"", "bitflip": data}[damage]
+    )
+    parts, parts_curve = finish(config, tmp_path / "parts")
+    assert (parts.metrics, parts_curve) == (whole.metrics, whole_curve)
+    assert "starting from the first step" in (path.parent / "log.txt").read_text()
+
+
+def renamed_progress(saved):
+    saved["loop"]["pace"] = saved["loop"].pop("times")
+
+
+def renamed_weights(saved):
+    saved["model"] = {f"net.{name}": value for name, value in saved["model"].items()}
+
+
+def other_groups(saved):
+    saved["optimizer"]["param_groups"].pop()
+
+
+@pytest.mark.parametrize("change", [renamed_progress, renamed_weights, other_groups])
+def test_a_checkpoint_of_other_code_costs_time_only(tmp_path, tiny, change):
+    config = make(tiny | {"log_every": 1})
+    whole, whole_curve = finish(config, tmp_path / "whole")
+    interrupt(config, tmp_path / "parts", 4)
+    path = Store(tmp_path / "parts").run_folder(whole.key) / "checkpoint.pt"
+    saved = torch.load(path, weights_only=True)
+    change(saved)
+    torch.save(saved, path)
+    parts, parts_curve = finish(config, tmp_path / "parts")
+    assert (parts.metrics, parts_curve) == (whole.metrics, whole_curve)
+    assert "starting from the first step" in (path.parent / "log.txt").read_text()
+
+
+def test_a_checkpoint_that_can_not_be_read_now_is_not_given_up(tmp_path, tiny, monkeypatch):
+    config, store = make(tiny | {"log_every": 1}), Store(tmp_path)
+    interrupt(config, tmp_path, 4)
+    proper = zipfile.ZipFile
+
+    def stale(file, *args, **options):
+        if Path(str(file)).name == "checkpoint.pt":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return proper(file, *args, **options)
+
+    monkeypatch.setattr(zipfile, "ZipFile", stale)
+    with pytest.raises(RunFailedError, match=r"\(stopped\) with OSError: .*Stale"):
+        run.run(config, store)
+    monkeypatch.setattr(zipfile, "ZipFile", proper)
+    record = run.run(config, store)
+    assert record.attempts == 3
+    assert "going on from step" in (store.run_folder(record.key) / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"step": 1, "lo', b"\xff\xfe\x00garbage\n"])
+def test_a_damaged_curve_is_made_anew(tmp_path, tiny, damage):
+    config = make(tiny | {"log_every": 1})
+    whole, whole_curve = finish(config, tmp_path / "whole")
+    interrupt(config, tmp_path / "parts", 4)
+    (Store(tmp_path / "parts").run_folder(whole.key) / "metrics.jsonl").write_bytes(damage)
+    parts, parts_curve = finish(config, tmp_path / "parts")
+    assert (parts.metrics, parts_curve) == (whole.metrics, whole_curve)
+
+
+def test_a_bug_in_a_run_is_a_failure_that_retry_forgives(tmp_path, tiny, monkeypatch):
+    config, store = make(tiny), Store(tmp_path)
+    monkeypatch.setattr(run.Training, "_train", lambda self, metrics: 1 / 0)
+    with pytest.raises(RunFailedError, match=r"ended \(error\) with ZeroDivisionError"):
+        run.run(config, store)
+    monkeypatch.undo()
+    with pytest.raises(RunFailedError, match=r"failed \(error\): ZeroDivisionError"):
+        run.run(config, store)
+    assert store.forgive(run_key(config))
+    assert run.run(config, store).attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "reason"),
+    [
+        (MemoryError("no memory"), Kind.FAILED, "oom"),
+        (torch.OutOfMemoryError("CUDA out of memory"), Kind.FAILED, "oom"),
+        (OSError(28, "No space left on device"), Kind.WAITING, ""),
+    ],
+)
+def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reason):
+    def fail(self, metrics):
+        raise error
+
+    monkeypatch.setattr(run.Training, "_train", fail)
+    with pytest.raises(RunFailedError):
+        run.run(make(tiny), Store(tmp_path))
+    state = Store(tmp_path).state(run_key(make(tiny)))
+    assert (state.kind, state.reason) == (kind, reason) and str(error) in state.message
+
+
+def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_path, tiny):
+    config, store = make(tiny | {"checkpoint.every_steps": 3}), Store(tmp_path)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))
+    try:
+        with pytest.raises(RunFailedError, match=r"ended \(stopped\) with OSError: .*File too large"):
+            run.run(config, store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert store.state(run_key(config)).kind is Kind.WAITING
+    assert run.run(config, store).attempts == 2
+
+
+def test_changed_data_is_refused(tmp_path, tiny):
+    with pytest.raises(UsageError, match="has changed since"):
+        run.run(make(tiny | {"data_fingerprint": "0" * 16}), Store(tmp_path))
+
+
+def test_a_signal_while_the_processes_agree_is_for_the_next_step(tmp_path, tiny, monkeypatch):
+    monitor, agree, said = Monitor(), Group.any, []
+
+    def agree_meanwhile(group, wishes):
+        agreed = agree(group, wishes)
+        if not said:
+            said.append(monitor._request_stop(signal.SIGTERM, None))
+        return agreed
+
+    monkeypatch.setattr(Group, "any", agree_meanwhile)
+    with pytest.raises(StoppedError, match="stopped at step 2 of 8"):
+        run.run(make(tiny), Store(tmp_path), monitor)
+    assert monitor.signals == {signal.SIGTERM}
+
+
+def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
+    with pytest.raises(UsageError, match=r"batch_size=1000000 is more than the \d+ training samples"):
+        run.run(make(tiny | {"batch_size": 1000000}), Store(tmp_path))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(tmp_path, tiny):
+    with pytest.raises(UsageError, match="no GPU"):
+        run.run(make(tiny | {"device": "cuda"}), Store(tmp_path))
+
+
+def test_bfloat16_parameters_and_autocast_train(tmp_path, tiny):
+    tiny |= {
+        "task": "pydocs",
+        "model": "llama-nano",
+        "batch_size": 16,
+        "optimizer.name": "htmuon",
+        "optimizer.lr": 0.02,
+    }
+    for precision in ({"precision.params": "bfloat16"}, {"precision.autocast": "bfloat16"}):
+        record, _ = finish(make(tiny | precision), tmp_path)
+        assert record.status == "completed" and record.metrics["val_loss"] < 6.3
+
+
+def test_the_record_is_plain_and_says_where_it_was_made(tmp_path, tiny):
+    record, _ = finish(make(tiny), tmp_path)
+    stored = json.loads((Store(tmp_path).run_folder(record.key) / "record.json").read_text())
+    assert stored["config"]["optimizer"]["lr"] == 0.1 and stored["key"] == record.key
+    assert {"code", "torch", "cpu", "host", "data_fingerprint"} <= stored["environment"].keys()
+    assert record.cost["samples"] == 8 * 16 and record.steps == 8 and record.seconds_per_step > 0

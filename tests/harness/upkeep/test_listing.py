@@ -1,0 +1,135 @@
+"""`htbench runs ls`: which runs are listed, in which order, and with what."""
+
+import json
+import os
+import re
+
+import pytest
+
+from harness import cli
+from harness.errors import EXIT_USAGE
+from harness.store import Store
+from harness.store.points import SEARCH, Point, sweep_folder, write_points
+from tests.helpers.stored_runs import leave, put
+
+
+@pytest.fixture
+def ls(tmp_path, capsys):
+    def run(*words):
+        status = cli.main(["runs", "ls", "--root", str(tmp_path), *words])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Six runs, named by what became of them; the first is the oldest."""
+    keys = {
+        "completed": put(tmp_path, lr=0.1, accuracy=0.875),
+        "diverged": put(tmp_path, "diverged", step=5, **{"optimizer.name": "muon"}),
+        "pruned": put(tmp_path, "pruned", step=4, **{"optimizer.name": "htmuon", "optimizer.p": 0.25}),
+        "waiting": leave(tmp_path, seed=1),
+        "failed": leave(tmp_path, "oom", seed=2),
+        "running": leave(tmp_path, "", seed=3),
+    }
+    for age, name in enumerate(("completed", "diverged", "pruned")):
+        path = Store(tmp_path).run_folder(keys[name]) / "record.json"
+        os.utime(path, (1e9 + age, 1e9 + age))
+    return keys
+
+
+def listed(out):
+    return [line.split()[0] for line in out.splitlines()[1:]]
+
+
+def test_finished_runs_the_newest_first_and_all_if_wanted(ls, runs):
+    status, out, _ = ls()
+    assert status == 0 and listed(out) == [runs[name] for name in ("pruned", "diverged", "completed")]
+    line = out.splitlines()[-1].split()
+    assert line[1:11] == "digits resnet-nano sgdm 0.1 0 completed 8 accuracy 0.875 0.125".split()
+    assert line[11] == "abc" and line[-1] == "node7"
+    assert set(listed(ls("--all")[1])) == set(runs.values())
+    for name, key in runs.items():
+        assert listed(ls("--status", name)[1]) == [key]
+    assert "failed (oom)" in ls("--status", "failed")[1]
+    assert listed(ls("--limit", "2")[1]) == [runs["pruned"], runs["diverged"]]
+
+
+def test_the_settings_that_tell_runs_apart_have_columns(ls, runs, tmp_path):
+    def table(*words):
+        head, *rows = ls(*words)[1].splitlines()
+        return head.split(), [row.split() for row in rows]
+
+    head, rows = table("--all")
+    assert head[5:8] == ["p", "seed", "status"], "nothing else varies among runs of one optimizer"
+    (htmuon,) = [row for row in rows if row[0] == runs["pruned"]]
+    assert htmuon[3:8] == ["htmuon", "0.1", "0.25", "0", "pruned"]
+    more = put(tmp_path, lr=0.1, batch_size=32)
+    head, rows = table("optimizer.name=sgdm")
+    assert head[4:8] == ["lr", "seed", "batch_size", "status"]
+    assert {row[0]: row[6] for row in rows} == {more: "32", runs["completed"]: "16"}
+
+
+def test_the_newest_fifty_unless_more_are_wanted(ls, tmp_path):
+    keys = [put(tmp_path, seed=seed) for seed in range(53)]
+    for age, key in enumerate(keys):
+        os.utime(Store(tmp_path).run_folder(key) / "record.json", (1e9 + age, 1e9 + age))
+    _, out, err = ls()
+    assert listed(out) == keys[:2:-1]
+    assert err == "htbench: 3 older runs are left out; `htbench runs ls --all` has them.\n"
+    assert listed(ls("--all")[1]) == keys[::-1] == listed(ls("--limit", "100")[1])
+    assert len(json.loads(ls("--json")[1])) == 53 and ls("--limit", "2")[2] == ""
+
+
+def test_filters_compare_values_not_words(ls, runs):
+    assert listed(ls("optimizer.name=htmuon")[1]) == [runs["pruned"]]
+    assert listed(ls("optimizer.p=2.5e-1")[1]) == [runs["pruned"]]
+    assert listed(ls("optimizer.lr=1e-1", "steps=8.0", "--status", "completed")[1]) == [runs["completed"]]
+    assert listed(ls("--all", "seed=2")[1]) == [runs["failed"]]
+    assert listed(ls("optimizer.betas=[0.9,0.95]", "--all")[1]) == []
+
+
+def test_json_says_everything(ls, runs):
+    (row,) = json.loads(ls("--json", "optimizer.p=0.25")[1])
+    assert row["key"] == runs["pruned"] and row["settings"]["optimizer.p"] == 0.25 and row["steps"] == 4
+    (row,) = json.loads(ls("--json", "--status", "completed")[1])
+    assert row["metrics"]["val_accuracy"] == 0.875 and row["time"] == 1e9
+
+
+def test_a_sweep_selects_its_runs(ls, runs, tmp_path):
+    points = [Point("mine", "b", SEARCH, runs["completed"], {}), Point("mine", "b", SEARCH, "0" * 12, {})]
+    sweep_folder(tmp_path, "mine").mkdir(parents=True)
+    write_points(tmp_path, "mine", points)
+    assert listed(ls("--sweep", "mine", "--all")[1]) == [runs["completed"]]
+
+
+def test_finished_runs_come_from_the_index_alone(ls, runs, tmp_path):
+    path = Store(tmp_path).run_folder(runs["completed"]) / "record.json"
+    path.write_bytes(b"x" * path.stat().st_size)
+    assert "accuracy 0.875" in ls()[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["optimizer.nam=muon"], "'optimizer.nam'.*'optimizer.name'"),
+        (["optimizer.lr=abc"], "optimizer.lr.*'abc'"),
+        (["muon"], "'muon' is not of the form key=value"),
+        (["--status", "complete"], "'complete'.*'completed'"),
+        (["--sweep", "tiny"], "Unknown sweep 'tiny'"),
+        (["--limit", "0"], "--limit must be at least 1"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_one_sentence(ls, words, sentence):
+    status, out, err = ls(*words)
+    assert status == EXIT_USAGE and out == "" and err.count("\n") == 1
+
+    assert re.search(sentence, err)
+
+
+def test_an_empty_store_is_no_mistake(ls):
+    status, out, err = ls()
+    assert status == 0 and out == "" and err.startswith("No such run")

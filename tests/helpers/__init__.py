@@ -1,0 +1,1 @@
+"""What tests share: tiny runs, stores, searches, a cluster. No test imports another test."""

@@ -1,0 +1,100 @@
+"""Shared by the tests of runs on several processes: real ones, forked from a server that has torch loaded."""
+
+import multiprocessing
+import os
+import sys
+from multiprocessing.connection import wait
+
+import torch
+
+from harness.config.key import run_key
+from harness.config.settings import make
+from harness.errors import PrunedError
+from harness.parallel.group import leads
+from harness.parallel.processes import Ranks
+from harness.store import Store
+from harness.store.points import SEARCH, Point
+from harness.train.learner import Learner
+from harness.train.monitor import Monitor
+from sweeps.execute import execute
+from tests.helpers import waiting
+
+LM = {
+    "task": "pydocs",
+    "model": "llama-nano",
+    "steps": 8,
+    "batch_size": 16,
+    "log_every": 3,
+    "optimizer.name": "adamw",
+    "optimizer.lr": 4e-3,
+}
+
+
+def start(size, settings, root, trouble="", step=0):
+    """Begin a run on `size` processes. The one that `trouble` is for meets it once `step` updates are made.
+
+    What they say is in `said-<rank>`, the signals they know of in `signals-<rank>`.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sweeps.local.preload"])
+    return Ranks(context, size, work, (settings, root, trouble, step))
+
+
+def end(ranks):
+    """Wait for all processes; the status of the whole."""
+    while (status := ranks.poll()) is None:
+        wait(ranks.sentinels, 0.1)
+    return status
+
+
+def codes(ranks):
+    return [process.exitcode for process in ranks.processes]
+
+
+def wait_for(path, ranks):
+    def there():
+        assert path.exists() or ranks.poll() is None, told()
+        return path.exists()
+
+    def told():
+        return f"no {path.name}, but {codes(ranks)}"
+
+    waiting.wait_for(there, told=told)
+
+
+def folder(settings, root):
+    return Store(root).run_folder(run_key(make(settings)))
+
+
+# --- in the processes ---
+
+
+def work(settings, root, trouble, step):
+    torch.set_num_threads(1)
+    rank = int(os.environ.get("RANK", 0))
+    monitor = Monitor()
+    if trouble == "stop the last" and not leads():
+        monitor.progress = lambda now: setattr(monitor, "stop_requested", now >= step)
+    elif trouble == "prune":
+        monitor.report = lambda now, figures: prune(now, step)
+    elif trouble == "no memory for the last" and not leads():
+        Learner.update = no_memory(Learner.update, step)
+    point = Point("tiny", "only", SEARCH, run_key(make(settings)), settings)
+    status = execute(root, point, monitor, lambda error: (root / f"said-{rank}").write_text(str(error)))
+    (root / f"signals-{rank}").write_text(" ".join(str(int(number)) for number in monitor.signals))
+    sys.exit(status)
+
+
+def prune(now, step):
+    assert leads(), "only the leader has a study"
+    if now >= step:
+        raise PrunedError(f"enough at step {now}")
+
+
+def no_memory(proper, last):
+    def update(self, step):
+        if step == last:
+            raise torch.OutOfMemoryError("a made-up lack of memory")
+        return proper(self, step)
+
+    return update

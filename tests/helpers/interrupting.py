@@ -1,0 +1,31 @@
+"""Runs that are finished in one go, or stopped on their way."""
+
+import pytest
+
+from harness.errors import StoppedError
+from harness.store import Store
+from harness.store import curve as metrics
+from harness.train import run
+from harness.train.monitor import Monitor
+
+
+class StopAfter(Monitor):
+    """Asks for a stop once `step` updates are made."""
+
+    def __init__(self, step):
+        super().__init__(progress=self.look)
+        self.step = step
+
+    def look(self, step):
+        self.stop_requested = step >= self.step
+
+
+def finish(config, root):
+    store = Store(root)
+    record = run.run(config, store)
+    return record, metrics.read(store.run_folder(record.key) / "metrics.jsonl")
+
+
+def interrupt(config, root, step):
+    with pytest.raises(StoppedError, match=r"stopped at step"):
+        run.run(config, Store(root), StopAfter(step))

@@ -1,0 +1,189 @@
+"""Shared by the tests on the cluster of `tests/slurm/run`: a store, the queue, submitting as people do.
+
+Without the cluster the tests fail, they don't pass empty.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.store import Store
+from tests.helpers import waiting
+from tests.helpers.command import Htbench
+from tests.helpers.searching import check_search, studies
+from tests.helpers.sweeping import check_whole
+
+CLUSTER = Path(__file__).parents[1] / "slurm" / "cluster.sh"
+NODES = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+FEW = """
+name: few
+base: {task: digits, model: resnet-nano, steps: 20, batch_size: 16}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1, 0.2]}}
+resources: {timeout_min: 20}
+"""
+# Long enough to be disturbed.
+LONG = FEW.replace("steps: 20", "steps: 600, checkpoint.every_steps: 5, log_every: 5").replace(
+    "0.2]", "0.2, 0.3]"
+)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Stop and start parts of the cluster."""
+    if "SLURM_CONF" not in os.environ:
+        pytest.fail("There is no test cluster: call tests/slurm/run.")
+
+    def control(*action):
+        subprocess.run([CLUSTER, *action], check=True, capture_output=True, timeout=120)
+
+    return control
+
+
+@pytest.fixture
+def site(cluster):
+    """`htbench` on a store of its own, which jobs can read; afterwards the queue is empty."""
+    root = Path(tempfile.mkdtemp(prefix="htbench-slurm-store-"))
+    root.chmod(0o755)
+    yield Htbench(root / "store")
+    ask("scancel", "-f", "-s", "KILL", "-u", "root")
+    ask("scancel", "-u", "root")
+    wait_for(lambda: not queue())
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def held(cluster):
+    """Nothing starts, jobs stay in the queue, until `partition("UP")`."""
+    partition("DOWN")
+    yield
+    partition("UP")
+
+
+def partition(state):
+    ask("scontrol", "update", "PartitionName=gpu", f"State={state}")
+
+
+def ask(*words):
+    return subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
+
+
+def queue():
+    """The ids of all jobs by state."""
+    rows = [line.split() for line in ask("squeue", "-h", "-r", "-o", "%i %T").splitlines()]
+    return {job: state for job, state in rows}
+
+
+def wait_for(condition):
+    waiting.wait_for(condition, 240, every=0.2, told=lambda: f"{condition}; the queue is {queue()}")
+
+
+def hold(*folders):
+    """Stop runs in the middle, each as soon as it has a checkpoint: what comes next meets none at its end."""
+    stopped = set()
+
+    def all_stopped():
+        for folder in set(folders) - stopped:
+            if (folder / "checkpoint.pt").exists():
+                os.kill(owner(folder)["pid"], signal.SIGSTOP)
+                stopped.add(folder)
+        return len(stopped) == len(folders)
+
+    wait_for(all_stopped)
+
+
+def let_go(*folders):
+    """Go on with runs that are held, and with the signals that they got meanwhile."""
+    for folder in folders:
+        os.kill(owner(folder)["pid"], signal.SIGCONT)
+
+
+def attempt(folder, number=1):
+    return json.loads((folder / "attempts" / f"{number}.json").read_text())
+
+
+def owner(folder, number=1):
+    return attempt(folder, number)["owner"]
+
+
+def submit(site, spec, *words, **environment):
+    began = time.monotonic()
+    done = site("sweep", "submit", spec, *words, **environment)
+    assert time.monotonic() - began < 30, "nobody waits on a login node"
+    return done
+
+
+def sbatch_that_kills_its_caller(folder):
+    """The array is in the queue, but the submitter dies before it reads the answer."""
+    script = folder / "sbatch"
+    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')
+    script.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def accepted(site, spec, *words):
+    """Submit; how many runs were."""
+    done = submit(site, spec, *words)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"(\d+) submitted", done.stdout)
+    return int(found[1]) if found else 0
+
+
+def until_done(site, spec, *words):
+    """Submit until nothing is left to submit, as a user would."""
+    for _ in range(8):
+        wait_for(lambda: not queue())
+        if accepted(site, spec, *words) == 0:
+            return
+
+
+def finish(site, spec, name, *words, failures=False):
+    """Submit until all points of a grid have a record; each has one and one trial."""
+    until_done(site, spec, *words)
+    assert site("sweep", "index", spec).returncode == 0
+    check_whole(site.root, name, failures)
+
+
+def finish_search(site, spec, *words):
+    """Submit until all slots of a search have ended; each is one trial and one run."""
+    until_done(site, spec, *words)
+    for study in studies(site.root, spec):
+        check_search(site.root, study)
+
+
+def repeated_steps(root):
+    """Updates that were made more than once because a process died between two checkpoints."""
+    files = root.glob("runs/*/*/attempts/*.json")
+    return sum(json.loads(file.read_text()).get("repeats", 0) for file in files)
+
+
+def attempts(root):
+    folders = root.glob("runs/*/*/attempts")
+    return {folder.parent.name: len(list(folder.glob("*.json"))) for folder in folders}
+
+
+def run_folders(root, name):
+    """Of all runs that were submitted, in that order."""
+    keys = [key for row in submitted(root, name) for key in row.get("points", ())]
+    return [Store(root).run_folder(key) for key in keys]
+
+
+def submitted(root, name):
+    path = root / "sweeps" / name / "submissions.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def sbatch_that_kills_its_caller(folder):
+    """The array is in the queue, but the submitter dies before it reads the answer."""
+    script = folder / "sbatch"
+    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')
+    script.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}

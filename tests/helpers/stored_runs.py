@@ -1,0 +1,75 @@
+"""Shared by the tests of `htbench runs`: stores whose runs have true keys and go the way of true runs."""
+
+import dataclasses
+import json
+
+from harness.config.key import run_key
+from harness.config.settings import make, to_yaml
+from harness.store import Store
+from harness.store.record import RunRecord
+from harness.system.atomic import write_text
+from tests.helpers.command import TINY
+
+
+def config(**settings):
+    """A tiny run's config; `lr=0.1` is short for `optimizer.lr`."""
+    named = {"optimizer.lr" if name == "lr" else name: value for name, value in settings.items()}
+    return make(TINY | {"data_fingerprint": "f" * 16} | named)
+
+
+def put(root, status="completed", *, step=8, accuracy=0.9, pruned_by=(), weights=False, **settings):
+    """Write a finished run; returns its key."""
+    made = config(**settings)
+    key, store = run_key(made), Store(root)
+    attempt = store.claim(key, to_yaml(made))
+    figures = {"val_accuracy": accuracy, "val_loss": 1 - accuracy} if status == "completed" else {}
+    _write_curve(attempt.folder, step, figures)
+    if status == "pruned":
+        (attempt.folder / "checkpoint.pt").write_text(f"at {step}")
+    if weights:
+        (attempt.folder / "weights.pt").write_text("weights")
+    attempt.finish(
+        RunRecord(
+            key=key,
+            config=dataclasses.asdict(made),
+            status=status,
+            metrics=figures,
+            steps=step,
+            useful_seconds=1.0,
+            seconds_per_step=0.125,
+            peak_memory=1,
+            cost={},
+            attempts=1,
+            environment={"code": "abc", "host": "node7"},
+            pruned_by=list(pruned_by),
+        )
+    )
+    return key
+
+
+def leave(root, reason="stopped", *, step=3, **settings):
+    """Write an unfinished run with a checkpoint (none at step 0); without a reason it is under way."""
+    made = config(**settings)
+    attempt = Store(root).claim(run_key(made), to_yaml(made))
+    _write_curve(attempt.folder, step)
+    if step:
+        (attempt.folder / "checkpoint.pt").write_text(f"at {step}")
+    if reason:
+        attempt.end(reason, "because")
+    return attempt.key
+
+
+def _write_curve(folder, step, figures=()):
+    rows = [{"step": number, "loss": 1 / number} for number in range(1, step + 1)]
+    rows += [{"step": step, **figures}] if figures else []
+    write_text(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write_text(folder / "log.txt", f"{step} steps\n")
+
+
+def files(root):
+    """Every file of a store but locks, with its bytes."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.endswith("lock")
+    }

@@ -1,0 +1,224 @@
+"""Figures: the right data, drawn once, the same bytes each time, and never stopped by a damaged file."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness.store.points import REPLICATE
+from results.analysis.load import load
+from results.figures import files
+from results.figures import panels as curves
+from results.figures.draw import FIGURES
+from results.figures.files import hang
+
+DRAW = """
+import sys
+from pathlib import Path
+from results.gallery import hang
+from results.load import load
+from harness.store import Store
+root, out, *names = sys.argv[1:]
+store = Store(root)
+outcomes = [hang(name, load(store), store, Path(out)).outcome for name in names]
+print(outcomes, "matplotlib" in sys.modules, "torch" in sys.modules)
+"""
+
+
+def draw_elsewhere(store, out, *names):
+    """Draw in a new process whose sets have another order; returns what it says."""
+    words = [sys.executable, "-c", DRAW, str(store.root), str(out), *names]
+    env = os.environ | {"PYTHONHASHSEED": "7"}
+    return subprocess.run(words, capture_output=True, text=True, check=True, env=env).stdout.strip()
+
+
+@pytest.fixture
+def small(bench, make):
+    """Two lrs, a divergence, two replicas: enough for lr_curve and loss."""
+    bench.add("digits", "muon", 0.01, metrics=make.image(0.90, 0.4))
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
+    bench.add("digits", "muon", 0.04, state="diverged", reason="x at step 3", steps=3)
+    bench.keys = [
+        bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=seed, metrics=make.image(0.9, 0.4))
+        for seed in (1, 2)
+    ]
+    bench.write()
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("rates", "labels"),
+    [([0.01, 0.02, 0.04], [0.01, 0.02, 0.04]), ([0.00189094, 0.0137585], None), ([0.01, 0.0101, 0.1], None)],
+)
+def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, labels):
+    from matplotlib.figure import Figure as Canvas
+
+    ax = Canvas().subplots()
+    lines = [curves.Line("muon", [(rate, 1.0) for rate in rates], rates[0], [])]
+    FIGURES["lr_curve"].draw(ax, curves.Panel("t", "", "m", True, lines), None)
+    shown = [float(tick) for tick in ax.get_xticks()]
+    assert shown == labels if labels else shown != rates
+
+
+def modified(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_the_second_call_draws_nothing_and_the_bytes_are_the_same_anywhere(small, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    frame = load(small.store)
+    names = ("lr_curve", "loss")
+    assert [hang(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
+    before = modified(here)
+    assert draw_elsewhere(small.store, here, *names) == "['unchanged', 'unchanged'] False False"
+    assert modified(here) == before
+    assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] True False"
+    for name in ("lr_curve.png", "lr_curve.pdf", "loss.png", "loss.pdf", "figures.json"):
+        assert (here / name).read_bytes() == (there / name).read_bytes(), name
+
+
+def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
+    done = hang("lr_curve", load(small.store), small.store, tmp_path)
+    png, pdf = (path.read_bytes() for path in done.paths)
+    assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in pdf and b"Software" not in png
+
+
+def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+
+    def outcomes():
+        return {
+            name: hang(name, load(small.store), small.store, tmp_path).outcome
+            for name in ("lr_curve", "loss")
+        }
+
+    assert outcomes() == {"lr_curve": "drawn", "loss": "drawn"}
+    small.curve(small.keys[0], 100, seed=99, metrics=make.image(0.9, 0.4))
+    assert outcomes() == {"lr_curve": "unchanged", "loss": "drawn"}
+    small.add("digits", "muon", 0.005, metrics=make.image(0.8, 0.4))
+    small.write()
+    assert outcomes() == {"lr_curve": "drawn", "loss": "unchanged"}
+    (tmp_path / "loss.pdf").unlink()
+    assert outcomes() == {"lr_curve": "unchanged", "loss": "drawn"}
+    (tmp_path / "figures.json").write_text("garbage")
+    assert outcomes() == {"lr_curve": "drawn", "loss": "drawn"}
+
+
+@pytest.mark.parametrize(
+    ("damage", "readable"),
+    [
+        (lambda path: path.write_bytes(os.urandom(5000)), "0 of its 100"),
+        (lambda path: path.unlink(), "0 of its 100"),
+        (
+            lambda path: path.write_text(path.read_text().replace('{"step": 7, ', '{"step": "seven", ', 1)),
+            "99 of its 100",
+        ),
+        (lambda path: path.write_text(path.read_text()[: len(path.read_text()) // 4]), "of its 100"),
+        (
+            lambda path: path.write_text('{"step": 1, "loss": "low"}\n{"step": 2, "loss": NaN}\n[]\n'),
+            "0 of its 100",
+        ),
+    ],
+    ids=["noise", "gone", "one row", "cut", "wrong types"],
+)
+def test_a_damaged_curve_is_reported_and_the_rest_drawn(small, tmp_path, damage, readable):
+    damage(small.store.run_folder(small.keys[0]) / "metrics.jsonl")
+    done = hang("loss", load(small.store), small.store, tmp_path)
+    assert done.outcome == "drawn"
+    (warning,) = done.warnings
+    assert f"run {small.keys[0]} (muon, seed 1) is damaged" in warning and readable in warning
+    again = hang("loss", load(small.store), small.store, tmp_path)
+    assert (again.outcome, again.warnings) == ("unchanged", done.warnings)
+
+
+def test_a_figure_without_data_says_so(small, tmp_path):
+    done = hang("p_curve", load(small.store), small.store, tmp_path)
+    assert (done.outcome, done.paths) == ("nothing to draw yet", [])
+    assert not list(tmp_path.glob("p_curve*"))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_half_finished_sweeps_can_be_drawn(name, mixed_store, tmp_path):
+    assert hang(name, load(mixed_store), mixed_store, tmp_path).outcome == "drawn"
+
+
+@pytest.mark.parametrize("state", ["waiting", "diverged"])
+def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
+    for lr in (0.01, 0.02):
+        bench.add("digits", "nobody_knows_it", lr, state=state, reason="x at step 3", steps=3)
+    store = bench.write()
+    assert hang("lr_curve", load(store), store, tmp_path).outcome == "drawn"
+
+
+# --- the data ---
+
+
+def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
+    for lr, p, accuracy in ((0.02, 0.1, 0.8), (0.01, 0.1, 0.9), (0.01, 0.2, 0.7)):
+        bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
+    bench.add("digits", "htmuon", 0.04, p=0.1, state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
+    (panel,) = curves.lr_curve(load(bench.write()), bench.store)
+    assert (panel.title, panel.subtitle) == (
+        "digits, resnet-nano",
+        "batch_size=64, steps=100, 1 runs to come",
+    )
+    (line,) = panel.lines
+    assert line.points == [(0.01, 90.0), (0.02, 80.0)]
+    assert (line.chosen, line.diverged) == (0.01, [0.04])
+
+
+def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
+    frame = load(demo_store)
+    panels = curves.p_curve(frame, demo_store)
+    assert [panel.title for panel in panels] == ["digits, resnet-nano", "pydocs, llama-nano"]
+    for panel, metric, scale, best in zip(
+        panels, ("accuracy", "perplexity"), (100, 1), (max, min), strict=True
+    ):
+        own = frame[(frame["task"] == panel.title.split(",")[0]) & (frame["stage"] == "search")]
+        (line,) = panel.lines
+        htmuon = own[own["optimizer"] == "htmuon"]
+        expected = [(p, best(group[f"val_{metric}"]) * scale) for p, group in htmuon.groupby("p")]
+        assert [x for x, _ in line.points] == [x for x, _ in expected]
+        assert [y for _, y in line.points] == pytest.approx([y for _, y in expected])
+        muon = best(own.loc[own["optimizer"] == "muon", f"val_{metric}"]) * scale
+        assert panel.reference == ("muon", pytest.approx(muon))
+
+
+def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
+    for optimizer, powers in (("htmuon", (0.1, 0.2)), ("htmuon_ns", (0.1,))):
+        for p in powers:
+            bench.add("digits", optimizer, 0.02, p=p, metrics=make.image(0.9, 0.4))
+    (panel,) = curves.p_curve(load(bench.write()), bench.store)
+    assert [line.optimizer for line in panel.lines] == ["htmuon"]
+    assert panel.reference is None
+
+
+def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
+    (panel,) = curves.loss(load(small.store), small.store)  # before the curves contradict the records
+    for key, level in zip(small.keys, (2.0, 4.0), strict=True):
+        path = small.store.run_folder(key) / "metrics.jsonl"
+        rows = [{"step": s, "loss": level + s} for s in range(1, 101)] + [{"step": 100, "val_loss": 0.0}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert panel.window == 4
+    assert panel.subtitle.endswith("mean and range of 2 seeds, 4-step moving average")
+    read = curves.read_curves(panel, small.store)
+    table = read.losses["muon"]
+    assert read.warnings == []
+    assert list(table.columns) == [1, 2]
+    assert table[1].loc[1] == 3.0  # only itself
+    assert table[1].loc[100] == pytest.approx(2.0 + 98.5)  # the mean of steps 97 to 100
+    assert table[2].loc[100] == pytest.approx(4.0 + 98.5)
+
+
+def test_long_curves_are_thinned_but_keep_their_end(bench, make):
+    base = {"steps": 5000}
+    for stage, seed in (("search", 0), (REPLICATE, 1)):
+        bench.add("digits", "muon", 0.02, base=base, stage=stage, seed=seed, metrics=make.image(0.9, 0.4))
+    (panel,) = curves.loss(load(bench.write()), bench.store)
+    table = curves.read_curves(panel, bench.store).losses["muon"]
+    assert 200 <= len(table) <= 400
+    assert table.index[-1] == 5000

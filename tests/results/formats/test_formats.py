@@ -1,0 +1,153 @@
+"""Markdown lines up, CSV parses back, LaTeX says what the text says."""
+
+import csv
+import io
+
+import pytest
+
+from results.analysis.load import load
+from results.analysis.stats import summarize
+from results.formats.cells import Cell, Column, Section, Table
+from results.formats.latex import escape
+from results.formats.render import FORMATS, render
+from results.tables.registry import TABLES
+
+NASTY = r"50% of a_b & $c ~ {d} #e ^ \f <g> |h|"
+
+
+def one_cell(cell, label="x", kind="number", notes=()):
+    section = Section("title", {"task": "t"}, [Column("x", label, kind)], [[cell]], notes=notes)
+    return Table("name", "what", [section])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_markdown_columns_line_up(name, mixed_store):
+    text = render(TABLES[name](load(mixed_store)), "md")
+    for block in text.split("\n\n"):
+        widths = {tuple(map(len, line.split("|"))) for line in block.splitlines() if line.startswith("|")}
+        assert len(widths) <= 1
+
+
+def test_markdown_cannot_be_broken_by_a_bar():
+    assert "| a\\|b |" in render(one_cell(Cell("a|b")), "md")
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (Cell(0.00025), "0.00025"),
+        (Cell(1.0), "1"),
+        (Cell(1.005, digits=1), "1.0"),
+        (Cell(summarize([1.0, 3.0]), digits=2), "2.00 ± 1.41"),
+        (Cell(summarize([1.0]), digits=2), "1.00"),
+        (Cell(summarize([1.0]), digits=2, bold=True), "**1.00**"),
+        (Cell(2.5, chosen=True, notes=("why",)), "2.5 * [a]"),
+        (Cell(state="diverged", detail="@7"), "div.@7"),
+        (Cell(), ""),
+    ],
+)
+def test_cells_in_markdown(cell, text):
+    lines = render(one_cell(cell), "md").splitlines()
+    assert next(line for line in reversed(lines) if line.startswith("|")).strip("| ") == text
+
+
+def test_latex_escapes_everything_that_is_special():
+    assert escape(NASTY) == (
+        r"50\% of a\_b \& \$c \textasciitilde{} \{d\} \#e \textasciicircum{} "
+        r"\textbackslash{}f $<$g$>$ $|$h$|$"
+    )
+
+
+def test_latex_table_is_whole():
+    cell = Cell(summarize([1.0, 3.0]), digits=2, bold=True, notes=("see `a_b: [1]  # c`",))
+    text = render(one_cell(cell, label="a_b (%)", notes=("100 % ours",)), "latex")
+    assert r"\textbf{2.00 $\pm$ 1.41}\textsuperscript{a} \\" in text
+    assert r"a\_b (\%) \\" in text
+    assert r"\textsuperscript{a}~see \texttt{a\_b: [1]  \# c}\par" in text
+    assert r"100 \% ours\par" in text
+    for part in (
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+        r"\begin{table}",
+        r"\end{table}",
+        r"\label{tab:name-title}",
+    ):
+        assert text.count(part) == 1
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_latex_is_plain_ascii_with_one_ampersand_less_than_columns(name, mixed_store):
+    text = render(TABLES[name](load(mixed_store)), "latex")
+    assert text.isascii()
+    for block in text.split(r"\begin{tabular}{")[1:]:
+        columns = len(block.partition("}")[0])
+        body = block.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
+        rows = [line for line in body.splitlines() if line.endswith(r"\\")]
+        assert rows and all(line.replace(r"\&", "").count("&") == columns - 1 for line in rows)
+
+
+def parsed(table):
+    return list(csv.DictReader(io.StringIO(render(table, "csv"))))
+
+
+def test_main_result_parses_back(mixed_store):
+    rows = parsed(TABLES["main_result"](load(mixed_store)))
+    found = {(one["task"], one["optimizer"]): one for one in rows}
+    assert len(rows) == 9
+    htmuon = found["pydocs", "htmuon"]
+    assert htmuon["setting"] == "batch_size=16, steps=200"
+    assert (float(htmuon["lr"]), float(htmuon["p"])) == (0.02, 0.125)
+    mean, std = float(htmuon["test_perplexity"]), float(htmuon["test_perplexity_std"])
+    assert (f"{mean:.2f}", f"{std:.2f}", htmuon["test_perplexity_n"]) == ("50.50", "0.05", "3")
+    assert float(htmuon["test_perplexity_low95"]) < mean < float(htmuon["test_perplexity_high95"])
+    assert htmuon["test_accuracy_percent"] == ""
+    single = found["pydocs", "adamw"]
+    assert (single["test_perplexity_n"], single["test_perplexity_std"]) == ("1", "")
+    assert found["digits", "adamw"]["test_accuracy_percent"] == "95"
+    assert found["digits", "sgdm"]["state"] == "diverged"
+    assert found["digits", "muon"]["state"] == "waiting"
+    assert found["pydocs", "adam"]["state"] == "damaged"
+    assert "add `optimizer.lr: 0.033` to block adamw" in found["digits", "adamw"]["notes"]
+
+
+def test_a_grid_is_one_line_per_planned_cell(mixed_store):
+    frame = load(mixed_store)
+    rows = parsed(TABLES["p_grid"](frame))
+    assert len(rows) == 6
+    found = {(float(one["p"]), float(one["lr"])): one for one in rows}
+    assert (found[0.0, 0.02]["val_accuracy_percent"], found[0.0, 0.02]["chosen"]) == ("98", "yes")
+    assert (found[0.125, 0.04]["val_accuracy_percent"], found[0.125, 0.04]["chosen"]) == ("95", "no")
+    assert {one["state"] for one in rows} == {"completed", "running", "failed", "pruned"}
+    planned = frame[frame["stage"] == "search"].groupby(["task", "model", "optimizer", "lr"]).ngroups
+    assert len(parsed(TABLES["lr_grid"](frame))) == planned
+
+
+def test_csv_names_the_runs_behind_each_figure(mixed_store):
+    frame = load(mixed_store)
+    records = mixed_store.records(frame["key"])
+    main = {(one["task"], one["optimizer"]): one for one in parsed(TABLES["main_result"](frame))}
+    *fresh, chosen = [records[key] for key in main["pydocs", "htmuon"]["runs"].split()]
+    mean = sum(one.metrics["test_perplexity"] for one in fresh) / len(fresh)
+    assert mean == pytest.approx(float(main["pydocs", "htmuon"]["test_perplexity"]))
+    assert chosen.config["optimizer"]["lr"] == float(main["pydocs", "htmuon"]["lr"])
+    grid = [one for one in parsed(TABLES["lr_grid"](frame)) if one["val_perplexity"]]
+    assert grid
+    for one in grid:
+        (key,) = one["runs"].split()
+        assert float(one["val_perplexity"]) == pytest.approx(records[key].metrics["val_perplexity"])
+
+
+def test_a_grid_that_no_page_holds_stays_in_csv_only():
+    columns = [Column("val", f"lr {n}", "summary", n) for n in range(40)]
+    row = [Cell(summarize([float(n)]), digits=2) for n in range(40)]
+    table = Table("lr_grid", "what", [Section("title", {"task": "t"}, columns, [row], axis="lr")])
+    for fmt in ("md", "latex"):
+        assert "40 values of lr" in render(table, fmt) and "lr 7" not in render(table, fmt)
+    assert len(parsed(table)) == 40
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_an_empty_table_is_still_a_table(fmt):
+    text = render(Table("p_grid", "what", []), fmt)
+    assert text.endswith("\n") and not text.endswith("\n\n")

@@ -1,0 +1,278 @@
+"""The tables: golden texts, same records same bytes, every state with its symbol, nobody bold unfairly."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.store import Store
+from harness.store.points import REPLICATE, slot_path, sweep_folder, write_points
+from results.analysis.load import load
+from results.formats.cells import SYMBOLS
+from results.formats.render import FORMATS, render
+from results.tables.registry import TABLES
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "tables"
+UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"
+
+
+def written(store, name, fmt="md"):
+    return render(TABLES[name](load(store)), fmt)
+
+
+def row(text, optimizer):
+    """The cells of one row of a Markdown table, by column."""
+    lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")
+    ]
+    found = next(line for line in lines if line[0].split()[0] == optimizer)
+    return dict(zip(lines[0], found, strict=True))
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize("name", TABLES)
+def test_golden(name, fmt, mixed_store):
+    path = GOLDEN / f"{name}.{FORMATS[fmt].suffix}"
+    text = written(mixed_store, name, fmt)
+    if UPDATE:
+        path.write_text(text)
+    assert text == path.read_text(), (
+        "if this is meant: HTBENCH_UPDATE_GOLDEN=1 pytest tests/results/tables/test_tables.py"
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_same_records_and_plans_same_bytes(name, demo_store, tmp_path):
+    first = written(demo_store, name)
+    moved = Store(shutil.move(demo_store.root, tmp_path / "elsewhere"))
+    lines = moved.index.path.read_text().splitlines(keepends=True)
+    moved.index.path.write_text("".join(reversed(lines)))
+    assert written(moved, name) == first
+    moved.index.path.unlink()
+    assert written(moved, name) == first
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_no_table_holds_a_path_or_a_date(name, fmt, mixed_store):
+    text = written(mixed_store, name, fmt)
+    assert str(mixed_store.root) not in text
+    assert "/a/path" not in text  # the message of the failed run
+    assert not re.search(r"20\d\d-\d\d|20\d\d/\d\d", text)
+
+
+def test_each_symbol_is_shown_and_explained(mixed_store):
+    text = "".join(written(mixed_store, name) for name in TABLES)
+    for state, (symbol, meaning) in SYMBOLS.items():
+        assert re.search(rf"\| +{re.escape(symbol)}[ @]", text), state
+        assert f"- `{symbol}` {meaning}" in text
+
+
+def test_the_legend_names_only_what_is_there(demo_store):
+    text = written(demo_store, "main_result")
+    assert not any(f"- `{symbol}`" in text for symbol, _ in SYMBOLS.values())
+    assert "- `div.`" in written(demo_store, "lr_grid")
+    assert "- `…`" not in written(demo_store, "lr_grid")
+
+
+# --- main_result ---
+
+
+def main_result(bench):
+    return written(bench.write(), "main_result")
+
+
+def test_test_figures_come_from_the_winners_replicas_only(bench, make):
+    bench.add("digits", "adamw", 0.001, metrics=make.image(0.90, 0.4, test=0.11))
+    bench.add("digits", "adamw", 0.003, metrics=make.image(0.95, 0.4, test=0.22))
+    for seed, test in ((1, 0.80), (2, 0.82)):
+        bench.add(
+            "digits", "adamw", 0.003, stage=REPLICATE, seed=seed, metrics=make.image(0.9, 0.4, test=test)
+        )
+    found = row(main_result(bench), "adamw")
+    assert (found["test accuracy (%)"], found["n"], found["val accuracy (%)"]) == (
+        "81.00 ± 1.41",
+        "2",
+        "95.00",
+    )
+
+
+def test_without_replicas_nothing_is_reported(bench, make):
+    bench.add("digits", "adamw", 0.003, metrics=make.image(0.95, 0.4, test=0.22))
+    text = main_result(bench)
+    assert row(text, "adamw")["test accuracy (%)"] == "– [a]"
+    assert "- [a] the chosen setting has no run on a fresh seed yet: nothing to report" in text
+    assert "22.00" not in text
+
+
+def test_unfinished_replicas_are_counted(bench, make):
+    bench.add("digits", "adamw", 0.003, metrics=make.image(0.95, 0.4))
+    states = ["completed", "running", "waiting", "failed", "pruned"]
+    for seed, state in enumerate(states, start=1):
+        metrics = make.image(0.9, 0.4, test=0.8)
+        bench.add(
+            "digits", "adamw", 0.003, stage=REPLICATE, seed=seed, state=state, metrics=metrics, reason="oom"
+        )
+    text = main_result(bench)
+    assert row(text, "adamw")["test accuracy (%)"] == "80.00 [a]"
+    assert "- [a] 1 of 5 replicas count; the rest: 1 not run yet, 1 running, 1 pruned, 1 failed" in text
+
+
+def test_replicas_that_all_diverged_say_so(bench, make):
+    bench.add("digits", "adamw", 0.003, metrics=make.image(0.95, 0.4))
+    for seed, step in ((1, 40), (2, 60)):
+        why = f"the loss was not finite at step {step}"
+        bench.add(
+            "digits", "adamw", 0.003, stage=REPLICATE, seed=seed, state="diverged", reason=why, steps=step
+        )
+    text = main_result(bench)
+    assert row(text, "adamw")["test accuracy (%)"] == "div.@40-60 [a,b]"
+    assert "- [b] 0 of 2 replicas count; the rest: 2 diverged" in text
+
+
+def contest(bench, make, **tests):
+    """Optimizers with these test accuracies on their fresh seeds."""
+    for optimizer, values in tests.items():
+        bench.add("digits", optimizer, 0.02, metrics=make.image(0.95, 0.4))
+        for seed, test in enumerate(values, start=1):
+            metrics = make.image(0.9, 0.4, test=test)
+            bench.add("digits", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=metrics)
+
+
+def bold(text):
+    return [line.split("|")[1].strip() for line in text.splitlines() if "**" in line]
+
+
+def test_the_best_is_bold_when_it_is_clearly_best(bench, make):
+    contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
+    assert bold(main_result(bench)) == ["muon"]
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {"muon": [0.90, 0.94, 0.98], "adamw": [0.89, 0.93, 0.97]},  # not told apart
+        {"muon": [0.9, 0.9], "adamw": [0.9, 0.9]},  # a tie
+        {"muon": [0.95], "adamw": [0.80, 0.81]},  # one seed
+        {"muon": [0.90001, 0.900011, 0.900009], "adamw": [0.90002, 0.900021, 0.900019]},  # prints alike
+        {"muon": [0.90, 0.91, 0.92]},  # nobody to beat
+    ],
+)
+def test_nobody_is_bold_without_a_clear_best(bench, make, tests):
+    contest(bench, make, **tests)
+    assert bold(main_result(bench)) == []
+
+
+@pytest.mark.parametrize("stage", ["search", REPLICATE])
+def test_nobody_is_bold_while_runs_are_still_to_come(bench, make, stage):
+    contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
+    lr = 0.02 if stage == REPLICATE else 0.04
+    bench.add("digits", "adamw", lr, stage=stage, seed=9, state="waiting")
+    assert bold(main_result(bench)) == []
+
+
+def test_a_best_whose_replicas_did_not_all_make_it_is_not_bold(bench, make):
+    contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
+    bench.add(
+        "digits", "muon", 0.02, stage=REPLICATE, seed=9, state="diverged", reason="x at step 3", steps=3
+    )
+    assert bold(main_result(bench)) == []
+
+
+def test_other_tuned_settings_get_columns_and_times_a_caution(bench, make):
+    metrics = make.image(0.96, 0.4)
+    bench.add("digits", "muon", 0.02, weight_decay=0.0, metrics=make.image(0.95, 0.4), seconds=0.01)
+    bench.add("digits", "muon", 0.02, weight_decay=0.1, metrics=metrics, seconds=0.02)
+    for seed, seconds, cpu in ((1, 0.04, "Testium 1"), (2, 0.09, "Testium 2")):
+        fresh = {"stage": REPLICATE, "seed": seed, "seconds": seconds, "cpu": cpu}
+        bench.add("digits", "muon", 0.02, weight_decay=0.1, metrics=metrics, **fresh)
+    text = main_result(bench)
+    found = row(text, "muon")
+    assert found["weight_decay"].startswith("0.1 [")
+    assert found["ms/step"].startswith("50.00 ± 36.06 [")
+    assert "measured with as the others and machine=Testium 2: not comparable" in text
+    assert "- weight_decay chosen on validation" in text
+
+
+def test_language_models_report_perplexity_bits_and_progress(bench, make):
+    bench.add("pydocs", "adamw", 0.003, metrics=make.text(3.0, untrained=6.0))
+    bench.add("pydocs", "adamw", 0.003, stage=REPLICATE, seed=1, metrics=make.text(3.0, test=0.0))
+    found = row(main_result(bench), "adamw")
+    assert found["test perplexity"] == "20.09"
+    assert found["test bits/byte"] == "1.731"
+    assert found["val loss / untrained"] == "0.500"
+
+
+def test_a_workload_per_section_and_their_budget_in_its_title(bench, make):
+    bench.add("digits", "adamw", 0.003, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "adamw", 0.003, base={"steps": 500}, metrics=make.image(0.9, 0.4))
+    titles = [line for line in main_result(bench).splitlines() if line.startswith("###")]
+    assert titles == [
+        "### digits, resnet-nano (batch_size=64, steps=100)",
+        "### digits, resnet-nano (batch_size=64, steps=500)",
+    ]
+
+
+# --- the grids ---
+
+
+def test_lr_grid_shows_the_best_p_of_each_lr(bench, make):
+    for lr, p, accuracy in ((0.01, 0.1, 0.80), (0.01, 0.2, 0.85), (0.02, 0.1, 0.90), (0.02, 0.2, 0.70)):
+        bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
+    text = written(bench.write(), "lr_grid")
+    found = row(text, "htmuon")
+    assert found["lr 0.01"] == "85.00"
+    assert found["lr 0.02"].startswith("90.00 *")
+    assert "at the best p; n=1 per setting" in text
+
+
+def test_search_seeds_show_their_spread(bench, make):
+    for seed, accuracy in ((0, 0.80), (1, 0.82)):
+        bench.add("digits", "muon", 0.02, seed=seed, metrics=make.image(accuracy, 0.4))
+    text = written(bench.write(), "lr_grid")
+    assert row(text, "muon")["lr 0.02"] == "81.00 ± 1.41 *"
+    assert "n=2 per setting" in text
+
+
+def test_p_grid_is_only_for_optimizers_whose_p_was_tuned(bench, make):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "htmuon", 0.02, p=0.125, metrics=make.image(0.9, 0.4))
+    assert "nothing to show" in written(bench.write(), "p_grid")
+    bench.add("digits", "htmuon", 0.02, p=0.25, metrics=make.image(0.8, 0.4))
+    text = written(bench.write(), "p_grid")
+    assert "### digits, resnet-nano (batch_size=64, steps=100): htmuon" in text
+    assert row(text, "0.25")["lr 0.02"] == "80.00"
+
+
+def test_many_footnotes_have_many_letters(bench):
+    for index in range(30):
+        lr, p = 0.01 * (index % 5 + 1), 0.1 * (index // 5)
+        bench.add("digits", "htmuon", lr, p=p, state="failed", reason="oom")
+    text = written(bench.write(), "p_grid")
+    assert "failed (oom) [z]" in text and "failed (oom) [aa]" in text and "failed (oom) [ad]" in text
+
+
+def test_a_sweep_planned_twice_under_two_names_is_shown_once(bench, make):
+    key = bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
+    before = written(bench.write(), "lr_grid")
+    (point,) = bench.points["demo-digits"]
+    sweep_folder(bench.store.root, "again").mkdir()
+    write_points(bench.store.root, "again", [point])
+    assert written(bench.store, "lr_grid") == before and len(load(bench.store)) == 2 and key == point.key
+
+
+def test_unequal_searches_are_told(bench, make):
+    for optimizer, trials in (("adamw", 8), ("muon", 4)):
+        bench.add("digits", optimizer, 0.01, sweep="s", metrics=make.image(0.9, 0.5))
+        point = dataclasses.replace(bench.points["s"][-1], slot=f"{optimizer}/0")
+        bench.points["s"][-1] = point
+        path = slot_path(bench.store.root, "s", point.slot).with_name("study.json")
+        path.parent.mkdir(parents=True)
+        terms = {"mode": "tpe", "trials": trials, "seed": 0, "pruner": "", "pruner_options": {}}
+        path.write_text(json.dumps(terms))
+    text = written(bench.write(), "main_result")
+    assert "- Not searched alike: adamw by tpe in 8 trials; muon by tpe in 4 trials.\n" in text

@@ -1,0 +1,206 @@
+"""`htbench table` and `htbench figure` as people call them; and what they do not import."""
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.errors import UsageError
+from results import commands
+from results.analysis.load import load
+from results.figures import files
+from results.formats.render import render_all
+from results.tables.registry import TABLES
+
+
+def call(name, root, *words):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=Path)
+    getattr(commands, f"add_{name}_arguments")(parser)
+    return getattr(commands, name)(parser.parse_args([*map(str, words), "--root", str(root)]))
+
+
+def test_all_tables_are_printed_in_order(demo_store, capsys):
+    assert call("table", demo_store.root) == 0
+    out, err = capsys.readouterr()
+    heads = [line.split(":")[0] for line in out.splitlines() if line.startswith("## ")]
+    assert heads == [f"## {name}" for name in TABLES]
+    assert err == ""
+
+
+def test_one_table_of_one_sweep_as_csv(demo_store, capsys):
+    assert call("table", demo_store.root, "main_result", "--sweep", "demo-pydocs", "--format", "csv") == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert {row["task"] for row in rows} == {"pydocs"}
+    assert [row["optimizer"] for row in rows] == ["adamw", "sgdm", "muon", "htmuon"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--sweep", "demo-pydocs", "demo-digits"),
+        ("--sweep", "demo-digits", "--sweep", "demo-pydocs"),
+        ("--sweep", "demo-digits,demo-pydocs"),
+    ],
+)
+def test_several_sweeps_in_any_order(demo_store, capsys, words):
+    call("table", demo_store.root)
+    everything = capsys.readouterr().out
+    call("table", demo_store.root, *words)
+    assert capsys.readouterr().out == everything
+
+
+@pytest.mark.parametrize("name", ["table", "figure"])
+def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypatch, name):
+    monkeypatch.setattr(files, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    word = {"table": "main_result", "figure": "lr_curve"}[name]
+    call(name, demo_store.root, word, "--sweep", "demo-digits")
+    behind = capsys.readouterr().out
+    call(name, demo_store.root, "--sweep", "demo-digits", word)
+    before = capsys.readouterr().out
+    assert before.replace("unchanged", "drawn") == behind and word in before
+    with pytest.raises(UsageError, match=f"Unknown {name} '{word}s'; did you mean '{word}'"):
+        call(name, demo_store.root, "--sweep", "demo-digits", f"{word}s")
+
+
+def test_words_between_and_behind_options(demo_store, capsys):
+    words = ["lr_grid", "--sweep", "demo-digits", "p_grid", "--format", "csv"]
+    assert cli.main(["table", *words, "main_result", "--root", str(demo_store.root)]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert list(dict.fromkeys(row["table"] for row in rows)) == ["lr_grid", "p_grid", "main_result"]
+
+
+def test_several_tables_as_csv_have_one_header(demo_store, tmp_path, capsys):
+    call("table", demo_store.root, "--format", "csv")
+    text = capsys.readouterr().out
+    rows = list(csv.DictReader(text.splitlines(), strict=True))
+    assert text.startswith("table,") and not any(None in row or None in row.values() for row in rows)
+    assert [line for line in text.splitlines() if line.startswith("table")] == text.splitlines()[:1]
+    call("table", demo_store.root, "--format", "csv", "--out", tmp_path)
+    for name in TABLES:
+        alone = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
+        here = [{k: row[k] for k in alone[0]} for row in rows if row["table"] == name]
+        assert here == alone and "table" not in alone[0]
+
+
+def test_the_interval_of_an_accuracy_stays_within_what_one_can_be(bench, make, capsys):
+    for seed, (right, wrong) in enumerate([(1.0, 0.0), (0.94, 0.06)]):
+        for optimizer, accuracy in (("muon", right), ("sgdm", wrong)):
+            if seed == 0:
+                bench.add("digits", optimizer, 0.02, metrics=make.image(accuracy, 0.4))
+            add = {"stage": "replicate", "seed": seed + 1, "metrics": make.image(accuracy, 0.4)}
+            bench.add("digits", optimizer, 0.02, **add)
+    call("table", bench.write().root, "main_result", "--format", "csv")
+    rows = {row["optimizer"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert rows["muon"]["test_accuracy_percent_high95"] == "100"
+    assert float(rows["muon"]["test_accuracy_percent_low95"]) < 90
+    assert rows["sgdm"]["test_accuracy_percent_low95"] == "0"
+
+
+def test_tables_go_into_files(demo_store, tmp_path, capsys):
+    assert (
+        call("table", demo_store.root, "lr_grid", "p_grid", "--format", "latex", "--out", tmp_path / "t") == 0
+    )
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / "t" / "lr_grid.tex"),
+        str(tmp_path / "t" / "p_grid.tex"),
+    ]
+    assert r"\begin{tabular}" in (tmp_path / "t" / "lr_grid.tex").read_text()
+
+
+def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
+    monkeypatch.setattr(files, "paint", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    assert call("figure", demo_store.root, "lr_curve") == 0
+    folder = demo_store.root / "figures"
+    assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, {folder}/lr_curve.pdf\n"
+    call("figure", demo_store.root, "lr_curve")
+    assert capsys.readouterr().out.startswith("lr_curve: unchanged: ")
+
+
+def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    key = bench.add("digits", "muon", 0.02, stage="replicate", seed=1, metrics=make.image(0.9, 0.4))
+    root = bench.write().root
+    (bench.store.run_folder(key) / "metrics.jsonl").write_bytes(b"\x00\xff garbage\n")
+    assert call("figure", root, "loss", "p_curve") == 0
+    out, err = capsys.readouterr()
+    assert (
+        out.splitlines()[0].startswith("loss: drawn: ")
+        and out.splitlines()[1] == "p_curve: nothing to draw yet"
+    )
+    assert err.count("\n") == 1 and err.startswith(
+        f"htbench: The curve of run {key} (muon, seed 1) is damaged: 0 of "
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("table", "mainresult"), "Unknown table 'mainresult'; did you mean 'main_result'?"),
+        (("figure", "lr_curves"), "Unknown figure 'lr_curves'; did you mean 'lr_curve'?"),
+        (("figure", "zzz"), "Unknown figure 'zzz'; known are: loss, lr_curve, p_curve"),
+        (("table", "--sweep", "demo-pydoc"), "Unknown sweep 'demo-pydoc'; did you mean 'demo-pydocs'?"),
+    ],
+)
+def test_wrong_words_are_answered_with_the_nearest_right_one(demo_store, words, message):
+    with pytest.raises(UsageError) as error:
+        call(words[0], demo_store.root, *words[1:])
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("name", ["table", "figure"])
+def test_an_empty_store_is_a_usage_error(name, tmp_path):
+    with pytest.raises(UsageError, match="No run is planned"):
+        call(name, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("name", ["table", "figure"])
+def test_a_place_that_cannot_be_written_is_a_usage_error(name, demo_store, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="can't be made"):
+        call(name, demo_store.root, "--out", tmp_path / "file")
+
+
+LOOK = """
+import argparse, sys
+from pathlib import Path
+from results import commands, gallery
+args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=None, format="md", out=None)
+args.strict = False
+heavy = {"torch", "matplotlib", "seaborn", "optuna"}
+commands.table(args)
+print("loaded:", sorted((heavy | {"scipy"}).intersection(sys.modules)), file=sys.stderr)
+args.names = []
+commands.table(args)  # compares rows, which needs scipy
+print("loaded:", sorted(heavy.intersection(sys.modules)), file=sys.stderr)
+args.names = ["lr_curve"]
+commands.figure(args)
+print("loaded:", sorted({"torch", "optuna"}.intersection(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_tables_need_neither_torch_nor_matplotlib_and_figures_no_torch(demo_store):
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, demo_store.root], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines() == ["loaded: []"] * 3
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
+    words = [sys.executable, "-m", "harness.cli", "table", "--root", mixed_store.root]
+    env = os.environ | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run(words, capture_output=True, env=env)
+    assert done.returncode == 0, done.stderr
+    text = render_all([TABLES[name](load(mixed_store)) for name in TABLES], "md")
+    assert "±" in text and "–" in text and "…" in text
+    plain = {"ascii": {"±": "+-", "–": "-", "…": "..."}, "latin-1": {"–": "-", "…": "..."}, "utf-8": {}}
+    for sign, spelling in plain[encoding].items():
+        text = text.replace(sign, spelling)
+    assert done.stdout.decode(encoding) == text

@@ -1,0 +1,335 @@
+"""What `sweep submit` decides, without a SLURM: which runs, in which arrays, and what the queue tells."""
+
+import dataclasses
+import os
+import pickle
+import time
+
+import pytest
+
+from harness.errors import UsageError
+from harness.store import Attempt, Store
+from harness.system import slurm
+from harness.system.slurm import Job
+from sweeps.cluster import job_array, sbatch, snapshot, submissions, submit
+from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.submissions import Submission
+from sweeps.cluster.submit import Array
+from sweeps.plan.planned import search_points
+from sweeps.spec import sweep_file as spec
+from sweeps.spec.resources import Resources, read
+from tests.helpers.waiting import wait_for
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16}
+blocks:
+  - {name: cpu, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.01, 0.02, 0.03, 0.05, 0.1]}}
+  - name: gpu
+    set: {optimizer.name: muon}
+    space: {optimizer.lr: [0.01, 0.02]}
+    resources: {gpus_per_node: 1}
+  - {name: also-cpu, set: {optimizer.name: adamw}, resources: {timeout_min: 30}}
+resources: {timeout_min: 30, partition: short}
+"""
+
+
+@pytest.fixture
+def tiny_spec(write_spec):
+    return spec.load(write_spec(SPEC))
+
+
+def job(id, name, state="PENDING", restarts=0, user="anna"):
+    return Job(id, state, restarts, user, "Priority", name)
+
+
+# --- resources ---
+
+
+def test_a_block_overrides_the_resources_of_its_sweep(tiny_spec):
+    common = Resources(timeout_min=30, partition="short")
+    expected = [common, dataclasses.replace(common, gpus_per_node=1), common]
+    assert [block.resources for block in tiny_spec.blocks] == expected
+
+
+@pytest.mark.parametrize(
+    ("tree", "sentence"),
+    [
+        ({"timeout": 5}, "Unknown resource 'timeout' in block 'x'; did you mean 'timeout_min'?"),
+        ({"timeout_min": 0}, "timeout_min in block 'x' must be a whole number from 1, not 0."),
+        ({"gpus_per_node": "two"}, "gpus_per_node in block 'x' must be a whole number from 0, not 'two'."),
+        ({"cpus_per_task": True}, "cpus_per_task in block 'x' must be a whole number from 1, not True."),
+        ({"mem": "much"}, "mem in block 'x' must be a size such as 16G, not 'much'."),
+        ({"account": ["a"]}, "account in block 'x' must be a word without spaces, not ['a']."),
+        ({"account": ""}, "account in block 'x' must be a word without spaces, not ''."),
+        (
+            {"account": "a --exclusive"},
+            "account in block 'x' must be a word without spaces, not 'a --exclusive'.",
+        ),
+        ({"partition": True}, "partition in block 'x' must be a word without spaces, not True."),
+        (
+            {"qos": "high\n#SBATCH -n 9"},
+            "qos in block 'x' must be a word without spaces, not 'high\\n#SBATCH -n 9'.",
+        ),
+        (
+            {"timeout_min": 2, "signal_delay_s": 120},
+            "signal_delay_s=120 in block 'x' must be less than the time limit, timeout_min=2 (120 s).",
+        ),
+        ({"setup": {"a": 1}}, "setup in block 'x' must be a list of shell lines, not {'a': 1}."),
+    ],
+)
+def test_a_wrong_resource_is_one_sentence(tree, sentence):
+    with pytest.raises(UsageError) as caught:
+        read(tree, "block 'x'")
+    assert str(caught.value) == sentence
+
+
+def test_the_warning_comes_a_tenth_before_the_limit_or_as_told():
+    assert [Resources(timeout_min=n).warning_seconds for n in (5, 20, 600)] == [30, 120, 120]
+    assert Resources(timeout_min=600, signal_delay_s=300).warning_seconds == 300
+
+
+@pytest.mark.parametrize(("delay", "fits"), [(None, True), (1799, True), (1800, False), (3600, False)])
+def test_a_warning_that_comes_with_the_start_is_refused(delay, fits):
+    wants = Resources(timeout_min=30, signal_delay_s=delay)
+    if fits:
+        return wants.check(1)
+    with pytest.raises(UsageError, match=f"signal_delay_s={delay} is no less than timeout_min=30"):
+        wants.check(1)
+
+
+# --- arrays ---
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [
+        ({}, 1001),
+        ({"MaxArraySize": "50"}, 50),
+        ({"MaxArraySize": "0"}, 1),
+        ({"MaxArraySize": "1001", "SchedulerParameters": "bf_interval=1,max_array_tasks=20"}, 20),
+        ({"MaxArraySize": "10", "SchedulerParameters": "max_array_tasks=20"}, 10),
+        ({"MaxArraySize": "10", "SchedulerParameters": "(null)"}, 10),
+    ],
+)
+def test_an_array_is_as_large_as_a_site_lets_it(monkeypatch, told, size):
+    monkeypatch.setattr(slurm, "config", lambda: told)
+    assert submit.max_array_size() == size
+
+
+def test_arrays_hold_one_class_each_and_no_more_tasks_than_slurm_takes(tiny_spec):
+    points = [one.point for one in search_points(tiny_spec)]
+    arrays = submit.arrange(tiny_spec, points, largest=4)
+    assert [[point.block for point in array.points] for array in arrays] == [
+        ["cpu"] * 4,
+        ["cpu", "also-cpu"],
+        ["gpu"] * 2,
+    ]
+    assert [array.resources.gpus_per_node for array in arrays] == [0, 0, 1]
+
+
+def test_a_run_that_two_blocks_want_is_submitted_once(tiny_spec):
+    point = search_points(tiny_spec)[0].point
+    twin = dataclasses.replace(point, block="gpu")
+    (array,) = submit.arrange(tiny_spec, [point, twin], largest=10)
+    assert [one.key for one in array.points] == [point.key]
+
+
+@pytest.mark.parametrize(("queued", "kept"), [(0, [4, 1]), (3, [2]), (5, []), (9, [])])
+def test_a_submit_limit_counts_what_is_queued_already(tiny_spec, queued, kept):
+    points = tuple(one.point for one in search_points(tiny_spec)[:5])
+    limited = Resources(submit_limit=5)
+    arrays = [Array(limited, points[:4]), Array(limited, points[4:])]
+    assert [len(array.points) for array in submit.admit(arrays, queued)] == kept
+
+
+# --- which runs ---
+
+
+def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitted(tiny_spec, tmp_path):
+    alive = set()
+    store = Store(tmp_path, alive=lambda owner, path: path.parent.parent.name in alive)
+    planned = search_points(tiny_spec)
+    keys = [one.point.key for one in planned]
+    failed, live, dead = (store.claim(key, "") for key in keys[:3])
+    assert all(isinstance(one, Attempt) for one in (failed, live, dead))
+    failed.end("oom", "too large")
+    alive.add(keys[1])
+    taken = {keys[3]: job("7_0", "x")}
+    report, todo = submit.sort_out(store, planned, taken, retry=False)
+    assert report.failed == {keys[0]: "oom"} and (report.live, report.queued) == (1, 1)
+    assert [point.key for point in todo] == [keys[2], *keys[4:]]
+    _, todo = submit.sort_out(store, planned, taken, retry=True)
+    assert [point.key for point in todo] == [keys[0], keys[2], *keys[4:]]
+
+
+# --- what was submitted, by the files and by the queue ---
+
+
+def test_the_queue_tells_which_runs_have_a_job(tmp_path):
+    many = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb", "cc"], {})
+    single = submissions.intend(tmp_path, "tiny", ["dd"], {})
+    submissions.answer(tmp_path, single, job="9")
+    jobs = [
+        job("8_0", many.name, "RUNNING"),
+        job("8_2", many.name),
+        job("9", single.name),
+        job("10_0", "tiny.other"),
+    ]
+    jobs = {one.id: one for one in jobs}
+    known = submissions.read_all(tmp_path)
+    assert {key: one.id for key, one in submissions.queued(known, jobs).items()} == {
+        "aa": "8_0",
+        "cc": "8_2",
+        "dd": "9",
+    }
+    (lost,) = submissions.unanswered(known, jobs)
+    assert lost == dataclasses.replace(many, job="8")
+    assert [lost.task(key) for key in lost.points] == ["8_0", "8_1", "8_2"]
+    assert known[1].task("dd") == "9", "one run is no array for submitit"
+    assert submissions.unanswered(known, {}) == []
+
+
+def tmp_path_with_sweep(root):
+    (root / "sweeps" / "tiny").mkdir(parents=True)
+    return root
+
+
+def test_a_torn_line_loses_its_submission_only(tmp_path):
+    first = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa"], {"code": "v1"})
+    path = tmp_path / "sweeps" / "tiny" / "submissions.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"submission": "012345')
+    second = submissions.intend(tmp_path, "tiny", ["bb"], {})
+    submissions.answer(tmp_path, second, refused="no room")
+    assert submissions.read(tmp_path, "tiny") == [first, dataclasses.replace(second, refused="no room")]
+
+
+def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkeypatch):
+    sizes = []
+
+    def picky(root, code, one, resources, points):
+        sizes.append(len(points))
+        if len(points) > 2:
+            raise RefusedError("AssocMaxSubmitJobLimit; Job violates accounting/QOS policy")
+        return "5"
+
+    monkeypatch.setattr(job_array, "submit", picky)
+    points = tuple(one.point for one in search_points(tiny_spec))
+    report = submit.Report()
+    root = tmp_path_with_sweep(tmp_path)
+    submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), report)
+    assert sizes == [8, 4, 2] and report.submitted == 2 and "AssocMaxSubmitJobLimit" in report.refusal
+
+
+@pytest.mark.parametrize(
+    ("named", "fewer_would_go"),
+    [
+        ("", True),
+        ("AssocMaxSubmitJobLimit; ", True),
+        ("QOSMaxSubmitJobPerUserLimit; ", True),
+        ("AssocGrpSubmitJobsLimit; ", True),
+        ("QOSMaxWallDurationPerJobLimit; ", False),
+        ("QOSMaxGRESPerJob; ", False),
+        ("QOSMinGRES; ", False),
+    ],
+)
+def test_a_limit_on_one_job_is_not_one_on_their_number(named, fewer_would_go):
+    general = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    assert submit._is_limit(f"{named}Batch job submission failed: {general}") is fewer_would_go
+
+
+def test_cancelling_goes_on_after_a_failure_and_takes_twins_along(tmp_path, monkeypatch):
+    monkeypatch.setattr(submissions, "current_user", lambda: "anna")
+    first = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb"], {})
+    again = submissions.intend(tmp_path, "tiny", ["aa", "bb"], {})  # the first seemed not to be taken
+    jobs = [job("8_0", first.name, "RUNNING"), job("8_1", first.name), job("9_1", again.name)]
+    jobs += [job("7", again.name, user="bert")]
+    monkeypatch.setattr(slurm, "queue", lambda age=0.0: {one.id: one for one in jobs})
+    monkeypatch.setattr(submissions, "AT_A_TIME", 1)
+    called = []
+
+    def scancel(*words):
+        called.append(words)
+        if "8" in words:
+            raise slurm.SlurmError("SLURM does not answer")
+        return ""
+
+    monkeypatch.setattr(slurm, "call", scancel)
+    with pytest.raises(slurm.SlurmError):
+        submissions.cancel(tmp_path, "tiny")
+    assert called == [("scancel", "--quiet", "8"), ("scancel", "--quiet", "9")]
+
+
+# --- the text and the pickles ---
+
+
+def test_the_text_asks_for_what_the_file_says(tmp_path):
+    wants = Resources(
+        timeout_min=90,
+        gpus_per_node=2,
+        cpus_per_task=8,
+        mem="16G",
+        array_parallelism=3,
+        account="lab",
+        partition="long",
+        qos="low",
+        constraint="a100",
+        exclude="n7",
+        mail_type="FAIL",
+        mail_user="a@b.c",
+        setup=("module load cuda",),
+    )
+    text = job_array.text(
+        tmp_path, tmp_path / "code" / "v1", Submission("s", "w", ("a", "b", "c", "d")), wants
+    )
+    for line in (
+        *("--time=90", "--gpus-per-node=2", "--cpus-per-task=8", "--mem=16G", "--array=0-3%3", "--requeue"),
+        *("--account=lab", "--partition=long", "--qos=low", "--constraint=a100", "--exclude=n7"),
+        *(
+            "--mail-type=FAIL",
+            "--mail-user=a@b.c",
+            "--signal=USR2@120",
+            "--job-name=s.w",
+            "--open-mode=append",
+        ),
+        f"--output={tmp_path}/sweeps/s/logs/w/%A_%a_0_log.out",
+    ):
+        assert f"#SBATCH {line}\n" in text
+    assert " --export=ALL " in text, "the job may be one of a site with SBATCH_EXPORT=NONE"
+    assert "wckey" not in text and "\nmodule load cuda\n" in text
+    assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
+    assert "--array" not in job_array.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
+
+
+def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_path):
+    points = [one.point for one in search_points(tiny_spec)[:3]]
+    one = Submission("tiny", "w", tuple(point.key for point in points), job="8")
+    folder = job_array.log_folder(tmp_path, one)
+    folder.mkdir(parents=True)
+    (folder / "8_0_submitted.pkl").write_bytes(b"is there already")
+    job_array.put_pickles(tmp_path, snapshot.HOME, one, [*points[:2], None])
+    assert sorted(path.name for path in folder.iterdir()) == ["8_0_submitted.pkl", "8_1_submitted.pkl"]
+    assert (folder / "8_0_submitted.pkl").read_bytes() == b"is there already"
+    mended = pickle.loads((folder / "8_1_submitted.pkl").read_bytes())
+    assert mended.args == job_array.delayed(tmp_path, snapshot.HOME, points[1]).args
+
+
+def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
+    """On a file server, those of a large array take longer than `sbatch` gets."""
+    points = [one.point for one in search_points(tiny_spec)[:4]]
+    dump = job_array.DelayedSubmission.dump
+    monkeypatch.setattr(
+        job_array.DelayedSubmission, "dump", lambda self, path: [time.sleep(1), dump(self, path)]
+    )
+    monkeypatch.setattr(sbatch, "PATIENCE", 3.0)
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho Submitted batch job 8\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    one = Submission("tiny", "w", tuple(point.key for point in points))
+    assert job_array.submit(tmp_path, snapshot.HOME, one, Resources(), points) == "8"
+    folder = job_array.log_folder(tmp_path, one)
+    names = ["submission.sh", *(f"8_{n}_submitted.pkl" for n in range(4))]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    assert (folder / "submission.sh").read_text() == job_array.text(tmp_path, snapshot.HOME, one, Resources())

@@ -1,0 +1,43 @@
+"""Who starts processes may be killed: they notice, save and end, and the same command goes on from there."""
+
+import json
+import signal
+
+import psutil
+import pytest
+
+from harness.store import Store
+from tests.helpers.waiting import wait_for
+
+# No periodic checkpoint within the test: the one that is found was written because of the death.
+BASE = {"task": "digits", "model": "resnet-nano", "steps": 400, "batch_size": 16, "log_every": 2}
+SPEC = f"name: tiny\nbase: {json.dumps(BASE)}\nspace: {{optimizer.lr: [0.03, 0.1]}}\n"
+
+
+def alive(processes):
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("command", ["run", "sweep run"])
+def test_nobody_trains_on_after_the_command_was_killed(htbench, write_spec, command):
+    words = [f"{name}={value}" for name, value in BASE.items()] + ["processes=2"]
+    if command == "sweep run":
+        words = [write_spec(SPEC), "--workers", "2"]
+    process = htbench.start(*command.split(), *words)
+    wait_for(
+        lambda: len(list(htbench.root.glob("runs/*/*/metrics.jsonl"))) == (2 if "sweep" in command else 1)
+    )
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert len(family) >= 2
+    process.send_signal(signal.SIGKILL)  # to the command alone, not to its group
+    process.wait()
+    wait_for(lambda: not alive(family), told=lambda: f"still at work: {alive(family)}")
+    folders = [path.parent for path in htbench.root.glob("runs/*/*/config.yaml")]
+    for folder in folders:
+        assert (folder / "checkpoint.pt").exists() and not (folder / "record.json").exists()
+        outcome = json.loads((folder / "attempts" / "1.json").read_text())["outcome"]
+        assert outcome["reason"] == "stopped"
+    done = htbench(*command.split(), *words)
+    assert done.returncode == 0, done.stderr
+    records = [Store(htbench.root).record(folder.name) for folder in folders]
+    assert [(r.steps, r.attempts, r.repeated_steps) for r in records] == [(400, 2, 0)] * len(folders)

@@ -1,0 +1,137 @@
+"""Sweeps over a user's own parts, from a folder outside of the repository, as the README shows it."""
+
+import subprocess
+
+import pytest
+
+from harness.config.settings import make
+from harness.store import Store
+from harness.store.points import read_points
+from sweeps.cluster import snapshot
+from tests.helpers.command import HTBENCH, Htbench
+from tests.helpers.own_parts import lay_out, optimizer
+
+DATA = """
+from harness.data.digits import fingerprint, load
+from harness.tasks import TaskSpec
+
+TASK = TaskSpec("", "image", "loss", False, "my_data:fingerprint", "my_data:load", adamw_lr=0.02)
+"""
+
+
+@pytest.fixture
+def user(tmp_path):
+    """`htbench` called in a folder of the user's."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    return Htbench(tmp_path / "store", cwd=folder)
+
+
+def done(user, *words):
+    ended = user(*words)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def points(user):
+    return read_points(user.root, "own")
+
+
+def test_the_optimizer_of_the_readme_does_what_it_must(user):
+    lay_out(user.cwd)
+    assert "wrong" not in done(user, "zoo", "--check", "my_opt:SignMomentum")
+
+
+def test_own_optimizers_beside_ours_in_plan_run_table_and_status(user):
+    part, spec = lay_out(user.cwd)
+    assert "8 points" in done(user, "sweep", "plan", spec, "--no-measure")
+    assert "8 of 8 points have a result" in done(user, "sweep", "run", spec, "--workers", "2")
+    table = done(user, "table", "main_result")
+    rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("| ")}
+    assert rows.keys() > {"adamw", "torch.optim:RAdam", "my_opt:SignMomentum"}
+    assert " beta " in rows["optimizer"]
+    config = Store(user.root).record(points(user)[-1].key).config
+    assert config["optimizer"]["hyper"] == {"beta": 0.95} and len(config["revisions"]["optimizer"]) == 12
+    listing = done(user, "runs", "ls", "optimizer.name=my_opt:SignMomentum", "optimizer.beta=0.95")
+    assert listing.count("my_opt:SignMomentum") == 2
+    status = done(user, "sweep", "status", spec)
+
+    part.unlink()
+    assert done(user, "table", "main_result") == table, "tables need the records alone"
+    assert done(user, "sweep", "status", spec) == status
+    assert done(user, "runs", "ls").count("my_opt:SignMomentum") == 4
+    ended = user("sweep", "plan", spec, "--no-measure")
+    assert ended.returncode == 2 and len(ended.stderr.splitlines()) == 1
+    assert "'my_opt:SignMomentum' is not found: there is no module 'my_opt'" in ended.stderr
+
+
+def test_edited_code_makes_new_runs_and_the_old_ones_keep_their_rows(user):
+    part, spec = lay_out(user.cwd)
+    done(user, "sweep", "run", spec)
+    before = [point.key for point in points(user)]
+    part.write_text(optimizer().replace(".sign()", ".sign().mul(0.5)"))
+    assert "8 points, 4 finished, 4 to run" in " ".join(
+        done(user, "sweep", "plan", spec, "--no-measure").split()
+    )
+    done(user, "sweep", "run", spec)
+    after = [point.key for point in points(user)]
+    assert before[:4] == after[:4] and not set(before[4:]) & set(after[4:])
+    assert Store(user.root).records(before).keys() == set(before)
+
+
+def test_a_search_over_an_own_optimizer(user):
+    _, spec = lay_out(user.cwd)
+    text = spec.read_text().replace("[0.001, 0.003]", "{low: 0.001, high: 0.01, log: true}")
+    spec.write_text(
+        text.replace("[0.01, 0.03]", "{low: 0.01, high: 0.03}") + "search: {mode: random, trials: 2}\n"
+    )
+    assert "6 of 6 points have a result" in done(user, "sweep", "run", spec)
+
+
+def test_several_processes_of_a_run_find_an_own_optimizer(user):
+    lay_out(user.cwd)
+    words = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16", "processes=2"]
+    assert "completed after 2 steps" in done(user, "run", *words, "optimizer.name=my_opt:SignMomentum")
+
+
+def test_an_own_task_with_a_metric_of_its_own_is_told_by_its_records(user):
+    _, spec = lay_out(user.cwd)
+    data = user.cwd / "my_data.py"
+    data.write_text(DATA)
+    spec.write_text(spec.read_text().replace("task: digits", "task: my_data:TASK"))
+    done(user, "sweep", "run", spec)
+    table, status = done(user, "table"), done(user, "sweep", "status", spec)
+    assert "test loss" in table and "val loss" in status
+    data.unlink()
+    assert done(user, "table") == table and done(user, "sweep", "status", spec) == status
+    assert "loss" in done(user, "runs", "ls")
+
+
+def test_a_command_outside_of_the_folder_says_what_is_missing(user, tmp_path):
+    _, spec = lay_out(user.cwd)
+    ended = subprocess.run([*HTBENCH, "sweep", "plan", spec], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 2 and "working folder, on PYTHONPATH or installed" in ended.stderr
+
+
+# --- the snapshot for jobs ---
+
+
+def test_a_snapshot_takes_own_parts_along(tmp_path, monkeypatch):
+    home, folder = tmp_path / "home", tmp_path / "user"
+    (home / "harness").mkdir(parents=True)
+    (home / "harness" / "a.py").write_text("1")
+    part, _ = lay_out(folder)
+    part = part.rename(folder / "my_own_opt.py")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(snapshot, "HOME", home)
+    base = {"task": "digits", "model": "resnet-nano", "steps": 1}
+    names = ("my_own_opt:SignMomentum", "torch.optim:RAdam", "adamw")
+    configs = [make(base | {"optimizer.name": name}) for name in names]
+    taken = snapshot.take(tmp_path / "store", configs)
+    assert sorted(str(path.relative_to(taken)) for path in taken.rglob("*.py")) == [
+        *("harness/a.py", "outside/my_own_opt.py")
+    ]
+    assert snapshot.version(tmp_path / "store", configs) == taken.name
+    part.write_text(part.read_text() + "# edited\n")
+    assert snapshot.version(tmp_path / "store", configs) != taken.name
+    assert "# edited" not in (taken / "outside" / "my_own_opt.py").read_text()

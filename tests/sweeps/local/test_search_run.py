@@ -1,0 +1,167 @@
+"""Whole searches through the command: each mode from file to table, again, extended, after every death."""
+
+import json
+
+import pytest
+
+from harness.config.settings import make
+from harness.errors import PrunedError
+from harness.store import Kind, Store
+from harness.system.atomic import CRASH_POINTS
+from harness.train import run
+from harness.train.monitor import Monitor
+from tests.helpers.searching import SEARCH, check_search, state_of, studies
+from tests.helpers.sweeping import carried_out, die_at_each, results
+
+PRUNED = SEARCH.replace("trials: 4", "trials: 6, pruner: {asha: {min_resource: 2, reduction_factor: 2}}")
+TWO_BLOCKS = PRUNED.replace(
+    "search:",
+    """  - name: adamw
+    set: {optimizer.name: adamw}
+    space: {optimizer.lr: {low: 1e-4, high: 0.1, log: true}, optimizer.betas: [[0.9, 0.95], [0.9, 0.99]]}
+search:""",
+)
+
+
+def files(root):
+    return {p: p.stat().st_mtime_ns for p in root.rglob("*") if p.is_file() and p.suffix != ".lock" != p.name}
+
+
+@pytest.mark.parametrize(
+    "mode", ["tpe", *(pytest.param(m, marks=pytest.mark.slow) for m in ("random", "sobol"))]
+)
+def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
+    path = write_spec(TWO_BLOCKS.replace("mode: tpe", f"mode: {mode}"))
+    dry = htbench("sweep", "plan", path, "--no-measure", "--points")
+    assert dry.returncode == 0 and dry.stdout.count("not asked") == 12, dry.stderr
+    assert not htbench.root.exists()
+    done = htbench("sweep", "run", path, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert "tiny: 14 of 14 points have a result" in done.stdout
+    found = studies(htbench.root, path)
+    for study in found:
+        check_search(htbench.root, study)
+    (status, _) = json.loads(htbench("sweep", "status", path, "--json").stdout)
+    assert status["points"] == 7 and status["pruned"] >= 1
+    assert sum(status.get(word, 0) for word in ("completed", "diverged", "pruned")) == 7
+    table = htbench("table", "main_result")
+    assert table.returncode == 0 and "edge of its grid" not in table.stdout, table.stderr
+    terms = "in 6 trials, pruned by asha (min_resource=2, reduction_factor=2)"
+    assert f"- Each optimizer was searched by {mode} {terms}." in table.stdout
+    before, known = files(htbench.root), [state_of(study, htbench.root) for study in found]
+    again = htbench("sweep", "run", path)
+    assert again.returncode == 0 and again.stdout == done.stdout
+    assert files(htbench.root) == before
+    assert htbench("sweep", "index", path).returncode == 0
+    assert [state_of(study, htbench.root) for study in found] == known, (
+        "written anew, the studies say the same"
+    )
+    more = write_spec(path.read_text().replace("trials: 6", "trials: 7"))
+    assert htbench("sweep", "run", more).returncode == 0
+    for study, old in zip(studies(htbench.root, more), known, strict=True):
+        check_search(htbench.root, study)
+        assert state_of(study, htbench.root)[:6] == old
+
+
+# --- death ---
+
+# One death each, then some in a row; `study` is in test_search_deaths.py, where the quick ones are.
+DEATHS = [pytest.param([name], marks=pytest.mark.slow) for name in CRASH_POINTS if name != "study"] + [
+    pytest.param(["ask", "ask", "tell", "record.before"], marks=pytest.mark.slow),
+    pytest.param(["checkpoint.after", "claimed", "tell", "record.after", "ask"], marks=pytest.mark.slow),
+    ["checkpoint.after", "tell"],
+]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    root, path = carried_out(tmp_path_factory.mktemp("undisturbed"), PRUNED, "--workers", 1)
+    (study,) = studies(root, path)
+    return results(root), state_of(study, root)
+
+
+@pytest.mark.parametrize("deaths", DEATHS, ids="+".join)
+def test_dying_there_and_running_again_gives_the_same_search(deaths, htbench, write_spec, undisturbed):
+    path = write_spec(PRUNED)
+    die_at_each(deaths, htbench, "sweep", "run", path, "--workers", 1)
+    again = htbench("sweep", "run", path, "--workers", 1)
+    assert again.returncode == 0, again.stderr
+    (study,) = studies(htbench.root, path)
+    check_search(htbench.root, study)
+    assert (results(htbench.root), state_of(study, htbench.root)) == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-9], lambda data: b"\x00garbage\n" + data, lambda data: b""]
+)
+@pytest.mark.parametrize(
+    "pattern", ["studies/*.journal", "sweeps/tiny/slots/*/2.json", "sweeps/tiny/slots/*/study.json"]
+)
+def test_a_damaged_file_of_a_search_is_mended(htbench, write_spec, pattern, damage):
+    path = write_spec(SEARCH.replace("trials: 4", "trials: 3"))
+    assert htbench("sweep", "run", path, "--workers", 1).returncode == 0
+    (study,) = studies(htbench.root, path)
+    before = results(htbench.root)
+    (broken,) = htbench.root.glob(pattern)
+    broken.write_bytes(damage(broken.read_bytes()))
+    again = htbench("sweep", "run", path, "--workers", 1)
+    assert again.returncode == 0 and "Traceback" not in again.stderr, again.stderr
+    check_search(htbench.root, study)
+    assert results(htbench.root) == before
+
+
+# --- pruned runs and everybody else ---
+
+
+def stop_at(step):
+    def report(now, figures):
+        if now == step:
+            raise PrunedError(f"stopped at step {now} by one")
+
+    return report
+
+
+def test_a_pruned_run_ends_for_its_study_only_and_others_go_on_from_its_checkpoint(tmp_path, tiny):
+    config = make(tiny | {"evaluation.every": 2})
+    store, calm = Store(tmp_path / "a"), Store(tmp_path / "b")
+    pruned = run.run(config, store, Monitor(report=stop_at(4), study="one"))
+    assert (pruned.status, pruned.steps, pruned.pruned_by) == ("pruned", 4, ["one"])
+    assert store.state(pruned.key, "one").kind is Kind.FINISHED
+    assert store.state(pruned.key).kind is store.state(pruned.key, "two").kind is Kind.WAITING
+    assert run.run(config, store, Monitor(study="one")) == pruned, "its study makes no further step"
+
+    again = run.run(config, store, Monitor(report=stop_at(6), study="two"))
+    assert (again.steps, again.pruned_by) == (6, ["one", "two"])
+    reported = []
+    done = run.run(config, store, Monitor(report=lambda step, _: reported.append(step)))
+    assert reported == [6], "it went on from the checkpoint, and heard its last evaluation again"
+    assert done.status == "completed" and done.metrics == run.run(config, calm).metrics
+    assert store.records([done.key])[done.key] == store.state(done.key, "one").record == done
+    assert not (store.run_folder(done.key) / "checkpoint.pt").exists()
+
+
+@pytest.mark.slow
+def test_asha_spends_clearly_fewer_steps_and_finds_as_good_a_point(write_spec, tmp_path):
+    from tests.helpers.command import Htbench
+
+    # A warm-up of 8 steps and the first rung at 18: before and right after it, all rates look alike.
+    # One worker: with several, the order in which trials reach a rung decides which of them go on.
+    text = SEARCH.replace("steps: 8", "steps: 162, schedule.warmup: 0.05")
+    text = text.replace("evaluation.every: 2", "evaluation.every: 6")
+    text = text.replace("trials: 4", "trials: 30").replace("replicate: {seeds: 1}", "")
+    asha = text.replace("trials: 30", "trials: 30, pruner: {asha: {min_resource: 18}}")
+    steps, best = {}, {}
+    for name, content in (("none", text), ("asha", asha)):
+        root = tmp_path / name
+        done = Htbench(root)("sweep", "run", write_spec(content), "--workers", 1, timeout=1500)
+        assert done.returncode == 0, done.stderr
+        records = list(
+            Store(root).records(path.parent.name for path in root.glob("runs/*/*/record.json")).values()
+        )
+        assert len(records) == 30
+        steps[name] = sum(record.steps for record in records)
+        best[name] = max(r.metrics["val_accuracy"] for r in records if r.status == "completed")
+    print(f"steps {steps}, best validation accuracy {best}")
+    assert steps["asha"] < steps["none"] / 2
+    assert best["asha"] > best["none"] - 0.02

@@ -1,0 +1,199 @@
+"""Whole sweeps through the command, as people run them: at once, extended, interrupted, damaged, in vain."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
+from harness.store import Store
+from harness.store.points import read_points
+from tests.helpers.sweeping import SPEC, carried_out, check_whole, results
+from tests.helpers.waiting import wait_for
+
+LONG = SPEC.replace("steps: 8", "steps: 300")
+
+
+def attempts(root):
+    return {
+        path.parent.parent.name: len(list(path.parent.iterdir()))
+        for path in root.glob("runs/*/*/attempts/1.json")
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished tiny sweep; tests copy it before they damage it."""
+    return carried_out(tmp_path_factory.mktemp("finished"), SPEC)[0]
+
+
+@pytest.fixture
+def copy(finished, htbench, write_spec):
+    shutil.copytree(finished, htbench.root)
+    return write_spec(SPEC)
+
+
+def test_two_at_once_share_the_work(htbench, write_spec, finished):
+    spec = write_spec(SPEC)
+    both = [htbench.start("sweep", "run", spec) for _ in range(2)]
+    for process in both:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    check_whole(htbench.root)
+    assert results(htbench.root) == results(finished)
+    assert set(attempts(htbench.root).values()) == {1}
+
+
+def test_two_sweeps_that_want_the_same_run_train_it_once(htbench, write_spec):
+    one, two = write_spec(LONG, "one.yaml"), write_spec(LONG.replace("name: tiny", "name: other"), "two.yaml")
+    both = [htbench.start("sweep", "run", spec) for spec in (one, two)]
+    for process in both:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    assert set(attempts(htbench.root).values()) == {1} and len(attempts(htbench.root)) == 3
+    tiny, other = (read_points(htbench.root, name) for name in ("tiny", "other"))
+    assert [point.key for point in tiny] == [point.key for point in other]
+
+
+def test_again_trains_nothing_and_an_extended_grid_only_the_new_points(copy, htbench):
+    before = results(htbench.root)
+    again = htbench("sweep", "run", copy)
+    assert again.returncode == 0 and "3 of 3 points have a result" in again.stdout
+    assert results(htbench.root) == before
+    copy.write_text(SPEC.replace("[0.03, 0.1]", "[0.03, 0.1, 0.2]"))
+    extended = htbench("sweep", "run", copy)
+    assert extended.returncode == 0, extended.stderr
+    assert set(attempts(htbench.root).values()) == {1}
+    after = results(htbench.root)
+    new = after.keys() - before.keys()
+    assert 1 <= len(new) <= 2, "the new point, and a replica only if it wins"
+    assert all(after[key] == before[key] for key in after.keys() & before.keys())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("moment", ["sweeps/tiny/points.jsonl", "runs/*/*/metrics.jsonl"])
+def test_interrupted_it_saves_and_goes_on(htbench, write_spec, moment, number):
+    """While the server still loads torch, and in the middle of runs; Ctrl-C reaches the whole group."""
+    spec = write_spec(LONG)
+    process = htbench.start("sweep", "run", spec, "--workers", 2)
+    wait_for(lambda: list(htbench.root.glob(moment)))
+    time.sleep(0.3)
+    os.killpg(process.pid, number)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == EXIT_INTERRUPTED and "goes on from here" in errors
+    assert "Traceback" not in errors
+    again = htbench("sweep", "run", spec)
+    assert again.returncode == 0, again.stderr
+    check_whole(htbench.root)
+
+
+def test_a_killed_worker_is_replaced(htbench, write_spec):
+    spec = write_spec(LONG)
+    process = htbench.start("sweep", "run", spec, "--workers", 1)
+    started = wait_for(lambda: list(htbench.root.glob("runs/*/*/checkpoint.pt")))
+    owner = json.loads((started[0].parent / "attempts" / "1.json").read_text())["owner"]
+    os.kill(owner["pid"], signal.SIGKILL)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    check_whole(htbench.root)
+    assert sorted(attempts(htbench.root).values()) == [1, 1, 2]
+
+
+def test_failures_are_shown_with_their_reason_and_retried_on_request(htbench, write_spec):
+    text = SPEC.replace("optimizer.lr: [0.03, 0.1]", "optimizer.lr: [0.1]")
+    spec = write_spec(text)
+    assert htbench("sweep", "run", spec).returncode == 0
+    key = next(p.key for p in read_points(htbench.root, "tiny") if p.stage == "search")
+    folder = Store(htbench.root).run_folder(key)
+    (folder / "record.json").unlink()
+    attempt = json.loads((folder / "attempts" / "1.json").read_text())
+    (folder / "attempts" / "1.json").write_text(
+        json.dumps(attempt | {"outcome": {"reason": "oom", "message": "out of <memory>"}})
+    )
+    failed = htbench("sweep", "run", spec)
+    assert (
+        failed.returncode == EXIT_RUN_FAILED and f"run {key} failed (oom): out of <memory>" in failed.stderr
+    )
+    status = htbench("sweep", "status", spec)
+    assert status.returncode == 0 and "failed (oom)" in status.stdout
+    assert htbench("sweep", "retry", spec).returncode == 0
+    assert htbench("sweep", "index", spec).returncode == 0  # its first record was deleted by hand
+    check_whole(htbench.root)
+
+
+DAMAGES = {
+    "truncated": lambda data: data[: len(data) // 2],
+    "garbage": lambda data: b"\x00\xff{garbage\n",
+    "empty": lambda data: b"",
+}
+FILES = [
+    "runs/*/*/record.json",
+    "runs/*/*/metrics.jsonl",
+    "runs/*/*/attempts/1.json",
+    "runs/*/*/config.yaml",
+    "index.jsonl",
+    "sweeps/tiny/points.jsonl",
+    "sweeps/tiny/spec.yaml",
+    "studies/*.journal",
+    "studies/*.json",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("pattern", FILES)
+def test_a_damaged_file_of_a_finished_sweep_is_mended(copy, htbench, finished, pattern, damage):
+    path = sorted(htbench.root.glob(pattern))[0]
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    again = htbench("sweep", "run", copy)
+    assert again.returncode == 0, again.stderr
+    assert "Traceback" not in again.stderr
+    index = htbench("sweep", "index", copy)
+    assert index.returncode == 0, index.stderr
+    whole, mended = results(finished), results(htbench.root)
+    for key in whole:
+        assert mended[key][:3] == whole[key][:3]
+        if path.name != "metrics.jsonl":
+            assert mended[key] == whole[key]
+    if path.name != "metrics.jsonl":
+        check_whole(htbench.root)
+
+
+def test_a_record_that_nothing_can_mend_is_trained_again(copy, htbench, finished):
+    path = sorted(htbench.root.glob("runs/*/*/record.json"))[0]
+    path.write_bytes(b"")
+    (htbench.root / "index.jsonl").unlink()
+    assert htbench("sweep", "run", copy).returncode == 0
+    assert results(htbench.root) == results(finished)
+    check_whole(htbench.root)
+
+
+@pytest.mark.slow
+def test_twenty_random_kills_of_the_whole_group(htbench, write_spec, tmp_path):
+    spec = write_spec(LONG.replace("[0.03, 0.1]", "[0.03, 0.05, 0.1, 0.2]").replace("seeds: 1", "seeds: 2"))
+    from tests.helpers.command import Htbench
+
+    calm = Htbench(tmp_path / "calm")
+    assert calm("sweep", "run", spec).returncode == 0
+    chance = random.Random(0)
+    kills = 0
+    while kills < 20:
+        # `retry` is `run` after forgiving: two early deaths of a run in a row count as a failure.
+        process = htbench.start("sweep", "retry", spec)
+        time.sleep(chance.uniform(0.5, 6.0))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+            continue
+        assert process.returncode == 0, process.communicate()[1]
+        check_whole(htbench.root, failures=True)
+        assert results(htbench.root) == results(calm.root)
+        shutil.rmtree(htbench.root)  # done already: begin again on an empty store
+    done = htbench("sweep", "retry", spec)
+    assert done.returncode == 0, done.stderr
+    check_whole(htbench.root, failures=True)
+    assert results(htbench.root) == results(calm.root)

@@ -1,0 +1,115 @@
+"""Plans: winners by validation, replicas on fresh seeds, and only once a whole objective is settled."""
+
+import pytest
+
+from harness.store import Store
+from harness.store.points import REPLICATE
+from sweeps.local.pool import Pool
+from sweeps.local.progress import Progress
+from sweeps.local.runner import Runner, Sweep
+from sweeps.plan.planned import by_objective, replicas, search_points
+from sweeps.spec import sweep_file as specs
+
+TEXT = """
+name: two
+base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16, data_seed: 7}
+seeds: [0, 3]
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.1, 0.2], batch_size: [16, 32]}}
+replicate: {seeds: 2}
+"""
+
+
+@pytest.fixture
+def spec(write_spec):
+    return specs.load(write_spec(TEXT))
+
+
+def fake_record(one, accuracy):
+    from tests.helpers.records import scored as run
+
+    return (
+        run("digits", val_accuracy=accuracy, val_loss=1.0)
+        if accuracy is not None
+        else run("digits", "diverged")
+    )
+
+
+def accuracies(group, table):
+    return {one.point.key: fake_record(one, table[one.config.optimizer.lr][one.config.seed]) for one in group}
+
+
+def test_the_winner_is_the_best_mean_over_the_seeds(spec):
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.9, 3: 0.5}, 0.2: {0: 0.8, 3: 0.8}})
+    fresh = replicas(spec, group, records)
+    assert [(one.config.optimizer.lr, one.config.seed, one.config.data_seed) for one in fresh] == [
+        (0.2, 1000, 1000),
+        (0.2, 1001, 1001),
+    ]
+    assert {one.point.stage for one in fresh} == {REPLICATE} and {one.config.batch_size for one in fresh} == {
+        16
+    }
+
+
+def test_the_order_of_the_data_that_the_winner_was_chosen_by_is_not_fresh(write_spec):
+    spec = specs.load(write_spec(TEXT.replace("data_seed: 7", "data_seed: 1000")))
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.9, 3: 0.5}, 0.2: {0: 0.8, 3: 0.8}})
+    assert [(one.config.seed, one.config.data_seed) for one in replicas(spec, group, records)] == [
+        (1001, 1001),
+        (1002, 1002),
+    ]
+
+
+def test_fresh_seeds_lie_above_all_that_a_search_uses(write_spec):
+    spec = specs.load(write_spec(TEXT.replace("[0, 3]", "[0, 2000]")))
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.9, 2000: 0.5}, 0.2: {0: 0.8, 2000: 0.8}})
+    assert [one.config.seed for one in replicas(spec, group, records)] == [2001, 2002]
+
+
+def test_a_candidate_that_diverged_on_one_seed_cannot_win(spec):
+    group = by_objective(spec, search_points(spec))[0]
+    records = accuracies(group, {0.1: {0: 0.3, 3: 0.3}, 0.2: {0: 0.9, 3: None}})
+    assert {one.config.optimizer.lr for one in replicas(spec, group, records)} == {0.1}
+    assert replicas(spec, group, accuracies(group, {0.1: {0: None, 3: None}, 0.2: {0: None, 3: None}})) == []
+
+
+def test_replicas_are_due_when_their_objective_is_settled_and_not_before(spec, tmp_path):
+    sweep = Sweep(spec, Store(tmp_path))
+    first, second = sweep.groups
+    for one in first[:-1]:
+        assert sweep.settle(one.point.key, fake_record(one, 0.5)) == []
+    due = sweep.settle(first[-1].point.key, None)
+    assert len(due) == 2 and sweep.planned == sweep.search + due
+    assert sweep.steps_left() == (len(second) + 2 + 2) * 2
+
+
+def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch):
+    monkeypatch.setattr("sweeps.local.runner.Pool", None)
+    monkeypatch.setattr("sweeps.local.runner.studies.refresh", lambda *_: [])
+    store = Store(tmp_path)
+    monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
+    runner = Runner(store, [spec], None, Progress())
+    runner.run()
+    assert runner.unfinished == {} and len(runner.sweeps[0].planned) == 8 + 2 * 2
+
+
+def test_a_run_that_two_blocks_want_is_started_once(write_spec, tmp_path, monkeypatch):
+    text = (
+        TEXT.replace("replicate: {seeds: 2}", "").replace(", 3]", "]").replace(", batch_size: [16, 32]", "")
+    )
+    twin = "  - {name: twin, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.2, 0.3]}}\n"
+    started = []
+
+    class Recorder(Pool):
+        def start(self, point, processes=1):
+            started.append(point.overrides["optimizer.lr"])
+            super().start(point, processes)
+
+    monkeypatch.setattr("sweeps.local.runner.Pool", Recorder)
+    runner = Runner(Store(tmp_path / "store"), [specs.load(write_spec(text + twin))], 3, Progress())
+    assert len(runner.sweeps[0].planned) == 4 and runner.sweeps[0].steps_left() == 3 * 2
+    runner.run()
+    assert sorted(started) == [0.1, 0.2, 0.3] and not runner.unfinished
