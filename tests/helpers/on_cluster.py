@@ -121,14 +121,6 @@ def submit(site, spec, *words, **environment):
     return done
 
 
-def sbatch_that_kills_its_caller(folder):
-    """The array is in the queue, but the submitter dies before it reads the answer."""
-    script = folder / "sbatch"
-    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')
-    script.chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
-
-
 def accepted(site, spec, *words):
     """Submit; how many runs were."""
     done = submit(site, spec, *words)

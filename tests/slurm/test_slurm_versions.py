@@ -4,9 +4,11 @@ import json
 import signal
 
 import pytest
-import version_0_1
-from conftest import Htbench
-from on_cluster import (
+
+from harness.store import Store
+from tests.helpers import version_0_1
+from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import (
     FEW,
     accepted,
     attempts,
@@ -20,9 +22,7 @@ from on_cluster import (
     submitted,
     wait_for,
 )
-from searching import SEARCH
-
-from harness.store import Store
+from tests.helpers.searching import SEARCH
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures

@@ -18,7 +18,6 @@ from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file as spec
 from sweeps.spec.resources import Resources, read
-from tests.helpers.waiting import wait_for
 
 SPEC = """
 name: tiny

@@ -9,8 +9,6 @@ import sys
 from dataclasses import asdict
 
 import pytest
-import version_0_1
-from waiting import wait_for
 
 from harness.config.key import run_key
 from harness.config.settings import make
@@ -18,6 +16,8 @@ from harness.store import Store
 from harness.store.points import SEARCH, Point
 from harness.train.monitor import STOP_SIGNALS, Monitor
 from sweeps.cluster import job, job_array, snapshot
+from tests.helpers import version_0_1
+from tests.helpers.waiting import wait_for
 
 # As submitit does, where nothing of ours is on the path but the working folder.
 JOB = f"""
