@@ -185,8 +185,7 @@ def recover(root: Path, jobs: Mapping[str, Job]) -> int:
     for one in lost:
         code = root / "code" / one.code  # what its jobs run from already, whatever the code is by now
         known = {point.id: point for point in read_points(root, one.sweep)}
-        found = [job_array.tasks(root, code, [known[p]])[0] if p in known else None for p in one.points]
-        job_array.put_pickles(root, one, found)
+        job_array.put_pickles(root, code, one, [known.get(point) for point in one.points])
         submissions.answer(root, one, job=one.job)
     return len(lost)
 
@@ -199,7 +198,7 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     remarks = {"code": code.name, "resources": array.resources.describe(array.processes)}
     one = submissions.intend(root, spec.name, names, remarks)
     try:
-        job = job_array.submit(root, code, one, array.resources, job_array.tasks(root, code, array.points))
+        job = job_array.submit(root, code, one, array.resources, array.points)
     except RefusedError as error:
         submissions.answer(root, one, refused=str(error))
         if not _is_limit(str(error)):

@@ -43,6 +43,7 @@ TORCH_FREE = [
         "sweeps.cluster.snapshot",
         "sweeps.cluster.submissions",
         "sweeps.cluster.submit",
+        "sweeps.cluster.job",
         "sweeps.cluster.job_array",
     ),
     *(f"results.{path.stem}" for path in sorted((ROOT / "results").glob("*.py")) if path.stem != "__init__"),

@@ -13,7 +13,7 @@ FORBIDDEN = {"harness": {"sweeps", "results"}, "sweeps": {"results"}, "results":
 OPTUNA_FILES = ("distinct", "journal", "link", "parameters", "samplers", "study", "told", "trials")
 ONLY_HOME = {
     "optuna": {f"sweeps/{name}.py" for name in OPTUNA_FILES},
-    "submitit": {"sweeps/cluster/job_array.py"},
+    "submitit": {"sweeps/cluster/job.py", "sweeps/cluster/job_array.py"},
 }
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
