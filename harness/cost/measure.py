@@ -223,7 +223,7 @@ _CALIBRATE = """
 import sys
 sys.path[:] = [place for place in sys.path if place]
 import htbench
-from harness.calibrate import main
+from harness.cost.calibrate import main
 sys.exit(main())
 """
 
