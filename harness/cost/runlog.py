@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.store import curve as metrics
+from harness.store.run_folder import RunFolder
 
 _ATTEMPT, _RESUMED = (
     ", attempt ",
@@ -16,7 +17,7 @@ _ATTEMPT, _RESUMED = (
 def seconds(folder: Path) -> float | None:
     """Seconds between the first and the last line of a run's log; None unless one process wrote all of it."""
     try:
-        lines = (folder / "log.txt").read_text(encoding="utf-8").splitlines()
+        lines = RunFolder(folder).log.read_text(encoding="utf-8").splitlines()
         attempts = [line for line in lines if _ATTEMPT in line]
         if len(attempts) != 1:
             return None
@@ -33,9 +34,9 @@ def _logged(line: str) -> datetime:
 
 def pace(folder: Path) -> float | None:
     """Seconds per step of a run since its last start."""
-    curve, began, first = folder / "metrics.jsonl", 0.0, 0
+    curve, began, first = RunFolder(folder).metrics, 0.0, 0
     try:
-        for line in (folder / "log.txt").read_text(encoding="utf-8").splitlines():
+        for line in RunFolder(folder).log.read_text(encoding="utf-8").splitlines():
             if _ATTEMPT in line:
                 began, first = _logged(line).timestamp(), 0
             elif _RESUMED in line:

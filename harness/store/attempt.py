@@ -8,15 +8,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import LostOwnershipError
 from harness.store.owner import HEARTBEAT_SECONDS, Owner
 from harness.store.record import RunRecord
+from harness.store.records import Records
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
-
-if TYPE_CHECKING:
-    from harness.store import Store
 
 
 @dataclass
@@ -24,7 +23,7 @@ class Attempt:
     """The right to work on one run, held by this process.
 
     Attributes:
-        store: where the run is.
+        store: the records of the store in which the run is.
         key: the run.
         number: of the attempt, from 1.
         owner: this process, or the one that leads it.
@@ -32,7 +31,7 @@ class Attempt:
         checkpoint_found: the mark of the checkpoint at the claim; it tells whether this attempt made another.
     """
 
-    store: Store
+    store: Records
     key: str
     number: int
     owner: Owner
@@ -41,14 +40,14 @@ class Attempt:
     _stop_beating: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def folder(self) -> Path:
-        """The run's folder."""
-        return self.store.run_folder(self.key)
+    def files(self) -> RunFolder:
+        """The run's files."""
+        return self.store.files(self.key)
 
     @property
     def path(self) -> Path:
         """This attempt's file; its modification time is the heartbeat."""
-        return self.folder / "attempts" / f"{self.number}.json"
+        return self.files.attempt(self.number)
 
     @property
     def first_began(self) -> float:

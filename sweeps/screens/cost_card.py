@@ -21,6 +21,7 @@ from harness.cost.measure import Cost, NotMeasuredError, RunClass, run_class
 from harness.data import registry as tasks
 from harness.display import duration, memory
 from harness.store import Store
+from harness.store.layout import cache_folder
 from harness.system.machine import visible_gpus
 from sweeps.spec.resources import Resources
 
@@ -170,7 +171,7 @@ class Costs:
 
 def _cache(root: Path) -> tuple[Path, bool]:
     """The cache of a store, and whether it can be used: there is a store, and we may write to it."""
-    cache = root / "cache"
+    cache = cache_folder(root)
     place = cache if cache.exists() else root
     usable = place.is_dir() and os.access(place, os.W_OK)
     if usable:

@@ -11,6 +11,7 @@ from harness.cost import measure
 from harness.cost.measure import Cost, RunClass, run_class
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, curve
+from harness.store.layout import cache_folder
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from sweeps.plan.planned import settled
 
@@ -56,10 +57,10 @@ class Estimate:
         return total
 
     def _done(self, point: Point, state: RunState) -> int:
-        folder = self.store.run_folder(point.key)
-        if not state.attempts or (state.kind is not Kind.LIVE and not (folder / "checkpoint.pt").exists()):
+        files = self.store.files(point.key)
+        if not state.attempts or (state.kind is not Kind.LIVE and not files.checkpoint.exists()):
             return 0
-        return curve.last_step(folder / "metrics.jsonl")
+        return curve.last_step(files.metrics)
 
     def _cost(self, config: RunConfig, points: Sequence[tuple[Point, RunState]]) -> Cost | None:
         kind = run_class(config)
@@ -68,7 +69,7 @@ class Estimate:
         if kind not in self.measured:
             at_work = [self.store.run_folder(p.key) for p, state in points if state.kind is Kind.LIVE]
             pace = measure.from_pace(at_work[: measure.LOOKED_AT])
-            self.measured[kind] = pace or measure.remembered(self.store.root / "cache", kind)
+            self.measured[kind] = pace or measure.remembered(cache_folder(self.store.root), kind)
         return self.measured[kind]
 
     def _config(self, point: Point) -> RunConfig | None:
