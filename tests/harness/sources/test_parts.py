@@ -333,7 +333,7 @@ def test_a_model_trains(write, tmp_path, capsys):
 
 
 DATA = """
-    from harness.tasks import TaskSpec
+    from harness.data.registry import TaskSpec
 
     def fingerprint():
         return "abc"
