@@ -18,7 +18,7 @@ import psutil
 
 from harness.config import CheckpointConfig, EvaluationConfig, RunConfig
 from harness.config.settings import resolve_config
-from harness.cost.measure import Cost, passes, processor
+from harness.cost.run_class import Cost, passes, processor
 from harness.data import registry as tasks
 from harness.errors import RunFailedError, UsageError
 from harness.store import Store

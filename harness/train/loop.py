@@ -97,7 +97,7 @@ class Training:
                 progress, self.learner = Progress(), self._untrained()
         if self.group.is_main:
             written = max((row["step"] for row in read(self.metrics_path)), default=0)
-            self.attempt.note_repeats(max(0, written - progress.step))
+            self.attempt.note_start(progress.step, max(0, written - progress.step))
         return progress
 
     # --- steps ---

@@ -17,7 +17,9 @@ from typing import Any
 
 from harness.config import RunConfig
 from harness.cost import measure as cost
-from harness.cost.measure import Cost, NotMeasuredError, RunClass, run_class
+from harness.cost.from_runs import from_records
+from harness.cost.measure import NotMeasuredError
+from harness.cost.run_class import Cost, RunClass, run_class
 from harness.data import registry as tasks
 from harness.display import duration, memory
 from harness.store import Store
@@ -129,7 +131,7 @@ class Costs:
         self.known: dict[RunClass, Cost] = {}
         self.unknown: dict[RunClass, str] = {}
         records = [record for _, record in store.index.rows().values()]
-        self.known |= cost.from_records(store, records)
+        self.known |= from_records(store, records)
 
     def rows(self, works: Sequence[Work]) -> list[Row]:
         """The card."""
