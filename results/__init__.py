@@ -56,7 +56,7 @@ def curve(root: Path | str, key: str) -> pd.DataFrame:
     from harness.store import Store
     from harness.store import curve as metrics
 
-    path = Store(root).run_folder(key) / "metrics.jsonl"
+    path = Store(root).files(key).metrics
     rows = metrics.read(path)
     if not rows:
         raise UsageError(f"The run '{key}' has no curve: there is nothing in '{path}'.")

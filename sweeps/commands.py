@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
 from harness.store import Store
-from harness.store.points import REPLICATE, Point, read_points, sweep_folder
+from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
 from harness.system import slurm
 from harness.system.folders import make_folder
 from harness.upkeep.check import faults
@@ -210,7 +210,7 @@ def _reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
 def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
     """The points as last planned, which is quick; planned anew if file or command line say otherwise."""
-    stored = sweep_folder(store.root, spec.name) / "spec.yaml"
+    stored = sweep_folder(store.root, spec.name) / SPEC
     overridden = any("=" in word for word in args.words)
     if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():
         return read_points(store.root, spec.name)

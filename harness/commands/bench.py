@@ -18,6 +18,7 @@ from harness.bench import report as tables
 from harness.bench.progress import Progress
 from harness.data import registry as tasks
 from harness.errors import UsageError
+from harness.store.layout import cache_folder
 from harness.system import environment
 from harness.system.folders import make_folder
 
@@ -221,7 +222,7 @@ def _maps(args: argparse.Namespace) -> None:
         errors: list[Error] = []
         for one in itertools.chain(
             maps.on_synthetic(matrices, args.p),
-            maps.on_captured(args.captured, args.root / "cache", args.p),
+            maps.on_captured(args.captured, cache_folder(args.root), args.p),
         ):
             if not errors or errors[-1].matrix != one.matrix:
                 progress.begin(one.matrix)

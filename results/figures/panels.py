@@ -158,7 +158,7 @@ def _runs(choice: Choice, store: Store) -> list[Run]:
 
 def _file_digest(store: Store, key: str) -> str:
     try:
-        return hashlib.sha256((store.run_folder(key) / "metrics.jsonl").read_bytes()).hexdigest()
+        return hashlib.sha256(store.files(key).metrics.read_bytes()).hexdigest()
     except FileNotFoundError:
         return ""
 
@@ -184,7 +184,7 @@ def read_curves(panel: LossPanel, store: Store) -> Curves:
 
 
 def _losses(store: Store, key: str) -> Mapping[int, float]:
-    rows: Iterable[dict[str, Any]] = curve.read(store.run_folder(key) / "metrics.jsonl")
+    rows: Iterable[dict[str, Any]] = curve.read(store.files(key).metrics)
     pairs = ((row["step"], row.get("loss")) for row in rows)
     return {step: loss for step, loss in pairs if isinstance(loss, int | float) and math.isfinite(loss)}
 

@@ -88,14 +88,13 @@ def _abandoned(store: Store, point: Point, state: RunState) -> bool:
     """Whether the last attempt at a waiting run ended without a word."""
     if state.kind is not Kind.WAITING or not state.attempts:
         return False
-    attempt = atomic.read_json(store.run_folder(point.key) / "attempts" / f"{state.attempts}.json")
-    return not isinstance(attempt, dict) or attempt.get("outcome") is None
+    return store.attempt(point.key, state.attempts).get("outcome") is None
 
 
 def _sweep_out(store: Store, point: Point) -> int:
     """Remove what killed writers left in a run's folder, unless a new owner may be at it."""
-    folder = store.run_folder(point.key)
-    found = [path for place in (folder, folder / "attempts") for path in atomic.temporaries(place)]
+    files = store.files(point.key)
+    found = [path for place in (files.path, files.attempts) for path in atomic.temporaries(place)]
     old = [path for path in found if seconds_since_touched(path) > STALE_SECONDS]
     for path in old:
         path.unlink(missing_ok=True)

@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.store.layout import sweeps_folder
 from harness.store.owner import current_user
-from harness.store.points import sweep_folder
+from harness.store.points import SUBMISSIONS, sweep_folder
 from harness.system import atomic, slurm
 from harness.system.slurm import Job, SlurmError
 
@@ -89,7 +90,7 @@ def read_all(root: Path) -> list[Submission]:
     """All submissions of all sweeps of a store."""
     return [
         one
-        for path in sorted(root.glob("sweeps/*/submissions.jsonl"))
+        for path in sorted(sweeps_folder(root).glob(f"*/{SUBMISSIONS}"))
         for one in read(root, path.parent.name)
     ]
 
@@ -152,4 +153,4 @@ def scancel(ids: Sequence[str]) -> None:
 
 
 def _path(root: Path, sweep: str) -> Path:
-    return sweep_folder(root, sweep) / "submissions.jsonl"
+    return sweep_folder(root, sweep) / SUBMISSIONS

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import Kind, Store
+from harness.store.layout import code_folder
 from harness.store.owner import current_user
 from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
@@ -183,7 +184,7 @@ def recover(root: Path, jobs: Mapping[str, Job]) -> int:
     from sweeps.cluster import job_array
 
     for one in lost:
-        code = root / "code" / one.code  # what its jobs run from already, whatever the code is by now
+        code = code_folder(root) / one.code  # what its jobs run from already, whatever the code is by now
         known = {point.id: point for point in read_points(root, one.sweep)}
         job_array.put_pickles(root, code, one, [known.get(point) for point in one.points])
         submissions.answer(root, one, job=one.job)
@@ -228,7 +229,7 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
         largest, jobs = max_array_size(), slurm.queue()
     taken = submissions.queued(submissions.read_all(store.root), jobs)
     _, todo = select_pending(store, planned, taken, retry=False)
-    code = store.root / "code" / snapshot.version(store.root, [one.config for one in planned])
+    code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     return [
         job_array.text(

@@ -13,7 +13,7 @@ from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, score
 from harness.store import points as plans
-from harness.store.points import REPLICATE, SEARCH, Point
+from harness.store.points import REPLICATE, SEARCH, SPEC, Point
 from harness.store.record import RunRecord
 from harness.system import atomic
 from harness.system.folders import make_folder
@@ -185,7 +185,7 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
     make_folder(folder)
     with atomic.locked(folder / ".lock"):
         atomic.remove_temporaries(folder)
-        copy = folder / "spec.yaml"
+        copy = folder / SPEC
         if not copy.exists() or copy.read_bytes() != spec.text.encode():
             atomic.write_text(copy, spec.text)
         if not spec.search.is_grid:

@@ -137,7 +137,7 @@ def _at_work(store: Store, point: Point, state: RunState, estimate: Estimate) ->
     return {
         "key": point.key,
         "point": describe(point),
-        "step": curve.last_step(store.run_folder(point.key) / "metrics.jsonl"),
+        "step": curve.last_step(store.files(point.key).metrics),
         "steps": estimate.steps(point),
         "host": owner.host if owner else "",
         "job": owner.job if owner else "",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.config import limits
 from harness.errors import UsageError
+from harness.store.layout import cache_folder
 from harness.store.points import is_tuned
 from sweeps.spec.resources import Resources
 
@@ -69,7 +70,7 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
     warnings: list[str] = []
     for (_, wanted), config in kinds.items():
         try:
-            limits.check_data(config, root / "cache")
+            limits.check_data(config, cache_folder(root))
             here = action == "run" or (action == "plan" and wanted == Resources())
             warnings += (
                 limits.check_here(config) if here else _check_job(wanted, config.threads, config.device)

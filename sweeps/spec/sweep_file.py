@@ -11,7 +11,7 @@ from typing import Any
 from harness.config import Value, yaml_text
 from harness.config.settings import FIELDS, flatten, is_setting, known_settings, read_words, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store.points import SEED_FIELDS, sweep_folder
+from harness.store.points import SEED_FIELDS, SPEC, sweep_folder
 from sweeps.spec import limits, resources
 from sweeps.spec.resources import Resources
 from sweeps.spec.search import RANGE_KEYS, Range, Search, read_range, read_search
@@ -88,9 +88,9 @@ def find(word: str, root: Path) -> Path:
         UsageError: it is none of them.
     """
     path = Path(word)
-    stored = sweep_folder(root, word) / "spec.yaml" if re.fullmatch(_NAME, word) else path
+    stored = sweep_folder(root, word) / SPEC if re.fullmatch(_NAME, word) else path
     shipped = [file for file in _shipped() if file.stem == word]
-    for candidate in (path / "spec.yaml" if path.is_dir() else path, stored, *shipped):
+    for candidate in (path / SPEC if path.is_dir() else path, stored, *shipped):
         if candidate.is_file():
             return candidate
     if path.is_dir():
@@ -107,7 +107,7 @@ def _shipped() -> list[Path]:
 def find_all(word: str, root: Path) -> list[Path]:
     """Like `find`, but a folder means every sweep file in it."""
     files = sorted(Path(word).glob("*.yaml"))
-    return files if files and not Path(word, "spec.yaml").is_file() else [find(word, root)]
+    return files if files and not Path(word, SPEC).is_file() else [find(word, root)]
 
 
 def load(path: Path, words: list[str] | None = None) -> SweepSpec:

@@ -19,6 +19,7 @@ from harness.config.settings import resolve_config
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store import Store
+from harness.store.layout import studies_folder
 from harness.store.record import RunRecord
 from harness.system.folders import make_folder
 from sweeps.plan.slots import Study
@@ -45,7 +46,7 @@ class Link:
         self.store, self.study = Store(root), study
         self.task = tasks.spec(resolve_config(study.fixed).task)
         self.metric = f"val_{self.task.metric}"
-        self.journal = root / "studies" / f"{study.name}.journal"
+        self.journal = studies_folder(root) / f"{study.name}.journal"
         self.open()
 
     def open(self) -> None:

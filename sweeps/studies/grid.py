@@ -21,6 +21,7 @@ from harness.config.settings import FIELDS
 from harness.data import registry as tasks
 from harness.store import Kind, RunState, Store
 from harness.store import curve as metrics
+from harness.store.layout import studies_folder
 from harness.store.points import sweep_folder
 from harness.system import atomic
 from harness.system.folders import make_folder
@@ -69,7 +70,7 @@ def refresh(
     groups: dict[str, list[Row]] = {}
     for one in planned:
         groups.setdefault(study_name(one, spec), []).append(Row(one, known[one.point.id]))
-    folder = store.root / "studies"
+    folder = studies_folder(store.root)
     make_folder(folder)
     paths = []
     for name, rows in groups.items():
@@ -154,7 +155,7 @@ def _trial(row: Row, store: Store, metric: str) -> optuna.trial.FrozenTrial:
     }
     name = f"val_{metric}"
     state, value = outcome(record, name) if record is not None else (open_states[row.state.kind], None)
-    curve = metrics.read(store.run_folder(point.key) / "metrics.jsonl") if record is not None else []
+    curve = metrics.read(store.files(point.key).metrics) if record is not None else []
     return create_trial(
         state=state,
         value=value,

@@ -9,6 +9,7 @@ from optuna.trial import TrialState
 
 from harness.store import curve
 from harness.store.record import RunRecord
+from harness.store.run_folder import RunFolder
 
 
 def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
@@ -38,6 +39,6 @@ def reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, fl
     last = record.steps if record is not None and record.status == "completed" else math.inf
     return {
         row["step"]: number_or_nan(row[metric])
-        for row in curve.read(folder / "metrics.jsonl")
+        for row in curve.read(RunFolder(folder).metrics)
         if metric in row and 0 < row["step"] < last
     }

@@ -25,6 +25,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.store import Store
+from harness.store.layout import studies_folder
 from harness.store.points import slot_path
 from harness.store.record import RunRecord
 from harness.system import atomic
@@ -155,7 +156,7 @@ def _open(store: Store, study: Study) -> Link:
     try:
         return Link(store.root, study)
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, IndexError):
-        atomic.write_bytes(store.root / "studies" / f"{study.name}.journal", b"")
+        atomic.write_bytes(studies_folder(store.root) / f"{study.name}.journal", b"")
         return Link(store.root, study)
 
 

@@ -30,6 +30,7 @@ TORCH_FREE = [
         "sweeps.local.runner",
     ),
     *(
+        "harness.cost.from_runs",
         "harness.cost.measure",
         "sweeps.screens.cost_card",
         "sweeps.screens.plan",

@@ -41,7 +41,7 @@ def taken(root, study, number=0):
 
 def evaluate(trial, attempt, step, accuracy):
     """As the training loop does it: first into the curve, then to the study."""
-    with MetricsFile(attempt.folder / "metrics.jsonl", step - 1) as curve:
+    with MetricsFile(attempt.files.path / "metrics.jsonl", step - 1) as curve:
         curve.add(step, {"val_accuracy": accuracy})
     trial.report(step, {"val_accuracy": accuracy})
 
@@ -68,7 +68,7 @@ def test_a_study_hears_the_curve_of_a_run_that_another_has_pruned_before_it_goes
         tmp_path, write_spec(LONG.replace("trials: 4", "trials: 4, pruner: {asha: {min_resource: 3}}"))
     )
     trial, attempt = taken(tmp_path, study)
-    with MetricsFile(attempt.folder / "metrics.jsonl", 0) as curve:
+    with MetricsFile(attempt.files.path / "metrics.jsonl", 0) as curve:
         curve.add(3, {"val_accuracy": 0.1})
     evaluate(trial, attempt, 9, 0.9)
     assert state_of(study, tmp_path)[0][-1] == {3: 0.1, 9: 0.9}
