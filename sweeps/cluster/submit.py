@@ -22,7 +22,8 @@ from harness.system.slurm import Job
 from sweeps.cluster import snapshot, submissions
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
-from sweeps.plan.planned import Planned, block_of, states, write_plan
+from sweeps.plan.planned import Planned, block_of, write_plan
+from sweeps.plan.states import states
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep_file import SweepSpec
 

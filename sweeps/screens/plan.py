@@ -16,9 +16,11 @@ from harness.store import RunState, Store
 from harness.store.points import SEARCH
 from harness.system import environment
 from sweeps.cluster import queue, snapshot
-from sweeps.local.progress import describe
 from sweeps.plan.again import trained_again
-from sweeps.plan.planned import Planned, block_of, by_objective, everything, settled, states, word
+from sweeps.plan.describe import describe
+from sweeps.plan.planned import Planned, block_of, by_objective
+from sweeps.plan.replicas import everything
+from sweeps.plan.states import settled, states, word
 from sweeps.screens import cost_card
 from sweeps.screens.cost_card import Costs, Row
 from sweeps.spec import limits

@@ -12,7 +12,7 @@ from harness.cost.measure import Cost, RunClass, run_class
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, curve
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from sweeps.plan.planned import settled
+from sweeps.plan.states import settled
 
 
 class Estimate:
