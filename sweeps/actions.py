@@ -16,9 +16,9 @@ from harness.system.folders import make_folder
 from harness.upkeep.check import faults
 from sweeps.plan.planned import filled, search_points, write_plan
 from sweeps.plan.replicas import everything
+from sweeps.plan.start import check_start
 from sweeps.plan.states import settled, state
-from sweeps.spec import limits
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
 
     runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
     for live in runner.sweeps:
-        limits.check_start(live.spec, live.search, store.root, action="run")
+        check_start(live.spec, live.search, store.root, action="run")
     make_folder(store.root)
     runner.run()
     if runner.interrupted:
@@ -57,7 +57,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
         return plan(args, store, loaded)
     for spec in loaded:
         planned = everything(store, spec)
-        limits.check_start(spec, planned, store.root, action="submit")
+        check_start(spec, planned, store.root, action="submit")
         queue.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
         refresh.refresh(store, spec, planned)
     return 0

@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.store import Store
 from sweeps import actions
 from sweeps.spec import sweep_file as specs
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 Options = Mapping[str, Any]  # of a flag, as argparse takes them
 

@@ -18,7 +18,7 @@ from harness.system.slurm import SlurmError
 from sweeps.cluster import submissions, submit
 from sweeps.plan.planned import Planned, write_plan
 from sweeps.plan.states import settled, states
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 
 @dataclass

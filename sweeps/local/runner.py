@@ -17,7 +17,7 @@ from sweeps.local.progress import Progress
 from sweeps.plan.planned import Planned, by_objective, filled, search_points, write_plan
 from sweeps.plan.replicas import replicas
 from sweeps.plan.states import ended, state
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import refresh
 
 POLL_SECONDS = 0.2

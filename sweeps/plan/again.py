@@ -16,7 +16,7 @@ from harness.store.points import SEED_FIELDS, Point, read_points
 from harness.store.record import RunRecord
 from sweeps.plan.planned import Planned
 from sweeps.plan.states import settled
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 
 def trained_again(

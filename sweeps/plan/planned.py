@@ -16,7 +16,7 @@ from harness.store.points import SEARCH, Point
 from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.plan import slots
-from sweeps.spec.sweep_file import Block, Settings, SweepSpec
+from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from harness.store.points import REPLICATE, Point
 from harness.store.record import RunRecord
 from sweeps.plan.planned import Planned, by_objective, filled, plan_point, search_points
 from sweeps.plan.states import settled, states
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 # The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
 FRESH_SEEDS = 1000

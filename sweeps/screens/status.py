@@ -22,7 +22,7 @@ from sweeps.plan.planned import objective
 from sweeps.plan.replicas import winner
 from sweeps.plan.states import states, word
 from sweeps.screens.time_left import Estimate
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 MOST_LINES = 12  # of runs at work, and of failures; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")

@@ -27,7 +27,7 @@ from harness.system.folders import make_folder
 from optimizers.zoo.registry import Param
 from sweeps.plan.planned import Planned, objective
 from sweeps.plan.states import states, word
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 from sweeps.studies.journal import Journal
 
 if TYPE_CHECKING:
