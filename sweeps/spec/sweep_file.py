@@ -13,6 +13,7 @@ from harness.errors import UsageError, nearest
 from harness.store.points import SEED_FIELDS, sweep_folder
 from sweeps.spec import limits, resources
 from sweeps.spec.search import RANGE_KEYS, Search, read_range, read_search
+from sweeps.spec.shape import check_keys, mapping
 from sweeps.spec.sweep import Axes, Block, SweepSpec
 
 _TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
@@ -70,7 +71,7 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
 def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> SweepSpec:
     if not tree:
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
-    _check_keys(tree, _TOP_KEYS, "the sweep")
+    check_keys(tree, _TOP_KEYS, "the sweep")
     given = tree.get("name")
     yaml_text.check_word("The name", given)
     name = path.stem if given is None else str(given)
@@ -79,13 +80,13 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
             f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "
             f"begin with a letter, a digit or '_'."
         )
-    base = _settings(_mapping(tree, "base"), "base") | overrides
-    search = read_search(_mapping(tree, "search"), _evaluation_every(base))
-    common = _axes(_mapping(tree, "space"), "space", search)
+    base = _settings(mapping(tree, "base"), "base") | overrides
+    search = read_search(mapping(tree, "search"), _evaluation_every(base))
+    common = _axes(mapping(tree, "space"), "space", search)
     rows = tree.get("blocks") or [{"name": name}]
     if not isinstance(rows, list):
         raise UsageError(f"'blocks' must be a list of blocks, not {rows!r}.")
-    shared = _mapping(tree, "resources")
+    shared = mapping(tree, "resources")
     resources.read(shared, "resources")
     blocks = [_block(row, number, common, search, shared) for number, row in enumerate(rows, 1)]
     names = [block.name for block in blocks]
@@ -103,7 +104,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         blocks=blocks,
         exclude=_exclude(tree.get("exclude")),
         search=search,
-        fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
+        fresh_seeds=_fresh_seeds(mapping(tree, "replicate")),
         text=path.read_text(encoding="utf-8"),
     )
     _check_hyperparameters(spec)
@@ -127,31 +128,16 @@ def _evaluation_every(base: Mapping[str, Value]) -> int:
 def _block(row: Any, number: int, common: Axes, search: Search, shared: dict[str, Any]) -> Block:
     if not isinstance(row, Mapping):
         raise UsageError(f"Block {number} must be a mapping with name, set and space, not {row!r}.")
-    _check_keys(row, _BLOCK_KEYS, f"block {number}")
-    fixed = _settings(_mapping(row, "set"), f"block {number}")
+    check_keys(row, _BLOCK_KEYS, f"block {number}")
+    fixed = _settings(mapping(row, "set"), f"block {number}")
     name = row.get("name") or fixed.get("optimizer.name") or number
     yaml_text.check_word(f"The name of block {number}", row.get("name"))
     if not isinstance(name, str | int) or not str(name).isprintable():
         raise UsageError(f"The name of block {number} must be a word, not {name!r}.")
     name = str(name)
     where = f"block '{name}'"
-    own = resources.read(shared | _mapping(row, "resources"), where)
+    own = resources.read(shared | mapping(row, "resources"), where)
     return Block(name, fixed, common | _axes(row.get("space") or {}, where, search), own)
-
-
-def _check_keys(tree: Mapping[str, Any], known: set[str], where: str) -> None:
-    for key in tree:
-        if key not in known:
-            raise UsageError(f"Unknown key '{key}' in {where}; {nearest(str(key), known)}")
-
-
-def _mapping(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = tree.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise UsageError(f"'{key}' must be a mapping, not {value!r}.")
-    return dict(value)
 
 
 def _settings(tree: Any, where: str) -> dict[str, Value]:
@@ -224,7 +210,7 @@ def _seeds(value: Any) -> list[int]:
 
 
 def _fresh_seeds(tree: Mapping[str, Any]) -> int:
-    _check_keys(tree, {"seeds"}, "replicate")
+    check_keys(tree, {"seeds"}, "replicate")
     count = tree.get("seeds", 0)
     if type(count) is not int or count < 0:
         raise UsageError(f"replicate.seeds must be a number of seeds, such as 3, not {count!r}.")
