@@ -16,8 +16,9 @@ from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.slurm import SlurmError
 from sweeps.cluster import submissions, submit
-from sweeps.plan.planned import Planned, settled, states, write_plan
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.plan.planned import Planned, write_plan
+from sweeps.plan.states import settled, states
+from sweeps.spec.sweep import SweepSpec
 
 
 @dataclass

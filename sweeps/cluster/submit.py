@@ -23,9 +23,10 @@ from harness.system.slurm import Job
 from sweeps.cluster import snapshot, submissions
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
-from sweeps.plan.planned import Planned, block_of, states, write_plan
+from sweeps.plan.planned import Planned, block_of, write_plan
+from sweeps.plan.states import states
 from sweeps.spec.resources import Resources
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 USUAL_ARRAY_SIZE = 1001  # SLURM's default, for a dry run where there is no SLURM
 # SLURM says the same of every limit, of a single job's size, too; in a word before, it names the one.

@@ -14,8 +14,9 @@ from harness.errors import UsageError
 from harness.store import RunState, Store
 from harness.store.points import SEED_FIELDS, Point, read_points
 from harness.store.record import RunRecord
-from sweeps.plan.planned import Planned, settled
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.plan.planned import Planned
+from sweeps.plan.states import settled
+from sweeps.spec.sweep import SweepSpec
 
 
 def trained_again(

@@ -31,7 +31,7 @@ from harness.store.points import SEARCH, Point, is_tuned, slot_path
 from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.spec.search import Range, Search
-from sweeps.spec.sweep_file import Block, Settings, SweepSpec
+from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
 

@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, curve
 from harness.store.layout import cache_folder
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from sweeps.plan.planned import settled
+from sweeps.plan.states import settled
 
 
 class Estimate:

@@ -26,8 +26,9 @@ from harness.store.points import sweep_folder
 from harness.system import atomic
 from harness.system.folders import make_folder
 from optimizers.zoo.registry import Param
-from sweeps.plan.planned import Planned, objective, states, word
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.plan.planned import Planned, objective
+from sweeps.plan.states import states, word
+from sweeps.spec.sweep import SweepSpec
 from sweeps.studies.journal import Journal
 
 if TYPE_CHECKING:

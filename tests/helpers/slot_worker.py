@@ -20,7 +20,7 @@ from harness.store.record import RunRecord
 from harness.system.atomic import append_line, locked
 from harness.train.monitor import Monitor
 from sweeps.execute import execute
-from sweeps.plan.planned import state
+from sweeps.plan.states import state
 from tests.helpers.nfs_client import Client, Server
 
 
