@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from results.analysis.metrics import is_number, word
 from results.analysis.select import Choice, Row
 from results.analysis.stats import summarize
+from results.analysis.summary import finite_values
 from results.formats.cells import Cell
 from results.tables import footnotes
 
@@ -40,7 +41,7 @@ def _cell(runs: Sequence[Row], usual: tuple[str, ...]) -> Cell:
 def _timed(choice: Choice) -> list[Row]:
     """The runs of the chosen setting whose time is known."""
     runs = [*choice.winner.runs, *choice.replicas] if choice.winner else []
-    return [run for run in runs if footnotes.figures([run], "seconds_per_step")]
+    return [run for run in runs if finite_values([run], "seconds_per_step")]
 
 
 def _conditions(run: Row) -> tuple[str, ...]:
