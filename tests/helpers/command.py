@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.helpers.warm import Command
+
 HTBENCH = [sys.executable, "-m", "harness.cli"]
 
 
@@ -21,17 +23,27 @@ TINY = {
 
 
 class Htbench:
-    """The command in a process group of its own, so that a crash point can take the whole group down."""
+    """The command in a process group of its own, so that a crash point can take the whole group down.
 
-    def __init__(self, root, cwd=None):
-        self.root, self.cwd = Path(root), cwd
+    Args:
+        root: the store.
+        cwd: the working folder.
+        fresh: begin with a fresh Python, which takes seconds to import torch: for what is about imports, the
+            start of processes, or output as it comes.
+    """
+
+    def __init__(self, root, cwd=None, fresh=False):
+        self.root, self.cwd, self.fresh = Path(root), cwd, fresh
 
     def start(self, *words, crash=None, **environment):
         env = os.environ | {"HTBENCH_ROOT": str(self.root)} | environment
         if crash:
             env["HTBENCH_CRASH"] = crash
+        words = [str(word) for word in words]
+        if not self.fresh:
+            return Command(words, env, self.cwd)
         return subprocess.Popen(
-            [*HTBENCH, *map(str, words)],
+            [*HTBENCH, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
