@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Iterable, Sequence
 
 
@@ -50,3 +51,12 @@ def aligned(rows: Iterable[Sequence[object]], words: Container[str] | None = Non
         for row in cells
     )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def shown(value: object) -> str:
+    """A plain value as a YAML file would have it: `true`, `null`, `[0.9,0.95]`."""
+    if isinstance(value, tuple):
+        return "[" + ",".join(map(shown, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

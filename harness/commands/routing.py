@@ -79,7 +79,7 @@ def _shown(rule: str, group: dict[str, Any], p: Any) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    from harness.commands.zoo import shown
+    from harness.display import shown
 
     header = ("parameter", "shape", "rule", "lr", "weight_decay")
     cells = [

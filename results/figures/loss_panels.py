@@ -114,6 +114,6 @@ def _thinned(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _losses(store: Store, key: str) -> Mapping[int, float]:
-    rows: Iterable[dict[str, Any]] = curve.readstore.files(key).metrics
+    rows: Iterable[dict[str, Any]] = curve.read(store.files(key).metrics)
     pairs = ((row["step"], row.get("loss")) for row in rows)
     return {step: loss for step, loss in pairs if isinstance(loss, int | float) and math.isfinite(loss)}

@@ -24,7 +24,13 @@ from multiprocessing import util
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-PRELOAD = ("htbench", "sweeps.local.preload", "sweeps.commands", "results.commands", "sweeps.studies.connection")
+PRELOAD = (
+    "htbench",
+    "sweeps.local.preload",
+    "sweeps.commands",
+    "results.commands",
+    "sweeps.studies.connection",
+)
 _REQUEST = 1 << 17  # bytes; a request holds an environment
 _STATUS = 3  # file descriptor of a command until it has told its pid
 
@@ -36,7 +42,7 @@ class Command:
         self.returncode: int | None = None
         self.stdout, self.stderr = _file(), _file()
         mine, its = os.pipe()
-        self._status = open(mine, buffering=1)  # noqa: SIM115  # lives as long as this object
+        self._status = open(mine, buffering=1)  # lives as long as this object
         request = json.dumps({"words": words, "env": env, "cwd": str(cwd or os.getcwd())})
         try:
             socket.send_fds(_server(), [request.encode()], [self.stdout.fileno(), self.stderr.fileno(), its])

@@ -24,7 +24,6 @@ PICTURE = {
     "harness.display": "",
     "harness.errors": "",
     "harness.system": "harness.errors",
-    "harness.cli": "harness.errors harness.system",
     "harness.contract": "optimizers",
     "harness.sources": "harness.errors harness.system optimizers.zoo",
     "harness.config": (
@@ -42,6 +41,7 @@ PICTURE = {
         "harness.config harness.data harness.errors harness.parallel harness.store harness.system "
         "harness.train models optimizers optimizers.zoo"
     ),
+    "harness.cli": "harness.errors harness.store harness.system",
     "harness.cost": "harness.config harness.data harness.errors harness.store harness.system harness.train",
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.commands": (
@@ -51,9 +51,8 @@ PICTURE = {
     ),
     # sweeps
     "sweeps": "",
-    "sweeps.flags": "harness.errors",
+    "sweeps.spec": "harness.config harness.errors harness.store",
     "sweeps.plan": "harness.config harness.errors harness.store harness.system optimizers sweeps.spec",
-    "sweeps.spec": "harness.config harness.errors harness.store sweeps.plan",
     "sweeps.studies": (
         "harness.config harness.data harness.errors harness.store harness.system optimizers "
         "optimizers.zoo sweeps.plan sweeps.spec"
@@ -71,21 +70,19 @@ PICTURE = {
     ),
     "sweeps.screens": (
         "harness.config harness.cost harness.data harness.display harness.errors harness.store "
-        "harness.system sweeps.cluster sweeps.local sweeps.plan sweeps.spec"
+        "harness.system sweeps.cluster sweeps.plan sweeps.spec"
     ),
-    "sweeps.commands": (
-        "harness.errors harness.store harness.system harness.upkeep sweeps.cluster sweeps.flags "
-        "sweeps.local sweeps.plan sweeps.screens sweeps.spec sweeps.studies"
+    "sweeps.actions": (
+        "harness.errors harness.store harness.system harness.upkeep sweeps.cluster sweeps.local "
+        "sweeps.plan sweeps.screens sweeps.spec sweeps.studies"
     ),
+    "sweeps.commands": "harness.errors harness.store sweeps.actions sweeps.spec",
     # results
-    "results.analysis": (
-        "harness.config harness.data harness.errors harness.store models optimizers.zoo results.formats "
-        "results.tables"
-    ),
-    "results.formats": "results.analysis",
-    "results.tables": "results.analysis results.formats",
+    "results.analysis": "harness.config harness.data harness.errors harness.store models optimizers.zoo",
     "results": "harness.errors harness.store results.analysis",
-    "results.figures": "harness.store harness.system results.analysis results.tables",
+    "results.figures": "harness.store harness.system results.analysis",
+    "results.formats": "results.analysis",
+    "results.tables": "harness.store results.analysis results.formats",
     "results.commands": (
         "harness.errors harness.store harness.system results.analysis results.figures results.formats "
         "results.tables"
