@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.commands.zoo import shown
 from harness.config.settings import declarations
 from harness.data import registry as tasks
+from harness.display import shown
 from optimizers.zoo.registry import ZOO, OptimizerSpec, Param
 
 PLACE = Path(__file__).with_name("config.md")
