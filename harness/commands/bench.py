@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import models
-from harness.bench import machine
 from harness.bench import report as tables
 from harness.bench.progress import Progress
 from harness.data import registry as tasks
@@ -147,7 +146,7 @@ def _optimizers(args: argparse.Namespace) -> None:
         "parameters": parameters,
         "clock": bench.clock_name,
         "peak_flops_per_second": bench.peaks(),
-        "environment": machine.describe(args.device),
+        "environment": environment.describe_with_cpu_flags(args.device),
     }
     if args.json:
         results = {
@@ -233,7 +232,7 @@ def _maps(args: argparse.Namespace) -> None:
         "p": args.p,
         "captured": {"task": maps.TASK, "model": maps.MODEL, "steps": args.captured},
         "shapes": {name: list(matrix.shape) for name, matrix in matrices.items()},
-        "environment": machine.describe("cpu", tasks.fingerprint(maps.TASK)),
+        "environment": environment.describe_with_cpu_flags("cpu", tasks.fingerprint(maps.TASK)),
     }
     if args.json:
         print(json.dumps({**about, "errors": [dataclasses.asdict(one) for one in errors]}, indent=1))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import RunConfig, limits
-from harness.config.settings import flatten, read_words, read_yaml, resolve_config
+from harness.config.names import flatten
+from harness.config.settings import read_words, read_yaml, resolve_config
 from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,

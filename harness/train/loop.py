@@ -41,7 +41,7 @@ class Training:
         self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
     ) -> None:
         self.config, self.attempt, self.monitor, self.group = config, attempt, monitor, group
-        self.device = torch.device(device.choose(config, group))
+        self.device = torch.device(device.choose(config.device, group))
 
         # --- data ---
         if config.data_fingerprint != tasks.fingerprint(config.task):

@@ -19,7 +19,7 @@ from harness.config import RunConfig, limits, revisions
 from harness.config.key import run_key
 from harness.config.settings import to_yaml
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
-from harness.parallel.group import ALONE, Group, check
+from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Kind, RunState, Store
 from harness.store.layout import cache_folder
 from harness.store.record import RunRecord
@@ -51,7 +51,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             among `group`.
     """
     monitor = monitor or Monitor()
-    check(config, group)
+    limits.check_processes(config, group.size)
     limits.check_protocol(config)
     revisions.check(config)
     attempt = _claim(config, store, monitor, group)

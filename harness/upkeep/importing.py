@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.key import keys_so_far
-from harness.config.settings import FIELDS, canonical, flatten, read_yaml, resolve_config
+from harness.config.names import settings_of
+from harness.config.settings import params_of, read_yaml, resolve_config
 from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store, curve
 from harness.store.layout import RUNS, SWEEPS, run_keys
@@ -190,9 +191,8 @@ class _Run:
 
 def _as_then(config: dict[str, Any]) -> dict[str, Any]:
     """A stored config as settings; a younger field has the value under which older code acted alike."""
-    settings = {canonical(name): value for name, value in flatten(config).items()}
-    row = ZOO.get(str(settings.get("optimizer.name")))
-    params = FIELDS | ({f"optimizer.{name}": p for name, p in row.params.items()} if row is not None else {})
+    settings = settings_of(config)
+    params = params_of(ZOO.get(str(settings.get("optimizer.name"))))
     return {name: p.neutral for name, p in params.items() if p.neutral is not UNSET} | settings
 
 

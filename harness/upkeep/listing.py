@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.config import Value
-from harness.config.settings import FIELDS, canonical, flatten, is_setting, known_settings, read_yaml
+from harness.config.names import canonical, settings_of
+from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store import RunState, Store
 from harness.store.layout import run_keys
@@ -43,7 +44,7 @@ class Row:
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
         """The config by dotted names, as people write them."""
-        return {canonical(name): value for name, value in flatten(self.config).items()}
+        return settings_of(self.config)
 
 
 def rows(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config.settings import canonical
+from harness.config.names import canonical
 from harness.errors import UsageError, nearest
 from harness.store import Kind, Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned, read_points, search_of, sweep_names

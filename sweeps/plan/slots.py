@@ -25,7 +25,7 @@ from typing import Any
 import optimizers
 from harness.config import RunConfig, Value
 from harness.config.key import identity, run_key
-from harness.config.settings import FIELDS, resolve_config
+from harness.config.settings import params_of, resolve_config
 from harness.errors import UsageError
 from harness.store.points import SEARCH, Point, is_tuned, slot_path
 from harness.system import atomic
@@ -210,9 +210,7 @@ def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list
 
 
 def _param_type(config: RunConfig, name: str) -> type:
-    row = optimizers.spec(config.optimizer.name)
-    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    return (own.get(name.removeprefix("optimizer.")) or FIELDS[name]).type
+    return params_of(optimizers.spec(config.optimizer.name))[name].type
 
 
 def _check_size(axes: Mapping[str, Axis], trials: int, where: str) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import Value, yaml_text
-from harness.config.settings import FIELDS, flatten, is_setting, known_settings, read_words, read_yaml
+from harness.config.names import flatten
+from harness.config.settings import FIELDS, is_setting, known_settings, read_words, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store.points import SEED_FIELDS, SPEC, sweep_folder
 from sweeps.spec import limits, resources

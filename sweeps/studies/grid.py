@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import optimizers
 from harness.config import Value
-from harness.config.settings import FIELDS
+from harness.config.settings import params_of
 from harness.data import registry as tasks
 from harness.store import Kind, RunState, Store
 from harness.store import curve as metrics
@@ -193,10 +193,7 @@ def _is_closed(planned: Planned, axis: str) -> bool:
 
 
 def _param(planned: Planned, axis: str) -> Param:
-    row = optimizers.spec(planned.config.optimizer.name)
-    name = axis.removeprefix("optimizer.")
-    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    return own[name] if name in own and axis != name else FIELDS[axis]
+    return params_of(optimizers.spec(planned.config.optimizer.name))[axis]
 
 
 def _plain(planned: Planned, axis: str) -> Value:

@@ -12,7 +12,8 @@ from docs import config_page
 from harness.cli import COMMANDS
 from harness.commands import doctor
 from harness.config.key import identity
-from harness.config.settings import declarations, flatten, resolve_config
+from harness.config.names import flatten
+from harness.config.settings import declarations, resolve_config
 from harness.data import registry as tasks
 from sweeps.spec import search
 from sweeps.spec import sweep_file as spec

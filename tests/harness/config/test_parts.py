@@ -12,7 +12,8 @@ import optimizers
 from harness.cli import main
 from harness.config import parts
 from harness.config.key import run_key
-from harness.config.settings import flatten, read_yaml, resolve_config, to_settings, to_yaml
+from harness.config.names import flatten
+from harness.config.settings import read_yaml, resolve_config, to_settings, to_yaml
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.sources import loose_files

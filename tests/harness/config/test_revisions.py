@@ -9,7 +9,8 @@ import models
 import optimizers
 from harness.config import revisions
 from harness.config.key import run_key
-from harness.config.settings import flatten, read_yaml, resolve_config, to_yaml
+from harness.config.names import flatten
+from harness.config.settings import read_yaml, resolve_config, to_yaml
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.sources import digest
