@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import optimizers
 from harness.config import RunConfig, Value
 from harness.config.key import identity, run_key
-from harness.config.settings import FIELDS, resolve_config
+from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store.points import SEARCH, Point, is_tuned, slot_path
 from harness.system import atomic
 from harness.system.folders import make_folder
+from sweeps.plan.params import param_of
 from sweeps.spec.search import Range, Search
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
@@ -204,15 +204,9 @@ def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list
         raise UsageError(f"there is nothing to search in {name}: two of {tried} mean the same run.")
     if isinstance(values, list):
         return {"choices": values}
-    whole = _param_type(config, name) is int
+    whole = param_of(config.optimizer.name, name).type is int
     low, high = (int(values.low), int(values.high)) if whole else (values.low, values.high)
     return {"low": low, "high": high, "log": values.log, "whole": whole}
-
-
-def _param_type(config: RunConfig, name: str) -> type:
-    row = optimizers.spec(config.optimizer.name)
-    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    return (own.get(name.removeprefix("optimizer.")) or FIELDS[name]).type
 
 
 def _check_size(axes: Mapping[str, Axis], trials: int, where: str) -> None:

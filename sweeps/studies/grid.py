@@ -15,16 +15,14 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import optimizers
 from harness.config import Value
-from harness.config.settings import FIELDS
 from harness.data import registry as tasks
 from harness.store import Kind, RunState, Store
 from harness.store import curve as metrics
 from harness.store.points import sweep_folder
 from harness.system import atomic
 from harness.system.folders import make_folder
-from optimizers.zoo.registry import Param
+from sweeps.plan.params import param_of
 from sweeps.plan.planned import Planned, objective
 from sweeps.plan.states import states, word
 from sweeps.spec.sweep import SweepSpec
@@ -187,15 +185,8 @@ def _axes(planned: Planned) -> list[str]:
 
 def _is_closed(planned: Planned, axis: str) -> bool:
     """Whether all values are known beforehand, as a distribution must not change: a free word may be any."""
-    param = _param(planned, axis)
+    param = param_of(planned.config.optimizer.name, axis)
     return param.type in (float, int, bool, Real) or bool(param.choices)
-
-
-def _param(planned: Planned, axis: str) -> Param:
-    row = optimizers.spec(planned.config.optimizer.name)
-    name = axis.removeprefix("optimizer.")
-    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    return own[name] if name in own and axis != name else FIELDS[axis]
 
 
 def _plain(planned: Planned, axis: str) -> Value:
@@ -209,7 +200,7 @@ def _plain(planned: Planned, axis: str) -> Value:
 def _distribution(planned: Planned, axis: str) -> optuna.distributions.BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    param = _param(planned, axis)
+    param = param_of(planned.config.optimizer.name, axis)
     if param.type in (float, Real):
         if axis == "optimizer.lr":
             return FloatDistribution(1 / WIDEST, WIDEST, log=True)
