@@ -25,7 +25,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.store import Store
-from harness.store.points import slot_path
+from harness.store.points import slot_path, study_path
 from harness.store.record import RunRecord
 from harness.system import atomic
 from sweeps.plan import slots
@@ -131,7 +131,7 @@ def reconcile(store: Store, sweep: str, name: str, *, rebuild: bool = False) -> 
 def _locked_and_sound(
     store: Store, study: Study, rebuild: bool = False
 ) -> Iterator[tuple[Connection, dict[int, dict[str, Any]]]]:
-    folder = slot_path(store.root, study.sweep, study.slot(0)).parent
+    folder = study_path(store.root, study.sweep, study.name).parent
     with atomic.locked(folder / ".lock"):
         atomic.remove_temporaries(folder)
         filled = slots.read_slots(store.root, study)
