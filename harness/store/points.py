@@ -113,26 +113,39 @@ def slot_path(root: Path, sweep: str, slot: str) -> Path:
     return sweep_folder(root, sweep) / SLOTS / f"{slot}.json"
 
 
+def read_slot(root: Path, sweep: str, slot: str) -> dict[str, Any] | None:
+    """What fills a slot; None if it is empty, or its file is damaged."""
+    content = atomic.read_json(slot_path(root, sweep, slot))
+    return content if isinstance(content, dict) and {"trial", "key", "overrides"} <= content.keys() else None
+
+
+def study_path(root: Path, sweep: str, study: str) -> Path:
+    """The file of a study, beside those of its slots."""
+    return slot_path(root, sweep, f"{study}/study")
+
+
+def read_study(root: Path, sweep: str, study: str) -> dict[str, Any]:
+    """What jobs know of a study (`sweeps.plan.slots.Study`); empty if its file is missing or damaged."""
+    content = atomic.read_json(study_path(root, sweep, study))
+    return content if isinstance(content, dict) else {}
+
+
 def search_of(root: Path, point: Point) -> dict[str, Any]:
     """How the study of a slot searches: mode, trials, seed, pruner, pruner_options, axes.
 
     Empty for a point of a grid, or if the study's file is missing or damaged.
     """
-    if not point.slot:
-        return {}
-    content = atomic.read_json(slot_path(root, point.sweep, point.slot).with_name("study.json"))
+    content = read_study(root, point.sweep, point.study) if point.slot else {}
     names = ("mode", "trials", "seed", "pruner", "pruner_options")
-    if not isinstance(content, dict) or not content.keys() >= set(names):
+    if not content.keys() >= set(names):
         return {}
     return {name: content[name] for name in names} | {"axes": content.get("axes", {})}
 
 
 def filled(root: Path, point: Point) -> Point:
     """A point with key and settings from its slot's file; as it is if it has a key or nobody has asked."""
-    if point.key:
-        return point
-    content = atomic.read_json(slot_path(root, point.sweep, point.slot))
-    if not isinstance(content, dict) or not {"key", "overrides", "trial"} <= content.keys():
+    content = None if point.key else read_slot(root, point.sweep, point.slot)
+    if content is None:
         return point
     return dataclasses.replace(point, key=content["key"], overrides=content["overrides"])
 

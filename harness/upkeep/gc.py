@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Store
+from harness.store import Attempt, Kind, Store, submissions
 from harness.store.layout import code_folder, run_keys, sweeps_folder
-from harness.store.points import POINTS, SUBMISSIONS, Point, filled, read_points, submitting, sweep_names
+from harness.store.points import POINTS, Point, filled, read_points, submitting, sweep_names
 from harness.system import atomic, slurm
 from harness.system.environment import HOME
 
@@ -141,21 +141,19 @@ def _needed_code(store: Store) -> set[str] | None:
     Returns:
         None if a list of submissions is damaged, so that nobody knows.
     """
-    submitted: list[tuple[str, str, list[Point]]] = []  # the name of the jobs, the code, the points
-    for path in sorted(sweeps_folder(store.root).glob(f"*/{SUBMISSIONS}")):
-        rows, sweep = atomic.read_json_lines(path), path.parent.name
-        if len(rows) != atomic.count_lines(path):
-            return None
-        for row in (row for row in rows if "points" in row):
-            points = [_point(store.root, sweep, name) for name in row["points"]]
-            submitted.append((f"{sweep}.{row['submission']}", row.get("code", ""), points))
-    records = store.records({point.key for _, _, points in submitted for point in points if point.key})
+    if submissions.is_damaged(store.root):
+        return None
+    submitted = {
+        one: [_point(store.root, one.sweep, name) for name in one.points]
+        for one in submissions.read_all(store.root)
+    }
+    records = store.records({point.key for points in submitted.values() for point in points if point.key})
 
     def finished(point: Point) -> bool:
         return point.key in records and records[point.key].ends(point.study)
 
-    over = {name: code for name, code, points in submitted if all(map(finished, points))}
-    return {code for name, code, _ in submitted if name not in over} | _in_queue(over)
+    over = {one.name: one.code for one, points in submitted.items() if all(map(finished, points))}
+    return {one.code for one in submitted if one.name not in over} | _in_queue(over)
 
 
 def _in_queue(codes: Mapping[str, str]) -> set[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.config import RunConfig, Value
+from harness.config import RunConfig
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
@@ -16,6 +16,7 @@ from harness.store.points import SEARCH, SPEC, Point
 from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.plan import slots
+from sweeps.plan.grid_configs import GridConfigs
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 
@@ -36,7 +37,8 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     if not spec.search.is_grid:
         return [Planned(point, config) for point, config in slots.points(spec)]
     points = spec.included((block, chosen) for block in spec.blocks for chosen in _grid(spec, block))
-    planned = [plan_point(spec, block.name, SEARCH, chosen) for block, chosen in points]
+    configs = {block.name: GridConfigs((*block.space, "seed")) for block in spec.blocks}
+    planned = [plan_point(spec, b.name, SEARCH, chosen, configs[b.name].resolve) for b, chosen in points]
     return list({(one.point.block, one.point.key): one for one in planned}.values())
 
 
@@ -46,14 +48,27 @@ def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
         yield spec.base | block.set | dict(zip(block.space, values, strict=True)) | {"seed": seed}
 
 
-def plan_point(spec: SweepSpec, block: str, stage: str, settings: dict[str, Value]) -> Planned:
-    """One point with its resolved config and its key.
+def plan_point(
+    spec: SweepSpec,
+    block: str,
+    stage: str,
+    settings: Settings,
+    resolve: Callable[[Settings], RunConfig] = resolve_config,
+) -> Planned:
+    """One point with its resolved config and its key, both made here and nowhere else.
+
+    Args:
+        spec: the sweep.
+        block: the name of the point's block.
+        stage: `search` or `replicate`.
+        settings: of its run.
+        resolve: makes the config; equal to `resolve_config`, maybe faster.
 
     Raises:
         UsageError: no run can have the settings; one sentence with the sweep and the block.
     """
     try:
-        config = resolve_config(settings)
+        config = resolve(settings)
         _block_called(spec, block).resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None

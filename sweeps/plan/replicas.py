@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from harness.store import Store, score
+from harness.store import RunState, Store, score
 from harness.store.points import REPLICATE, Point
 from harness.store.record import RunRecord
 from sweeps.plan.planned import Planned, by_objective, filled, plan_point, search_points
@@ -18,6 +18,11 @@ FRESH_SEEDS = 1000
 
 def everything(store: Store, spec: SweepSpec) -> list[Planned]:
     """The grid or the slots, and the replicas of every objective all of whose points are settled."""
+    return everything_with_states(store, spec)[0]
+
+
+def everything_with_states(store: Store, spec: SweepSpec) -> tuple[list[Planned], dict[str, RunState]]:
+    """The points of `everything`, and what became of each by its id."""
     planned = filled(store.root, search_points(spec))
     found = states(store, [one.point for one in planned])
     records = {one.point.key: record for one in planned if (record := found[one.point.id].record) is not None}
@@ -25,7 +30,7 @@ def everything(store: Store, spec: SweepSpec) -> list[Planned]:
     for group in by_objective(spec, planned):
         if all(settled(found[one.point.id]) for one in group):
             extra += replicas(spec, group, records)
-    return planned + extra
+    return planned + extra, found | states(store, [one.point for one in extra])
 
 
 def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
