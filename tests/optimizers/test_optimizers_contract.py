@@ -209,6 +209,15 @@ def test_the_arguments_of_our_classes_are_those_of_their_tables(name: str) -> No
     assert signature.keys() - same <= {"lr", "weight_decay"}
 
 
+@every_row
+def test_every_hyperparameter_of_a_table_is_in_the_groups(name: str) -> None:
+    cls = constructor(name)
+    if hasattr(cls, "table"):
+        (group,) = cls([nn.Parameter(torch.ones(2, 2))], lr=0.125, **ZOO[name].fixed).param_groups
+        assert group.keys() == {"params", *cls.table}
+        assert group["lr"] == 0.125
+
+
 def test_the_words_of_the_tables_are_those_of_the_code() -> None:
     assert MUON["spectral"].choices == tuple(SPECTRAL)
     assert MUON["scale_rule"].choices == tuple(SCALE_RULES)
