@@ -174,6 +174,7 @@ def test_a_closure_is_evaluated_once_with_gradients(name: str) -> None:
 def test_row_and_constructor_agree(name: str) -> None:
     row, signature = ZOO[name], arguments(constructor(name))
     assert {"params", "lr", "weight_decay", *row.fixed} <= signature.keys()
+    assert {key for key, param in row.params.items() if param.used_by != "rule"} <= BUILD_LEVEL
     for key in row.params.keys() - BUILD_LEVEL:
         default = signature[key].default
         # torch.optim.SGD has no momentum unless asked; a row may begin with another map than its class
