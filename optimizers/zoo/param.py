@@ -31,7 +31,7 @@ class Param:
         choices: the allowed words of a str.
         neutral: for a parameter added later, the value under which older code behaved the same. The config
             hash leaves the field out when it equals this, so that older records keep their keys.
-        used_by: "rule", the constructor of the optimizer's class; "aux", the auxiliary AdamW; or "build", which
+        used_by: "rule", the constructor of the optimizer's class; "aux", the auxiliary AdamW; "build", which
             divides the parameters into groups.
         inert: settings under which the value changes nothing, so that the default stands for all values: a
             mapping from names to values, of which all must agree; of several mappings one.
