@@ -1,5 +1,6 @@
 """A user's own optimizer, model and task: how names resolve, what is read from them, what the key holds."""
 
+import importlib
 import itertools
 import json
 import textwrap
@@ -129,6 +130,8 @@ def test_a_rule_derived_from_ours_has_its_table(write):
     assert of(f"{name}:Mine").optimizer.hyper == {"b": 0.5}
     with pytest.raises(UsageError, match=r"^b must be a finite number >= 0, got -1$"):
         of(f"{name}:Mine", b=-1)
+    with pytest.raises(KeyError, match="^'c'$"):  # not in its table
+        importlib.import_module(name).Mine([torch.nn.Parameter(torch.ones(2))], c=1)
 
 
 @pytest.mark.parametrize(
