@@ -23,27 +23,26 @@ PICTURE = {
     "harness": "",
     "harness.display": "",
     "harness.errors": "",
+    "harness.parallel": "harness.errors",
     "harness.system": "harness.errors",
     "harness.contract": "optimizers",
+    "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
     "harness.sources": "harness.errors harness.system optimizers.zoo",
     "harness.config": (
-        "harness.data harness.errors harness.sources harness.system harness.train models optimizers "
-        "optimizers.zoo"
+        "harness.data harness.errors harness.sources harness.system models optimizers optimizers.zoo"
     ),
-    "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
-    "harness.parallel": "harness.config harness.errors models",
-    "harness.store": "harness.data harness.errors harness.system",
+    "harness.store": "harness.config harness.data harness.errors harness.system",
+    "harness.cli": "harness.errors harness.store harness.system",
     "harness.train": (
         "harness.config harness.data harness.errors harness.parallel harness.store harness.system models "
         "optimizers"
     ),
-    "harness.bench": (
-        "harness.config harness.data harness.errors harness.parallel harness.store harness.system "
-        "harness.train models optimizers optimizers.zoo"
-    ),
-    "harness.cli": "harness.errors harness.store harness.system",
-    "harness.cost": "harness.config harness.data harness.errors harness.store harness.system harness.train",
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
+    "harness.bench": (
+        "harness.config harness.data harness.errors harness.parallel harness.store harness.train models "
+        "optimizers optimizers.zoo"
+    ),
+    "harness.cost": "harness.config harness.data harness.errors harness.store harness.system harness.train",
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.data harness.display "
         "harness.errors harness.parallel harness.store harness.system harness.train harness.upkeep models "
@@ -52,10 +51,11 @@ PICTURE = {
     # sweeps
     "sweeps": "",
     "sweeps.spec": "harness.config harness.errors harness.store",
-    "sweeps.plan": "harness.config harness.errors harness.store harness.system optimizers sweeps.spec",
+    "sweeps.plan": (
+        "harness.config harness.errors harness.store harness.system optimizers optimizers.zoo sweeps.spec"
+    ),
     "sweeps.studies": (
-        "harness.config harness.data harness.errors harness.store harness.system optimizers "
-        "optimizers.zoo sweeps.plan sweeps.spec"
+        "harness.config harness.data harness.errors harness.store harness.system sweeps.plan sweeps.spec"
     ),
     "sweeps.execute": (
         "harness.config harness.errors harness.parallel harness.store harness.train sweeps.studies"
