@@ -32,7 +32,7 @@ class Journal:
         text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in new)
         if whole:
             atomic.remove_temporaries(path.parent, path.name)  # of somebody who died here
-            atomic.write_text(path, text, crash="study")
+            atomic.write_text(path, text)
             return
         atomic.crash_point("study")
         with open(path, "ab") as file:

@@ -166,7 +166,5 @@ def _fill(link: Link, number: int, filled: Mapping[int, Mapping[str, Any]]) -> d
     key = run_key(resolve_config(overrides))
     link.name(trial, key)
     content = {"study": link.study.name, "trial": trial, "key": key, "overrides": overrides}
-    atomic.write_json(
-        slot_path(link.store.root, link.study.sweep, link.study.slot(number)), content, crash="ask"
-    )
+    atomic.write_json(slot_path(link.store.root, link.study.sweep, link.study.slot(number)), content)
     return content
