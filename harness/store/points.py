@@ -156,7 +156,7 @@ def write_points(root: Path, name: str, points: list[Point]) -> None:
     text = "".join(json.dumps(_row(point)) + "\n" for point in points)
     path = folder / POINTS
     if not path.exists() or path.read_bytes() != text.encode():
-        atomic.write_text(path, text, crash="slot")
+        atomic.write_text(path, text)
 
 
 def _row(point: Point) -> dict[str, Any]:

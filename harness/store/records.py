@@ -79,11 +79,11 @@ class Records:
         The record of a run that was pruned gives way to that of whoever went on with it.
         """
         path = self.files(record.key).record
-        while not atomic.create_json(path, record.to_json(), crash="record"):
+        while not atomic.create_json(path, record.to_json()):
             existing = self.record(record.key)
             if existing is not None and existing.status == "pruned":
                 record = dataclasses.replace(record, pruned_by=existing.pruned_by + record.pruned_by)
-                atomic.write_json(path, record.to_json(), crash="record")
+                atomic.write_json(path, record.to_json())
                 break
             if existing is not None:
                 return existing

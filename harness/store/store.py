@@ -119,7 +119,7 @@ class Store(Records):
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
             )
             with contextlib.suppress(FileNotFoundError):  # `runs gc` was quicker
-                if atomic.create_json(attempt.path, attempt.to_json(), crash="claim"):
+                if atomic.create_json(attempt.path, attempt.to_json()):
                     break
         for place in (files.path, files.attempts):
             atomic.remove_temporaries(place)

@@ -26,7 +26,7 @@ CRASH_POINTS = (
     "record.before",  # the run is finished, the record still has its temporary name
     "record.after",  # the record is in place, the index does not know of it
     "slot",  # the points of a sweep are written but not yet in their place
-    "study",  # the lines of an Optuna study are about to be appended
+    "study",  # the journal of an Optuna study is written but not yet in its place
     "ask",  # a search has drawn a trial, the file of its slot is not yet in its place
     "tell",  # the record of a trial is in place, its study does not know of it
 )
@@ -35,6 +35,16 @@ SUBMIT_CRASH_POINTS = (
     "submit.before",  # the intent is noted, nothing is submitted
     "submit.after",  # the array is in the queue, its id is not noted
 )
+# Which files they guard. A process dies at NAME or NAME.before once the new content is complete under its
+# temporary name, at NAME.after once it is in place.
+_GUARDED = {
+    "claim": "attempts/*",
+    "checkpoint": "checkpoint.*",
+    "record": "record.*",
+    "slot": "points.*",
+    "study": "studies/*.journal",
+    "ask": "slots/*/[0-9]*",
+}
 TEMPORARY_SUFFIX = ".tmp"
 
 
@@ -67,11 +77,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _put(
-    path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], None], crash: str
-) -> None:
+def guard(path: Path) -> str:
+    """The stem of the crash points of a file; empty if it has none."""
+    return next((name for name, pattern in _GUARDED.items() if path.match(pattern)), "")
+
+
+def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], None]) -> None:
     """Fill a temporary sibling of `path`, flush it, `place(temporary, path)`, and make that durable."""
-    temporary = temporary_name(path)
+    temporary, crash = temporary_name(path), guard(path)
     try:
         with open(temporary, "wb") as file:
             write(file)
@@ -91,33 +104,32 @@ def _crash(*names: str) -> None:
         crash_point(name)
 
 
-def write_with(path: Path, write: Callable[[IO[bytes]], object], crash: str = "") -> None:
+def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let `write(file)` fill a temporary file, then move it to `path`: readers see old or new, never half.
 
     Args:
         path: the file to create or replace; its folder must exist.
         write: gets the open binary file.
-        crash: the crash point just before the rename, or the stem of `<crash>.before` and `<crash>.after`.
     """
-    _put(path, write, os.replace, crash)
+    _put(path, write, os.replace)
 
 
-def write_bytes(path: Path, data: bytes, crash: str = "") -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path` by `data` atomically and durably."""
-    write_with(path, lambda file: file.write(data), crash)
+    write_with(path, lambda file: file.write(data))
 
 
-def write_text(path: Path, text: str, crash: str = "") -> None:
+def write_text(path: Path, text: str) -> None:
     """Replace `path` by `text` (UTF-8) atomically and durably."""
-    write_bytes(path, text.encode(), crash)
+    write_bytes(path, text.encode())
 
 
-def write_json(path: Path, value: Any, crash: str = "") -> None:
+def write_json(path: Path, value: Any) -> None:
     """Replace `path` by `value` as indented JSON, atomically and durably. NaN is refused: JSON has none."""
-    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n", crash)
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def create_json(path: Path, value: Any, crash: str = "") -> bool:
+def create_json(path: Path, value: Any) -> bool:
     """Create `path` with its whole content, or return False if it is there already: of many callers one wins.
 
     A hard link is the portable way to say "only if absent" and "complete from the first instant" at once
@@ -129,7 +141,7 @@ def create_json(path: Path, value: Any, crash: str = "") -> bool:
     """
     text = json.dumps(value, indent=1, allow_nan=False) + "\n"
     try:
-        _put(path, lambda file: file.write(text.encode()), _link, crash)
+        _put(path, lambda file: file.write(text.encode()), _link)
     except FileExistsError:
         return False
     except FileNotFoundError:

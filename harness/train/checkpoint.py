@@ -21,7 +21,7 @@ def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: to
         "rng": torch.get_rng_state(),
         "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
     }
-    _write(path, state, crash="checkpoint")
+    _write(path, state)
 
 
 def save_weights(path: Path, model: torch.nn.Module) -> None:
@@ -29,9 +29,9 @@ def save_weights(path: Path, model: torch.nn.Module) -> None:
     _write(path, model.state_dict())
 
 
-def _write(path: Path, state: dict[str, Any], crash: str = "") -> None:
+def _write(path: Path, state: dict[str, Any]) -> None:
     try:
-        atomic.write_with(path, lambda file: torch.save(state, file), crash)
+        atomic.write_with(path, lambda file: torch.save(state, file))
     except RuntimeError as error:
         # Torch speaks of its own confusion; what the system said, that the disk is full, stands behind it.
         if isinstance(error.__context__, OSError):

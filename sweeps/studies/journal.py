@@ -25,7 +25,7 @@ class Journal:
         """Replace the file. The caller is the only one who does."""
         text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in self.logs)
         atomic.remove_temporaries(path.parent, path.name)  # of a process that died here
-        atomic.write_text(path, text, crash="study")
+        atomic.write_text(path, text)
 
     def storage(self) -> JournalStorage:
         """The journal as an Optuna storage."""

@@ -170,6 +170,5 @@ def _fill(connection: Connection, number: int, filled: Mapping[int, Mapping[str,
     atomic.write_json(
         slot_path(connection.store.root, connection.study.sweep, connection.study.slot(number)),
         content,
-        crash="ask",
     )
     return content
