@@ -55,7 +55,7 @@ def plan_point(
     settings: Settings,
     resolve: Callable[[Settings], RunConfig] = resolve_config,
 ) -> Planned:
-    """One point with its resolved config and its key, both made here and nowhere else.
+    """One point with its resolved config and its key, each made once.
 
     Args:
         spec: the sweep.

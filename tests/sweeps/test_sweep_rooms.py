@@ -1,6 +1,8 @@
 """The rooms of `sweeps`: imports go down the list of rooms only, no files import each other in a circle."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 # From the lowest; a room imports from itself and from those before it. `preload` and `cli` name modules as
 # strings, which are no imports.
 ROOMS = ("spec", "plan", "studies", "execute", "local", "cluster", "screens", "actions", "commands")
+WITH_TORCH = {"sweeps.local.preload"}
 ONLY_HOME = {"optuna": "studies", "submitit": "cluster"}
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path
@@ -60,6 +63,14 @@ def test_no_files_import_each_other_in_a_circle():
 def test_optuna_and_submitit_are_imported_in_one_room_each(package, home):
     users = {name for name, found in ARROWS.items() if package in {one.partition(".")[0] for one in found}}
     assert users and {room(name) for name in users} == {home}
+
+
+def test_no_module_imports_torch_but_what_the_pool_preloads():
+    names = sorted(FILES.keys() - WITH_TORCH)
+    program = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
+    program += "    assert 'torch' not in sys.modules, name"
+    done = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_breach_would_be_seen():
