@@ -160,9 +160,9 @@ def _check_name(name: str, where: str, rules: Iterable[Value] = ("any",)) -> Non
 def _check_hyperparameters(spec: SweepSpec) -> None:
     """Refuse settings that no optimizer of their block has; those of an outside optimizer are not known."""
     rules = {block.name: _rules(spec.base, block) for block in spec.blocks}
-    everybody = [rule for found in rules.values() for rule in found]
+    all_rules = [rule for found in rules.values() for rule in found]
     for name in (*spec.base, *(name for row in spec.exclude for name in row)):
-        _check_name(name, "base" if name in spec.base else "exclude", everybody)
+        _check_name(name, "base" if name in spec.base else "exclude", all_rules)
     for block in spec.blocks:
         for name in (*block.set, *block.space):
             _check_name(name, f"block '{block.name}'", rules[block.name])

@@ -52,7 +52,7 @@ class Trial:
         self.settings: dict[str, Value] = dict(content["overrides"])
         self.study = connection.study.name
 
-    def report(self, step: int, figures: Mapping[str, float | None]) -> None:
+    def report(self, step: int, metrics: Mapping[str, float | None]) -> None:
         """Report an evaluation to the study.
 
         A run does not depend on its study: an error is logged, and the value is in the run's curve for later.
@@ -62,7 +62,7 @@ class Trial:
         """
         try:
             ends = self._connection.report(
-                self._number, step, number_or_nan(figures.get(self._connection.metric))
+                self._number, step, number_or_nan(metrics.get(self._connection.metric))
             )
         except Exception as error:
             log.warning(
