@@ -1,4 +1,4 @@
-"""What the harness costs: its loop against bare PyTorch that does the same maths, and how soon a run starts.
+"""What the harness costs: its loop against bare PyTorch that does the same maths, and the start of torch.
 
 Both loops train in one process and take turns step by step: harness, bare, bare, harness, and so on, so that
 the drift of the machine cancels from their ratio. Turns of ten steps leave several times as much of it.
@@ -6,7 +6,6 @@ the drift of the machine cancels from their ratio. Turns of ten steps leave seve
 
 from __future__ import annotations
 
-import importlib
 import math
 import statistics
 import subprocess
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -29,11 +28,9 @@ from harness.config.settings import resolve_config, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import TextTask
-from harness.errors import RunFailedError
 from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Store
 from harness.store.layout import cache_folder
-from harness.store.points import SEARCH, Point
 from harness.train import loop
 from harness.train.monitor import Monitor
 
@@ -184,32 +181,6 @@ def step_figures(timing: Timing) -> list[Figure]:
 
 
 # --- start-up ---
-
-
-def start_up(root: Path, starts: int) -> list[float]:
-    """Seconds from the pool's `start` to the end of the first step, for `starts` runs one after the other.
-
-    A first run is not counted: it brings up the server of the pool and fills the data cache.
-    """
-    # Named by a string as in harness/cli.py, since sweeps lies above. A `htbench sweep run` in a subprocess
-    # would be timed together with the plan, the study and the pauses of the runner.
-    pool = importlib.import_module("sweeps.local.pool").Pool(root, workers=1)
-    settings = SETTINGS | {"steps": 10_000, "log_every": 1}
-    return [_first_step(pool, settings | {"seed": seed}) for seed in range(starts + 1)][1:]
-
-
-def _first_step(pool: Any, settings: dict[str, Value]) -> float:
-    point = Point("bench", "loop", SEARCH, run_key(resolve_config(settings)), settings)
-    began = time.perf_counter()
-    pool.start(point)
-    try:
-        while not pool.steps_done():
-            if not pool.running[point.id].ranks.sentinels:
-                raise RunFailedError("A run ended before its first step; `htbench run steps=1` says why.")
-            time.sleep(0.001)
-        return time.perf_counter() - began
-    finally:
-        pool.stop()
 
 
 def torch_alone(times: int) -> list[float]:
