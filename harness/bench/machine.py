@@ -1,4 +1,4 @@
-"""On what machine something was measured, with all that decides how fast it multiplies matrices."""
+"""The machine of a measurement, with all that decides how fast it multiplies matrices."""
 
 from __future__ import annotations
 

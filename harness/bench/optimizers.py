@@ -1,4 +1,4 @@
-"""What a step of every optimizer costs: beside a baseline, and beside other people's implementations.
+"""The time of a step of every optimizer: relative to a baseline, and to other implementations.
 
 No forward and no backward pass: parameters of the real shapes, and two sets of seeded Gaussian gradients that
 take turns. One pair is measured at a time, each side with its own copy of the parameters.
@@ -49,8 +49,8 @@ class Row:
         label, name, hyper: of the entry.
         step: milliseconds per step, with `period` above 1 the mean of a whole period.
         ratio: in units of the baseline's step.
-        period: every so many steps one is done in full.
-        ordinary, special: median milliseconds of the other steps and of that one, where there is a period.
+        period: one in so many steps is a full one.
+        ordinary, special: median milliseconds of the other steps and of the full one; None for period 1.
         flops: of matrix products per step, by precision.
         share: time that they would take at the machine's peak, in units of the step.
         state_bytes: of the state per parameter.
@@ -71,16 +71,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Beside:
-    """One optimizer beside another implementation of it; the figures are None where `note` says why.
+    """One optimizer beside another implementation of it. If it could not be measured, `note` says why.
 
     Attributes:
         label: of the entry.
         peer, version: the other one.
-        matrices: whether it was the matrices alone that both stepped.
+        matrices: whether both stepped the matrices only.
         ours, theirs: milliseconds per step.
         ratio: of ours to theirs.
         state_bytes: of their state per parameter.
-        note: why there are no figures.
+        note: why there are no measurements, which are None then.
     """
 
     label: str
@@ -122,7 +122,7 @@ class Bench:
         return {str(d).removeprefix("torch."): self.peak[d] for d in (torch.float32, torch.bfloat16)}
 
     def rows(self, entries: list[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
-        """Every entry beside one baseline, which lives on from pair to pair.
+        """Every entry beside one baseline, which keeps its state from pair to pair.
 
         Args:
             entries: what to measure. The baseline itself may be among them: two copies of it are then

@@ -1,4 +1,4 @@
-"""Measurements as people read them: aligned tables of at most 110 columns, and what their columns mean."""
+"""Measurements as text: aligned tables of at most 110 columns, and what their columns mean."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def rows_table(rows: Sequence[Row], against: str) -> str:
 
 
 def periods(rows: Sequence[Row]) -> list[str]:
-    """What periodic optimizers do in their two kinds of steps, a line each."""
+    """The times of the two kinds of steps of each periodic optimizer, a line each."""
     return [
         f"{row.label}: a mean over {row.period} steps, one of {_time(row.special)} ms "
         f"and the others of {_time(row.ordinary)} ms"

@@ -1,7 +1,7 @@
 """What every optimizer of a run must do, whatever its mathematics: one property, one function.
 
-The tests hold every row of the zoo to it, `htbench zoo --check` any other class. A property gets `build`,
-which makes the optimizer of a model as `optimizers.build` does, and raises AssertionError with a sentence.
+The tests check every row of the zoo, `htbench zoo --check` any other class. A property gets `build`, which
+makes the optimizer of a model as `optimizers.build` does. If it does not hold, it raises AssertionError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Build(Protocol):
 
 
 class Net(nn.Module):
-    """A bit of everything: embedding, convolution, linear layers, norm gains, biases."""
+    """A small net with all kinds of parameters: embedding, convolution, linear layer, norm gains, biases."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Net(nn.Module):
 
 
 def backward(net: nn.Module, seed: int = 0) -> float:
-    """The loss of the batch of `seed`, its gradients left behind."""
+    """The loss of the batch of `seed`; the gradients are in `.grad` afterwards."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randint(0, 11, (32, 6), generator=generator)
     y = torch.randint(0, 5, (32,), generator=generator)
@@ -120,7 +120,7 @@ def lowers_the_loss_of_a_net(build: Build, **settings: Any) -> None:
 
 
 def lowers_a_loss(build: Build) -> None:
-    """Both of these, each with some learning rate."""
+    """Both losses above, each with one of RATES."""
     for learns in (lowers_a_quadratic, lowers_the_loss_of_a_net):
         said = []
         for rate in RATES:
@@ -137,7 +137,7 @@ def lowers_a_loss(build: Build) -> None:
 
 
 def repeats_bit_for_bit(build: Build) -> None:
-    """Two runs of it are one."""
+    """Two equal runs end with the same weights, bit for bit."""
     first, second = Net(), Net()
     same = equal(train(first, build(first), range(4)), train(second, build(second), range(4)))
     _demand(same, "two equal runs of four steps end with different weights")
@@ -173,7 +173,7 @@ def takes_a_shape(build: Build, shape: tuple[int, ...], **settings: Any) -> None
 
 
 def resumes_onto_the_same_trajectory(build: Build, dtype: torch.dtype = torch.float32) -> None:
-    """What a checkpoint needs: `state_dict` holds all, as plain values and tensors."""
+    """`state_dict` holds all that a resumed run needs, as plain values and tensors."""
     net = Net().to(dtype)
     optimizer = build(net)
     train(net, optimizer, range(3))
@@ -225,7 +225,7 @@ def learning_rates_are_set_through_the_groups(build: Build, loaded: bool = False
 
 
 def a_scheduler_of_torch_works(build: Build) -> None:
-    """LambdaLR and rates set by hand are the same."""
+    """LambdaLR gives the same weights as rates that are set by hand."""
     first, second = Net(), Net()
     scheduled, manual = build(first), build(second)
     scheduler = torch.optim.lr_scheduler.LambdaLR(scheduled, lambda step: 1 / (1 + step))
@@ -242,7 +242,7 @@ def a_scheduler_of_torch_works(build: Build) -> None:
 
 
 def gradients_are_left_alone_and_not_kept(build: Build) -> None:
-    """They are not written to, and later changes of them do not reach into the state."""
+    """A step does not write to them, and the state shares no memory with them."""
     first, second = Net(), Net()
     optimizer, other = build(first), build(second)
     for step in range(3):
@@ -261,7 +261,7 @@ def _gradients(net: nn.Module) -> list[Tensor]:
 
 
 def parameters_without_gradient_are_skipped(build: Build, stateful: bool = True) -> None:
-    """They do not move, all others do. A `stateful` rule has a state for the latter only."""
+    """They do not change, all others do. A `stateful` rule has a state for the others only."""
     net = Net()
     optimizer = build(net)
     skipped = [net.conv.weight, net.norm.bias]
