@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 
 import models
-from harness.bench.measurement import Figure, figure
+from harness.bench.measurement import Measurement
 from harness.config import Value
 from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_yaml
@@ -168,15 +168,15 @@ def _means(steps: list[Seconds], length: int) -> list[Seconds]:
     return [(statistics.fmean(s[0] for s in one), statistics.fmean(s[1] for s in one)) for one in rounds]
 
 
-def step_figures(timing: Timing) -> list[Figure]:
+def step_measurements(timing: Timing) -> list[Measurement]:
     """Time per step and overhead. CPU time says more than wall time where others use the machine."""
     pairs = list(zip(timing.harness, timing.bare, strict=True))
     by_cpu, by_wall = ([100 * (ours[i] / bare[i] - 1) for ours, bare in pairs] for i in (0, 1))
     return [
-        figure("bare PyTorch, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.bare]),
-        figure("harness, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.harness]),
-        figure("overhead, CPU", "%", by_cpu, OVERHEAD_PERCENT),
-        figure("overhead, wall", "%", by_wall, OVERHEAD_PERCENT),
+        Measurement.of("bare PyTorch, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.bare]),
+        Measurement.of("harness, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.harness]),
+        Measurement.of("overhead, CPU", "%", by_cpu, OVERHEAD_PERCENT),
+        Measurement.of("overhead, wall", "%", by_wall, OVERHEAD_PERCENT),
     ]
 
 
@@ -194,9 +194,9 @@ def _interpreter() -> float:
     return time.perf_counter() - began
 
 
-def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Figure]:
+def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Measurement]:
     """Start-up, and torch's own: the pool's server has loaded torch, so all of a start-up lies above that."""
     return [
-        figure("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
-        figure("torch and its first optimizer", "s", alone),
+        Measurement.of("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
+        Measurement.of("torch and its first optimizer", "s", alone),
     ]

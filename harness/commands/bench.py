@@ -24,7 +24,8 @@ from harness.system.folders import make_folder
 
 if TYPE_CHECKING:
     from harness.bench.maps import Error
-    from harness.bench.optimizers import Bench, Beside, Row
+    from harness.bench.optimizers import Bench
+    from harness.bench.rows import Beside, Row
     from harness.bench.subjects import Entry
 
 # Has `start_up`. It lies above `harness`, so it is named by a string, as commands are in `harness/cli.py`.
@@ -76,7 +77,7 @@ def _loop(args: argparse.Namespace) -> None:
     print(f"{40 * (args.rounds + 1)} steps, then {args.starts} starts: some minutes ...", file=sys.stderr)
     # Below the root, so that it is the store's disk that runs write to.
     with tempfile.TemporaryDirectory(prefix="bench-", dir=args.root) as folder:
-        stepping = loop.step_figures(loop.interleave(Path(folder), args.rounds))
+        stepping = loop.step_measurements(loop.interleave(Path(folder), args.rounds))
         starting = loop.start_figures(
             start_up(Path(folder), loop.SETTINGS, args.starts), loop.torch_alone(TORCH_STARTS)
         )
