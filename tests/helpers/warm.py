@@ -1,9 +1,9 @@
 """Commands as processes of their own that need not load torch first: forked from one that has.
 
 The server is a fresh Python that only imports. Each command is its grandchild, in a process group of its own,
-and runs `harness.cli` as `python -m harness.cli` does; what it would start as a fresh Python (multiprocessing's
-servers and ranks) is forked from it, too. So kills, signals and the family of processes are the real ones.
-Nothing here shows what a fresh Python imports or what a terminal sees; see `Htbench(fresh=True)`.
+and runs `harness.cli` as `python -m harness.cli` does. Where it would start a fresh Python itself, which is
+what multiprocessing does for its servers and ranks, that is forked from it, too. So kills, signals and the
+family of processes are real. What a fresh Python imports is not shown; see `Htbench(fresh=True)`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,16 @@ from multiprocessing import util
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-PRELOAD = ("htbench", "sweeps.local.preload", "sweeps.commands", "results.commands", "sweeps.studies.connection")
+from tests.helpers import prepared
+
+PRELOAD = ("sweeps.local.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
+    "htbench",
+    "sweeps.local.preload",
+    "sweeps.commands",
+    "sweeps.studies.connection",
+    "results.commands",
+)
 _REQUEST = 1 << 17  # bytes; a request holds an environment
-_STATUS = 3  # file descriptor of a command until it has told its pid
 
 
 class Command:
@@ -36,7 +43,7 @@ class Command:
         self.returncode: int | None = None
         self.stdout, self.stderr = _file(), _file()
         mine, its = os.pipe()
-        self._status = open(mine, buffering=1)  # noqa: SIM115  # lives as long as this object
+        self._status = open(mine, buffering=1)
         request = json.dumps({"words": words, "env": env, "cwd": str(cwd or os.getcwd())})
         try:
             socket.send_fds(_server(), [request.encode()], [self.stdout.fileno(), self.stderr.fileno(), its])
@@ -101,6 +108,7 @@ def serve(requests: socket.socket) -> None:
     """Fork a command for every request; returns in the command's process, as if it had just begun."""
     for name in PRELOAD:
         importlib.import_module(name)
+    prepared.share()
     while True:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
