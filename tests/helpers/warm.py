@@ -27,12 +27,6 @@ from typing import IO, Any, NoReturn
 from tests.helpers import prepared
 
 PRELOAD = ("sweeps.local.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
-    "htbench",
-    "sweeps.local.preload",
-    "sweeps.commands",
-    "sweeps.studies.connection",
-    "results.commands",
-)
 _REQUEST = 1 << 17  # bytes; a request holds an environment
 
 
