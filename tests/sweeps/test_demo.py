@@ -22,7 +22,7 @@ def demo(folder):
 
 
 def lay_out_fewer(folder):
-    """Sweep files of the same names, which the command finds here first: fewer settings, and one more seed."""
+    """Sweep files of these names, which the command finds here first: fewer settings, one fresh seed."""
     for name in SWEEPS:
         sweep = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text())
         for block in sweep["blocks"]:
