@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.commands.zoo import shown
-from harness.config.settings import declarations
+from harness.config.settings import declarations, params_of
 from harness.data import registry as tasks
+from harness.display import shown
 from optimizers.zoo.registry import ZOO, OptimizerSpec, Param
 
 PLACE = Path(__file__).with_name("config.md")
@@ -175,8 +175,9 @@ def _zoo() -> str:
 
 
 def _hyperparameters(row: OptimizerSpec) -> str:
-    params = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    rows = ((*_cells(f"optimizer.{name}", param), param.help) for name, param in params.items())
+    own = [f"optimizer.{name}" for name in ("lr", "weight_decay", *row.params)]
+    params = params_of(row)
+    rows = ((*_cells(name, params[name]), params[name].help) for name in own)
     return _table(("setting", "type", "default", "allowed", "meaning"), rows)
 
 

@@ -115,9 +115,11 @@ def _dispatch(words: list[str]) -> int:
 
 def _check_root(root: Path) -> None:
     """A store that can't be read must not look like an empty one, as it does to `glob`."""
+    from harness.store.layout import runs_folder, sweeps_folder  # loads more than the help may
+
     if root.is_file():
         raise UsageError(f"The store '{root}' is a file; --root or HTBENCH_ROOT must name a folder.")
-    for folder in (root, root / "runs", root / "sweeps"):
+    for folder in (root, runs_folder(root), sweeps_folder(root)):
         if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
             raise UsageError(f"The folder '{folder}' can't be read (no permission); ask its owner.")
 

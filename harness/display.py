@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Iterable, Sequence
 
 
@@ -33,6 +34,15 @@ def count(number: int) -> str:
 
 def _three(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
+
+
+def shown(value: object) -> str:
+    """A plain value as a YAML file would have it: `true`, `null`, `[0.9,0.95]`."""
+    if isinstance(value, tuple):
+        return "[" + ",".join(map(shown, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def aligned(rows: Iterable[Sequence[object]], words: Container[str] | None = None) -> str:

@@ -78,7 +78,7 @@ _HOME = {
     "AdaMuon": "muon",
     "Muon": "muon",
     "NorMuon": "muon",
-    "SpectralRule": "spectral_rule",
+    "SpectralRule": "spectral.rule",
     "newton_schulz": "spectral.newton_schulz",
     "gram_root": "spectral.ns_root",
     "ns_root": "spectral.ns_root",

@@ -20,8 +20,6 @@ from optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value
 Settings: TypeAlias = dict[str, Any]
 Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the settings that only they have
 
-_OF_BUILD = {"no_decay_1d", "optimize_1d", "fused"}  # hyperparameters of `build`, not of a class
-
 
 def assemble(row: OptimizerSpec, given: Model, routing: Routing, settings: Settings) -> Optimizer:
     """Build the optimizer of a row from checked settings; `optimizers.build` is the way in.
@@ -125,7 +123,7 @@ class Recipe:
             yield rest, {}
 
     def _rule(self, settings: Settings) -> Settings:
-        own = [key for key in self.row.params if not key.startswith("aux_") and key not in _OF_BUILD]
+        own = [key for key, param in self.row.params.items() if param.used_by == "rule"]
         return {**self.row.fixed, **{key: settings[key] for key in ("lr", "weight_decay", *own)}}
 
     def _make_rule(self) -> partial[Optimizer]:

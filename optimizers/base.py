@@ -13,6 +13,8 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers.zoo.param import Param, resolve_value
 
+_NO_HYPERPARAMETERS = ("self", "__class__", "params")  # the other names in a constructor's locals()
+
 
 class UpdateRule(torch.optim.Optimizer, ABC):
     """W <- W - lr (weight_decay W + direction), for each parameter W that has a gradient.
@@ -21,8 +23,9 @@ class UpdateRule(torch.optim.Optimizer, ABC):
 
     Args:
         params: parameters, or group dicts, as for any `torch.optim.Optimizer`.
-        defaults: every hyperparameter, including `lr` and `weight_decay` (decoupled); plain values, so that a
-            state_dict loads with `weights_only=True`.
+        defaults: every hyperparameter by name, including `lr` and `weight_decay` (decoupled). A constructor
+            may pass its `locals()`: `self` and `params` are left out. Values are plain, so that a state_dict
+            loads with `weights_only=True`.
 
     Attributes:
         table: type and range of every hyperparameter.
@@ -34,7 +37,8 @@ class UpdateRule(torch.optim.Optimizer, ABC):
     table: ClassVar[Mapping[str, Param]]
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
-        super().__init__(params, {key: resolve_value(self.table[key], key, x) for key, x in defaults.items()})
+        given = {name: x for name, x in defaults.items() if name not in _NO_HYPERPARAMETERS}
+        super().__init__(params, {key: resolve_value(self.table[key], key, x) for key, x in given.items()})
 
     @abstractmethod
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:

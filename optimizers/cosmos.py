@@ -82,23 +82,7 @@ class Cosmos(UpdateRule):
         max_rows: int = 10000,
         fallback_beta1: float | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "betas": betas,
-            "rank": rank,
-            "lr_ratio": lr_ratio,
-            "gamma": gamma,
-            "eps": eps,
-            "momentum_rule": momentum_rule,
-            "side": side,
-            "split_qkv": split_qkv,
-            "ns_steps": ns_steps,
-            "ns_dtype": ns_dtype,
-            "max_rows": max_rows,
-            "fallback_beta1": fallback_beta1,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
         """Adam, or Adam in a subspace that is the whole space, which leaves nothing to Newton-Schulz."""

@@ -55,8 +55,7 @@ class Cautious(UpdateRule):
         mask_floor: float = 1e-3,
         raw_eps: bool = False,
     ) -> None:
-        own = {"betas": betas, "eps": eps, "mask_floor": mask_floor, "raw_eps": raw_eps}
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **own})
+        super().__init__(params, locals())
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return u.s / mean(s) of the block above."""
@@ -107,8 +106,7 @@ class Mars(UpdateRule):
         eps: float = 1e-8,
         clip: bool = True,
     ) -> None:
-        own = {"betas": betas, "gamma": gamma, "eps": eps, "clip": clip}
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **own})
+        super().__init__(params, locals())
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return the step of Adam for the c of the block above."""
@@ -175,15 +173,7 @@ class Sophia(UpdateRule):
         sign_momentum: bool = False,
         eps: float = 1e-15,
     ) -> None:
-        own = {
-            "betas": betas,
-            "rho": rho,
-            "curvature_interval": curvature_interval,
-            "curvature_at_start": curvature_at_start,
-            "sign_momentum": sign_momentum,
-            "eps": eps,
-        }
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **own})
+        super().__init__(params, locals())
         self.register_step_post_hook(_warn_without_curvature)
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:

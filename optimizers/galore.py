@@ -60,17 +60,7 @@ class GaLore(UpdateRule):
         eps: float = 1e-6,
         square_side: str = "right",
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "rank": rank,
-            "scale": scale,
-            "update_gap": update_gap,
-            "betas": betas,
-            "eps": eps,
-            "square_side": square_side,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
         """Adam without projection, or a projection that loses nothing."""

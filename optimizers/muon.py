@@ -62,7 +62,7 @@ class Muon(SpectralRule):
     def __init__(
         self, params: ParamsT, lr: float = 0.01, *, scale_rule: str = "shape", **shared: Any
     ) -> None:
-        super().__init__(params, {"scale_rule": scale_rule}, lr=lr, **shared)
+        super().__init__(params, locals(), lr=lr, **shared)
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return s O of the block above."""
@@ -115,8 +115,7 @@ class NorMuon(SpectralRule):
         norm_rule: str = "preserve",
         **shared: Any,
     ) -> None:
-        own = {"beta2": beta2, "eps": eps, "eps_placement": eps_placement, "norm_rule": norm_rule}
-        super().__init__(params, own, lr=lr, **shared)
+        super().__init__(params, locals(), lr=lr, **shared)
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return s Ohat of the block above."""
@@ -175,8 +174,7 @@ class AdaMuon(SpectralRule):
         eps: float = 1e-8,
         **shared: Any,
     ) -> None:
-        own = {"beta2": beta2, "eps": eps}
-        super().__init__(params, own, lr=lr, ema=ema, **shared)
+        super().__init__(params, locals(), lr=lr, ema=ema, **shared)
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return 0.2 sqrt(m n) Ohat / ||Ohat|| of the block above."""

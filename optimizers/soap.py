@@ -68,17 +68,7 @@ class Soap(UpdateRule):
         eps: float = 1e-8,
         correct_bias: bool = True,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "betas": betas,
-            "shampoo_beta": shampoo_beta,
-            "precondition_frequency": precondition_frequency,
-            "max_precond_dim": max_precond_dim,
-            "eps": eps,
-            "correct_bias": correct_bias,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, locals())
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
         """Adam, where no dimension is rotated."""

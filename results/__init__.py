@@ -54,10 +54,10 @@ def curve(root: Path | str, key: str) -> pd.DataFrame:
 
     from harness.errors import UsageError
     from harness.store import Store
-    from harness.store import curve as metrics
+    from harness.store.curve import read
 
-    path = Store(root).run_folder(key) / "metrics.jsonl"
-    rows = metrics.read(path)
+    path = Store(root).files(key).metrics
+    rows = read(path)
     if not rows:
         raise UsageError(f"The run '{key}' has no curve: there is nothing in '{path}'.")
     return pd.DataFrame(rows).groupby("step").first()  # an evaluation has a row of its own

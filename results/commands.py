@@ -13,8 +13,8 @@ from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
 from results.analysis.load import load
-from results.figures.draw import FIGURES
 from results.figures.files import update
+from results.figures.registry import FIGURES
 from results.formats.cells import Table
 from results.formats.render import FORMATS, render, render_all
 from results.tables.registry import TABLES

@@ -1,217 +1,142 @@
-"""`htbench sweep`: its words and its actions, each of which hands on to the module that does it."""
+"""`htbench sweep`: a table of actions, and a subparser for each."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
+from harness.errors import UsageError
 from harness.store import Store
-from harness.store.points import REPLICATE, Point, read_points, sweep_folder
-from harness.system import slurm
-from harness.system.folders import make_folder
-from harness.upkeep.check import faults
-from sweeps.flags import add_actions
-from sweeps.plan.planned import everything, filled, search_points, settled, state, write_plan
-from sweeps.spec import limits
+from sweeps import actions
 from sweeps.spec import sweep_file as specs
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
+
+Options = Mapping[str, Any]  # of a flag, as argparse takes them
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action of `htbench sweep`: what it calls, its line of help, its flags."""
+
+    call: Callable[[argparse.Namespace, Store, Sequence[SweepSpec]], int]
+    help: str
+    flags: Mapping[str, Options] = field(default_factory=dict)
+
+
+def _switch(help: str) -> Options:
+    return {"action": "store_true", "help": help}
+
+
+_QUIET = {"--quiet": _switch("no progress: only results and errors")}
+_POOL = {
+    "--workers": {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"},
+    **_QUIET,
+}
+_JSON = {"--json": _switch("as JSON, with every point")}
 
 ACTIONS = {
-    "plan": "show what is left to run and what it will take; nothing is submitted",
-    "run": "train whatever is missing on this machine, then the winners on fresh seeds",
-    "submit": "hand whatever is missing to SLURM, a job for each run, and return at once",
-    "status": "what is done, running, queued, waiting and failed, and the best so far",
-    "reap": "tidy up after dead processes and jobs that nobody needs any more",
-    "cancel": "take the sweep's jobs out of SLURM's queue; runs at work save first",
-    "retry": "like run, and failed runs are tried again (on SLURM: submit --retry)",
-    "replicate": "run the winners of a finished grid or search on fresh seeds",
-    "index": "write index, plan and Optuna studies anew from the run folders",
+    "plan": Action(
+        actions.plan,
+        "show what is left to run and what it will take; nothing is submitted",
+        {
+            "--points": _switch("also every point with its state"),
+            **_JSON,
+            "--sbatch": _switch("also what `submit` would hand to sbatch"),
+            "--test-only": _switch("ask SLURM whether it would take that"),
+            "--no-measure": _switch("do not measure what no run tells"),
+        },
+    ),
+    "run": Action(
+        actions.run, "train whatever is missing on this machine, then the winners on fresh seeds", _POOL
+    ),
+    "submit": Action(
+        actions.submit,
+        "hand whatever is missing to SLURM, a job for each run, and return at once",
+        {
+            **_QUIET,
+            "--dry-run": _switch("the same as `plan --sbatch`"),
+            "--retry": _switch("failed runs again, too"),
+        },
+    ),
+    "status": Action(
+        actions.status,
+        "what is done, running, queued, waiting and failed, and the best so far",
+        {
+            **_JSON,
+            "--watch": _switch("again and again, until all is done"),
+            "--every": {
+                "type": float,
+                "default": 10.0,
+                "metavar": "SECONDS",
+                "help": "between two looks of --watch (default: 10)",
+            },
+        },
+    ),
+    "reap": Action(actions.reap, "tidy up after dead processes and jobs that nobody needs any more"),
+    "cancel": Action(actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first"),
+    "retry": Action(
+        actions.retry, "like run, and failed runs are tried again (on SLURM: submit --retry)", _POOL
+    ),
+    "replicate": Action(
+        actions.replicate, "run the winners of a finished grid or search on fresh seeds", _POOL
+    ),
+    "index": Action(actions.index, "write index, plan and Optuna studies anew from the run folders"),
 }
 
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     """ACTION SPEC... key=value..., and the flags of the action."""
-    add_actions(parser, ACTIONS)
+    subparsers = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, action in ACTIONS.items():
+        description = f"{action.help[:1].upper()}{action.help[1:]}."
+        _add_arguments(subparsers.add_parser(name, help=action.help, description=description), action)
+
+
+def _add_arguments(parser: argparse.ArgumentParser, action: Action) -> None:
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="SPEC | key=value",
+        help="sweep files, folders or names; settings that override their base",
+    )
+    for flag, options in action.flags.items():
+        parser.add_argument(flag, **options)
+    for flag in dict.fromkeys(flag for other in ACTIONS.values() for flag in other.flags):
+        if flag not in action.flags:
+            parser.add_argument(flag, action=_OfAnotherAction, nargs="?", help=argparse.SUPPRESS)
+    # May also stand before ACTION, with its default there.
+    parser.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
+
+
+class _OfAnotherAction(argparse.Action):
+    """A flag that this action does not have: the error names the actions that have it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Raise UsageError."""
+        flag = self.option_strings[0]
+        owners = " and ".join(f"`sweep {name}`" for name, action in ACTIONS.items() if flag in action.flags)
+        own = parser.prog.rpartition(" ")[2]
+        raise UsageError(f"{flag} belongs to {owners}, not to `sweep {own}`.")
 
 
 def sweep(args: argparse.Namespace) -> int:
     """Carry out one action on one or several sweeps."""
     if args.workers is not None and args.workers < 1:
         raise UsageError(f"--workers must be at least 1, not {args.workers}.")
+    if args.every is not None and args.every <= 0:
+        raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
     words = [word for word in args.words if "=" in word]
     names = [word for word in args.words if "=" not in word]
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
-    if args.every <= 0:
-        raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
     loaded = [specs.load(path, words) for name in names for path in specs.find_all(name, args.root)]
-    status: int = globals()[f"_{args.action}"](args, Store(args.root), loaded)
-    return status
-
-
-# --- actions ---
-
-
-def _run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps.local.progress import Progress
-    from sweeps.local.runner import Runner
-
-    runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
-    for live in runner.sweeps:
-        limits.check_start(live.spec, live.search, store.root, action="run")
-    make_folder(store.root)
-    runner.run()
-    if runner.interrupted:
-        print("htbench: stopped; the same command goes on from here.", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    for live in runner.sweeps:
-        finished = [one for one in live.planned if live.settled.get(one.point.id) is not None]
-        print(f"{live.spec.name}: {len(finished)} of {len(live.planned)} points have a result")
-    for name, why in runner.unfinished.items():
-        print(f"  run {name} {why}", file=sys.stderr)
-    if runner.unfinished:
-        print(
-            "  The same command goes on with unfinished runs, `htbench sweep retry` with failed ones, too.",
-            file=sys.stderr,
-        )
-    return EXIT_RUN_FAILED if runner.unfinished else 0
-
-
-def _submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps.cluster import queue
-    from sweeps.studies import refresh
-
-    if args.dry_run:
-        args.sbatch = True  # all other flags of `plan` have their defaults
-        return _plan(args, store, loaded)
-    for spec in loaded:
-        planned = everything(store, spec)
-        limits.check_start(spec, planned, store.root, action="submit")
-        queue.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
-        refresh.refresh(store, spec, planned)
-    return 0
-
-
-def _cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps.cluster import queue
-
-    slurm.require("scancel")  # "0 jobs cancelled" would look like an answer of SLURM's
-    for spec in loaded:
-        queue.cancel_and_tell(store, spec)
-    return 0
-
-
-def _retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
-    forgiven = sum(store.reset_failure(key) for key in keys)
-    if not args.quiet:
-        print(f"htbench: failed runs that are tried again: {forgiven}", file=sys.stderr)
-    return _run(args, store, loaded)
-
-
-def _replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    for spec in loaded:
-        if not spec.fresh_seeds:
-            raise UsageError(
-                f"The sweep '{spec.name}' asks for no replicas; add `replicate: {{seeds: 3}}` to it."
-            )
-        planned = filled(store.root, search_points(spec))
-        open_points = [one for one in planned if not settled(state(store, one.point))]
-        if open_points:
-            raise UsageError(
-                f"The sweep '{spec.name}' has {len(open_points)} points without a result yet, so its winners "
-                f"are not known; `htbench sweep run` finishes them first."
-            )
-    return _run(args, store, loaded)
-
-
-def _index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps.studies import refresh
-
-    make_folder(store.root)
-    print(f"index.jsonl: {store.rebuild_index()} records")
-    for key, what in faults(store).items():
-        print(f"htbench: run {key}: {what}", file=sys.stderr)
-    for spec in loaded:
-        planned = everything(store, spec)
-        replicated = [one for one in planned if one.point.stage == REPLICATE]
-        write_plan(store.root, spec, search_points(spec) + replicated)
-        print(f"{spec.name}: {len(planned)} points")
-        for place in refresh.refresh(store, spec, planned, rebuild=True):
-            print(f"  optuna-dashboard {place}")
-    return 0
-
-
-def _plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps.cluster import queue, submit
-    from sweeps.screens import plan
-    from sweeps.screens.cost_card import Costs
-
-    if args.test_only:
-        submit.max_array_size()  # raises SlurmError: a dry run alone goes on without SLURM
-    costs, views = Costs(store, not args.no_measure), []
-    for spec in loaded:
-        view = plan.preview(store, spec, costs)
-        if args.sbatch or args.test_only:
-            view.arrays += submit.dry_run(store, spec, view.planned)
-        views.append(view)
-        if not args.json:
-            print("\n" * (len(views) > 1), end="")
-            plan.show(view, with_arrays=args.sbatch, with_points=args.points)
-        if args.test_only:
-            view.answers += queue.ask_about(spec.name, view.arrays)
-            if not args.json:
-                plan.show_answers(view)
-    if args.json:
-        print(json.dumps([view.to_json() for view in views], indent=1))
-    elif len(views) > 1:
-        print(f"\n{plan.together(views)}")
-    queue.say_if_silent(store, loaded)
-    return 0
-
-
-def _status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    try:
-        while not _look(args, store, loaded) and args.watch:
-            time.sleep(args.every)
-    except KeyboardInterrupt:
-        if not args.watch:
-            raise
-        return EXIT_INTERRUPTED  # how one leaves it, nothing to explain
-    return 0
-
-
-def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> bool:
-    """Show the status once; whether nothing is left to wait for."""
-    from sweeps.cluster import queue
-    from sweeps.screens import status
-
-    screen = status.look(store, [(spec, _points(args, store, spec)) for spec in loaded])
-    if args.json:
-        print(json.dumps([block.to_json() for block in screen.blocks], indent=1), flush=True)
-    else:
-        status.show(screen, again=args.watch)
-    queue.say_if_silent(store, loaded)
-    return screen.settled
-
-
-def _reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    from sweeps.cluster import reap
-
-    for spec in loaded:
-        for line in reap.reap(store, spec, everything(store, spec)).lines():
-            print(f"{spec.name}: {line}")
-    return 0
-
-
-def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
-    """The points as last planned, which is quick; planned anew if file or command line say otherwise."""
-    stored = sweep_folder(store.root, spec.name) / "spec.yaml"
-    overridden = any("=" in word for word in args.words)
-    if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():
-        return read_points(store.root, spec.name)
-    return [one.point for one in everything(store, spec)]
+    return ACTIONS[args.action].call(args, Store(args.root), loaded)

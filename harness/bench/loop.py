@@ -32,6 +32,7 @@ from harness.data.text import TextTask
 from harness.errors import RunFailedError
 from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Store
+from harness.store.layout import cache_folder
 from harness.store.points import SEARCH, Point
 from harness.train import loop
 from harness.train.monitor import Monitor
@@ -157,7 +158,7 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     assert isinstance(attempt, Attempt)
     losses: list[float] = []
     with attempt:
-        training = loop.Training(config, attempt, root / "cache", Monitor())
+        training = loop.Training(config, attempt, cache_folder(root), Monitor())
         bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
         turns = Turns(training.task.batch, bare)
         training.task.batch = turns.batch  # type: ignore[method-assign]

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.bench import machine
 from harness.data import registry as tasks
 
 if TYPE_CHECKING:
     from harness.bench.maps import Error
     from harness.bench.measurement import Figure
     from harness.bench.optimizers import Beside, Row
+
+
+def machine_in_words(machine: Mapping[str, Any]) -> str:
+    """What `environment.describe_with_cpu_flags` gives, in a line."""
+    flags = machine["cpu_flags"] or {}
+    words = "".join(f" {'+' if there else '-'}{flag}" for flag, there in flags.items())
+    gpu = f"{machine['gpu']}, " if "gpu" in machine else ""
+    return f"{gpu}{machine['cpu']} ({machine['cpu_capability']}{words}), torch {machine['torch']}"
 
 
 def loop_report(about: Mapping[str, Any], figures: Sequence[Figure]) -> str:
@@ -36,7 +43,7 @@ def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequ
     lines = [
         f"{about['model']}{overrides}: {about['parameters']:,} parameters in {about['dtype']}, "
         f"{about['device']}, {threads}, {about['clock']}",
-        machine.in_words(about["environment"]),
+        machine_in_words(about["environment"]),
         f"peak of matrix products in GFLOP/s: {', '.join(peaks)}\n",
         rows_table(rows, about["against"]),
         "\nGFLOP: of matrix products in a step; SVD, QR and eigenvalues are not counted. peak: what these",
@@ -58,7 +65,7 @@ def maps_report(about: Mapping[str, Any], errors: Sequence[Error]) -> str:
     (n, wide), run = about["shapes"]["wide"], about["captured"]
     lines = [
         f"distance to U S^p V^T from an SVD in float64, p = {about['p']:g}",
-        f"{machine.in_words(about['environment'])}\n",
+        f"{machine_in_words(about['environment'])}\n",
         f"{maps_table(errors, 'error')}\n\n{maps_table(errors, 'cosine')}\n",
         "error: relative, in the Frobenius norm; of newton_schulz that of its best multiple",
         f"matrices {n} x {n}; wide {n} x {wide}; k^-e: the spectrum; rank16: with noise of 0.3",

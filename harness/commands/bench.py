@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import models
-from harness.bench import machine
 from harness.bench import report as tables
 from harness.bench.progress import Progress
 from harness.data import registry as tasks
 from harness.errors import UsageError
+from harness.store.layout import cache_folder
 from harness.system import environment
 from harness.system.folders import make_folder
 
@@ -146,7 +146,7 @@ def _optimizers(args: argparse.Namespace) -> None:
         "parameters": parameters,
         "clock": bench.clock_name,
         "peak_flops_per_second": bench.peaks(),
-        "environment": machine.describe(args.device),
+        "environment": environment.describe_with_cpu_flags(args.device),
     }
     if args.json:
         results = {
@@ -221,7 +221,7 @@ def _maps(args: argparse.Namespace) -> None:
         errors: list[Error] = []
         for one in itertools.chain(
             maps.on_synthetic(matrices, args.p),
-            maps.on_captured(args.captured, args.root / "cache", args.p),
+            maps.on_captured(args.captured, cache_folder(args.root), args.p),
         ):
             if not errors or errors[-1].matrix != one.matrix:
                 progress.begin(one.matrix)
@@ -232,7 +232,7 @@ def _maps(args: argparse.Namespace) -> None:
         "p": args.p,
         "captured": {"task": maps.TASK, "model": maps.MODEL, "steps": args.captured},
         "shapes": {name: list(matrix.shape) for name, matrix in matrices.items()},
-        "environment": machine.describe("cpu", tasks.fingerprint(maps.TASK)),
+        "environment": environment.describe_with_cpu_flags("cpu", tasks.fingerprint(maps.TASK)),
     }
     if args.json:
         print(json.dumps({**about, "errors": [dataclasses.asdict(one) for one in errors]}, indent=1))

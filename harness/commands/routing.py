@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.config.settings import read_words
-from harness.display import aligned
+from harness.display import aligned, shown
 from harness.errors import UsageError
 
 
@@ -79,8 +79,6 @@ def _shown(rule: str, group: dict[str, Any], p: Any) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    from harness.commands.zoo import shown
-
     header = ("parameter", "shape", "rule", "lr", "weight_decay")
     cells = [
         (

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import RunConfig, limits
-from harness.config.settings import flatten, read_words, read_yaml, resolve_config
+from harness.config.names import flatten
+from harness.config.settings import read_words, read_yaml, resolve_config
 from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -24,6 +25,7 @@ from harness.errors import (
 from harness.parallel.group import is_main, joined, started
 from harness.parallel.processes import Ranks
 from harness.store import Store
+from harness.store.layout import cache_folder
 from harness.system.folders import make_folder
 from harness.train.monitor import STOP_SIGNALS, Monitor, signals_held_back
 
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     settings = flatten(_read(files[0])) if files else {}
     config = resolve_config(settings | read_words([word for word in args.words if "=" in word]))
     if not started():  # whoever started this process as one of several has seen to it
-        limits.check_data(config, args.root / "cache")
+        limits.check_data(config, cache_folder(args.root))
         limits.warn(limits.check_here(config))
     make_folder(args.root)
     if config.processes > 1 and not started():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import models as zoo_of_models
-from harness.display import aligned
+from harness.display import aligned, shown
 from optimizers.zoo.registry import ZOO, Param
 
 WIDTH = 110  # of the wrapped hyperparameters
@@ -136,12 +136,3 @@ def model_rows() -> list[dict[str, Any]]:
 
 def _words(settings: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={shown(value)}" for name, value in settings.items())
-
-
-def shown(value: object) -> str:
-    """A plain value as a YAML file would have it: `true`, `null`, `[0.9,0.95]`."""
-    if isinstance(value, tuple):
-        return "[" + ",".join(map(shown, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

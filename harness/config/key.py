@@ -2,7 +2,7 @@
 
 It covers every field that can change the numbers, defaults written in: a changed default gives new keys and
 old records keep theirs. A field added later is left out while it has the value under which older code behaved
-alike. Revisions of the code are in above 1, and so are edits (`harness/sources/revisions.py`).
+alike. Revisions of the code are in above 1, and so are edits (`harness/config/revisions.py`).
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.config import RunConfig
+import models
+from harness.config import RunConfig, revisions
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.sources import revisions
 from harness.system.machine import has_gpu, usable_cores
 
 LARGEST_SEED = 2**63 - 1  # what generators and databases hold
@@ -74,6 +74,20 @@ def check_here(config: RunConfig) -> list[str]:
         raise UsageError("device=cuda, but this machine shows no GPU; use device=auto or device=cpu.")
     asked = f"processes={config.processes} with threads={config.threads} each"
     return check_cores(asked, config.processes * config.threads, usable_cores(), "this machine has for us")
+
+
+def check_processes(config: RunConfig, started: int) -> None:
+    """Raise UsageError if `started` processes can't make the run together."""
+    if models.spec(config.model).batch_norm and started != config.processes:
+        raise UsageError(
+            f"The numbers of '{config.model}', which has BatchNorm, depend on how many processes there are: "
+            f"processes={config.processes}, but {started} were started (WORLD_SIZE)."
+        )
+    if config.batch_size % started:
+        raise UsageError(
+            f"batch_size={config.batch_size} can't be divided among the {started} processes "
+            f"that were started (WORLD_SIZE)."
+        )
 
 
 def check_cores(asked: str, threads: int, cores: float, whose: str) -> list[str]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.train import schedule
 from optimizers.zoo.registry import Param
+
+SCHEDULES = ("cosine", "constant", "wsd")  # shapes of the learning rate: `harness/train/schedule.py`
 
 Value = Any  # a plain value: None, bool, int, float, str or a list of them
 
@@ -62,7 +63,7 @@ class OptimizerConfig:
 class ScheduleConfig:
     """The learning rate over the run (`harness/train/schedule.py`)."""
 
-    name: str = option(Param(str, "cosine", choices=schedule.NAMES, help="shape after the warm-up"))
+    name: str = option(Param(str, "cosine", choices=SCHEDULES, help="shape after the warm-up"))
     warmup: float = option(
         Param(float, 0.1, low=0, help="linear warm-up: below 1 a fraction of the run, else steps")
     )
@@ -201,7 +202,7 @@ class RunConfig:
     )
     replica: str = option(Param(str, "", help="a free word that makes a deliberate rerun a run of its own"))
     data_fingerprint: str = option(Param(str, "", help="hash of the data; filled in"))
-    # Which version of the code makes the numbers, as `harness.sources.revisions.current` fills it in.
+    # Which version of the code makes the numbers, as `harness.config.revisions.current` fills it in.
     revisions: Mapping[str, int | str] = dataclasses.field(default_factory=dict, metadata={"key": True})
     micro_batch: int | None = option(
         Param(int, None, low=1, help="sequences or images per backward pass; empty: the whole batch"),

@@ -15,10 +15,10 @@ from typing import Any
 
 import models
 import optimizers
-from harness.config import OptimizerConfig, RunConfig, Value, limits, yaml_text
+from harness.config import OptimizerConfig, RunConfig, Value, limits, revisions, yaml_text
+from harness.config.names import canonical, flatten, settings_of
 from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
-from harness.sources import revisions
 from optimizers.zoo.registry import OptimizerSpec, Param, resolve_value
 
 Settings = Mapping[str, Value]
@@ -40,9 +40,21 @@ def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str
 FIELDS: dict[str, Param] = {name: field.metadata["param"] for name, field in declarations()}
 
 
+def params_of(row: OptimizerSpec | None) -> dict[str, Param]:
+    """The declaration of every setting of a run by its dotted name.
+
+    Args:
+        row: the optimizer of the run; None if nobody knows it, then without its hyperparameters.
+    """
+    if row is None:
+        return dict(FIELDS)
+    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
+    return FIELDS | {f"{_HYPER}{name}": param for name, param in own.items()}
+
+
 def known_settings() -> set[str]:
     """The names of all settings; of optimizers from outside nobody knows what they take."""
-    return {f"{_HYPER}{param}" for row in optimizers.ZOO.values() for param in row.params} | FIELDS.keys()
+    return {name for row in optimizers.ZOO.values() for name in params_of(row)}
 
 
 def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
@@ -118,22 +130,6 @@ def _check_words(words: Sequence[str]) -> None:
             raise UsageError(f"Unknown setting '{name[:40]}...': it has more than {yaml_text.DEEPEST} parts.")
 
 
-def flatten(nested: Any, prefix: str = "") -> dict[str, Value]:
-    """Nested mappings as settings with dotted names."""
-    flat: dict[str, Value] = {}
-    for name, value in nested.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
-
-
-def canonical(name: str) -> str:
-    """`optimizer.hyper.p`, as a stored config has it, by the name that people use: `optimizer.p`."""
-    return name.replace("optimizer.hyper.", _HYPER)
-
-
 def resolve_config(settings: Settings) -> RunConfig:
     """The resolved config: values coerced and checked, every default written in.
 
@@ -153,8 +149,8 @@ def resolve_config(settings: Settings) -> RunConfig:
 
 
 def to_settings(config: RunConfig) -> dict[str, Value]:
-    """The inverse of `resolve_config`: all settings of a config, dotted."""
-    return flatten(dataclasses.asdict(config))
+    """The inverse of `resolve_config`: all settings of a config, by dotted names."""
+    return settings_of(dataclasses.asdict(config))
 
 
 def to_yaml(config: RunConfig) -> str:

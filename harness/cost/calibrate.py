@@ -18,10 +18,11 @@ import psutil
 
 from harness.config import CheckpointConfig, EvaluationConfig, RunConfig
 from harness.config.settings import resolve_config
-from harness.cost.measure import Cost, passes, processor
+from harness.cost.run_class import Cost, passes, processor
 from harness.data import registry as tasks
 from harness.errors import RunFailedError, UsageError
 from harness.store import Store
+from harness.store.layout import cache_folder
 from harness.store.record import RunRecord
 from harness.train.monitor import Monitor
 from harness.train.run import run
@@ -80,7 +81,7 @@ def calibrate(config: RunConfig, store: Store) -> Cost:
 def _epoch_size(config: RunConfig, store: Store) -> int:
     task = tasks.build(
         config.task,
-        cache=store.root / "cache",
+        cache=cache_folder(store.root),
         batch_size=config.batch_size,
         seq_len=config.seq_len,
         data_seed=config.data_seed,
@@ -115,7 +116,7 @@ def main() -> int:
     """Read config and cache folder from standard input, write the cost to standard output."""
     given = json.load(sys.stdin)
     with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
-        Path(folder, "cache").symlink_to(given["cache"])
+        cache_folder(Path(folder)).symlink_to(given["cache"])
         try:
             cost = calibrate(resolve_config(given["settings"]), Store(folder))
         except RunFailedError as error:

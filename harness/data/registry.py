@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import UsageError, nearest
-from optimizers.imported import load, target
+from optimizers.zoo.imported import load, target
 
 if TYPE_CHECKING:
     from harness.data.task import Task

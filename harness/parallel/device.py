@@ -7,25 +7,24 @@ import sys
 
 import torch
 
-from harness.config import RunConfig
 from harness.errors import UsageError
 from harness.parallel.group import ALONE, Group
 
 
-def choose(config: RunConfig, group: Group = ALONE) -> str:
-    """Return "cuda" or "cpu", as the config wants and the machine has.
+def choose(wanted: str, group: Group = ALONE) -> str:
+    """Return "cuda" or "cpu".
 
     Args:
-        config: of the run.
-        group: its processes; each makes a GPU of its own the current one, of those that it sees.
+        wanted: `cuda`, `cpu`, or `auto`: a GPU if the machine has one.
+        group: the processes of the run. Each process makes one of the GPUs that it sees the current one.
 
     Raises:
-        UsageError: the config wants a GPU and there is none, or not one for each process.
+        UsageError: a GPU is wanted and there is none, or there are GPUs, but not one for each process.
     """
     available = torch.cuda.is_available()
-    if config.device == "cuda" and not available:
+    if wanted == "cuda" and not available:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
-    if config.device == "cpu":
+    if wanted == "cpu":
         return "cpu"
     if available and group.local_rank:  # some clusters show each process its own GPU only, others all
         torch.cuda.set_device(group.local_rank % torch.cuda.device_count())

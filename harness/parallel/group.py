@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-import models
-from harness.config import RunConfig
-from harness.errors import PeerLostError, RunFailedError, StoppedError, UsageError
+from harness.errors import PeerLostError, RunFailedError, StoppedError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -175,20 +173,6 @@ def joined() -> Iterator[Group]:
         distributed.destroy_process_group()
         raise
     distributed.destroy_process_group()  # after an error the end of the process does it, which cannot hang
-
-
-def check(config: RunConfig, group: Group) -> None:
-    """Raise UsageError if the run can't be made by so many processes."""
-    if models.spec(config.model).batch_norm and group.size != config.processes:
-        raise UsageError(
-            f"The numbers of '{config.model}', which has BatchNorm, depend on how many processes there are: "
-            f"processes={config.processes}, but {group.size} were started (WORLD_SIZE)."
-        )
-    if config.batch_size % group.size:
-        raise UsageError(
-            f"batch_size={config.batch_size} can't be divided among the {group.size} processes "
-            f"that were started (WORLD_SIZE)."
-        )
 
 
 def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from optimizers.imported import OWN
+from optimizers.zoo.imported import OWN
 
 _INSTALLED = ("site-packages", "dist-packages")  # the folders that pip and Debian install into
 

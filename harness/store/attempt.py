@@ -8,15 +8,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import LostOwnershipError
 from harness.store.owner import HEARTBEAT_SECONDS, Owner
 from harness.store.record import RunRecord
+from harness.store.records import Records
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
-
-if TYPE_CHECKING:
-    from harness.store import Store
 
 
 @dataclass
@@ -24,7 +23,7 @@ class Attempt:
     """The right to work on one run, held by this process.
 
     Attributes:
-        store: where the run is.
+        store: the records of the store in which the run is.
         key: the run.
         number: of the attempt, from 1.
         owner: this process, or the one that leads it.
@@ -32,7 +31,7 @@ class Attempt:
         checkpoint_found: the mark of the checkpoint at the claim; it tells whether this attempt made another.
     """
 
-    store: Store
+    store: Records
     key: str
     number: int
     owner: Owner
@@ -41,14 +40,14 @@ class Attempt:
     _stop_beating: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def folder(self) -> Path:
-        """The run's folder."""
-        return self.store.run_folder(self.key)
+    def files(self) -> RunFolder:
+        """The run's files."""
+        return self.store.files(self.key)
 
     @property
     def path(self) -> Path:
         """This attempt's file; its modification time is the heartbeat."""
-        return self.folder / "attempts" / f"{self.number}.json"
+        return self.files.attempt(self.number)
 
     @property
     def first_began(self) -> float:
@@ -62,11 +61,15 @@ class Attempt:
         if self.store.last_attempt(self.key) != self.number:
             raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
 
-    def note_repeats(self, updates: int) -> None:
-        """Note how many updates are made again because a process died after its last checkpoint."""
-        if updates:
-            self.check()
-            self._note(repeats=updates)
+    def note_start(self, step: int, repeats: int) -> None:
+        """Note where the training starts.
+
+        Args:
+            step: the updates made before this attempt; 0 without a checkpoint.
+            repeats: how many updates are made again because a process died after its last checkpoint.
+        """
+        self.check()
+        self._note(start_step=step, repeats=repeats)
 
     def finish(self, record: RunRecord) -> RunRecord:
         """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
@@ -74,9 +77,10 @@ class Attempt:
         Returns:
             the record on disk: `record`, or that of a process which finished the same run before us.
         """
+        ended = time.time()
         self.check()
         written = self.store.write_record(record)
-        self._note(outcome={"reason": "finished"})
+        self._note(outcome={"reason": "finished"}, ended=ended)
         return written
 
     def end(self, reason: str, message: str = "") -> None:
@@ -87,7 +91,7 @@ class Attempt:
         with contextlib.suppress(LostOwnershipError, OSError):
             self.check()
             if self.store.attempt(self.key, self.number).get("outcome") is None:  # the first one knows why
-                self._note(outcome={"reason": reason, "message": message})
+                self._note(outcome={"reason": reason, "message": message}, ended=time.time())
 
     def _note(self, **changes: Any) -> None:
         # Of several processes each has something to note.
@@ -95,10 +99,17 @@ class Attempt:
         atomic.write_json(self.path, self.to_json() | noted | changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The attempt's file at first; as long as it has no outcome it is under way, or its process died."""
+        """The attempt's file at first. Without an outcome it is under way, or its process died.
+
+        `began` and `ended` are seconds since 1970. `start_step` is the step from which the training starts;
+        it is null before that, and for attempts that do not train. Files of version 0.1 have neither
+        `ended` nor `start_step`.
+        """
         return {
             "owner": self.owner.to_json(),
             "began": self.began,
+            "ended": None,
+            "start_step": None,
             "checkpoint_found": self.checkpoint_found,
             "repeats": 0,
             "outcome": None,

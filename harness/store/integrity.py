@@ -7,7 +7,6 @@ edited by hand is believed, and a run whose record is gone is called not begun.
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from harness.store import curve as metrics
 from harness.store.record import RunRecord
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
@@ -37,7 +37,7 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         thorough: read the last tenth of the curve, however long the run was.
         cut_counts: whether a curve whose end is missing is worth a sentence, which denies no figure.
     """
-    path = folder / "metrics.jsonl"
+    path = RunFolder(folder).metrics
     if record.status == "pruned" or not path.exists():
         return ""
     tenth = record.steps // 10
@@ -67,12 +67,13 @@ def lost(folder: Path) -> str:
     Args:
         folder: of the run.
     """
-    if (folder / "record.json").exists():
-        sound = RunRecord.from_json(atomic.read_json(folder / "record.json")) is not None
+    files = RunFolder(folder)
+    if files.record.exists():
+        sound = RunRecord.from_json(atomic.read_json(files.record)) is not None
         return "" if sound else f"record.json is damaged; {AGAIN}"
-    if any(_is_finished(row) for row in metrics.tail(folder / "metrics.jsonl")):
+    if any(_is_finished(row) for row in metrics.tail(files.metrics)):
         return f"record.json is missing, though metrics.jsonl is complete; {AGAIN}"
-    if _last_outcome(folder / "attempts") == "finished":
+    if _last_outcome(files) == "finished":
         return f"record.json is missing, though the run had come to its end; {AGAIN}"
     return ""
 
@@ -108,10 +109,7 @@ def _difference(name: str, told: Mapping[str, Any], curve: Mapping[str, Any]) ->
     return f"{name} is {here} in record.json, {there} in metrics.jsonl"
 
 
-def _last_outcome(attempts: Path) -> str:
+def _last_outcome(files: RunFolder) -> str:
     """How the last attempt says that it ended; empty if it does not."""
-    names = os.listdir(attempts) if attempts.is_dir() else []
-    numbers = [int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit()]
-    last = atomic.read_json(attempts / f"{max(numbers)}.json") if numbers else None
-    outcome = last.get("outcome") if isinstance(last, dict) else None
+    outcome = files.read_attempt(files.last_attempt()).get("outcome")
     return str(outcome.get("reason", "")) if isinstance(outcome, dict) else ""

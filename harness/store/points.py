@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.store.layout import sweeps_folder
 from harness.system import atomic
+
+# The files of a sweep: its file as given, its points, the slots of its searches, what SLURM was given.
+SPEC, POINTS, SLOTS, SUBMISSIONS = "spec.yaml", "points.jsonl", "slots", "submissions.jsonl"
 
 SEARCH, REPLICATE = "search", "replicate"
 SEED_FIELDS = ("seed", "data_seed")
@@ -76,7 +80,7 @@ class Point:
 
 def sweep_folder(root: Path, name: str) -> Path:
     """Where the sweep's files are."""
-    return root / "sweeps" / name
+    return sweeps_folder(root) / name
 
 
 def read_points(root: Path, name: str) -> list[Point]:
@@ -85,7 +89,7 @@ def read_points(root: Path, name: str) -> list[Point]:
     Raises:
         UsageError: the file is damaged.
     """
-    path = sweep_folder(root, name) / "points.jsonl"
+    path = sweep_folder(root, name) / POINTS
     names = {field.name for field in dataclasses.fields(Point)} - {"slot"}
     rows = atomic.read_json_lines(path)
     sound = len(rows) == atomic.count_lines(path) and all(row.keys() - {"slot"} == names for row in rows)
@@ -98,15 +102,32 @@ def read_points(root: Path, name: str) -> list[Point]:
 def submitting(root: Path) -> Iterator[None]:
     """Be the only one who submits, reaps or clears away, and see all that others have noted before."""
     with atomic.locked(root / ".submit.lock"):
-        atomic.refresh_file_cache(root / "sweeps")
-        for folder in root.glob("sweeps/*"):
+        atomic.refresh_file_cache(sweeps_folder(root))
+        for folder in sweeps_folder(root).glob("*"):
             atomic.refresh_file_cache(folder)
         yield
 
 
 def slot_path(root: Path, sweep: str, slot: str) -> Path:
     """The file of a slot: {"trial": number, "key": ..., "overrides": ...}."""
-    return sweep_folder(root, sweep) / "slots" / f"{slot}.json"
+    return sweep_folder(root, sweep) / SLOTS / f"{slot}.json"
+
+
+def read_slot(root: Path, sweep: str, slot: str) -> dict[str, Any] | None:
+    """What fills a slot; None if it is empty, or its file is damaged."""
+    content = atomic.read_json(slot_path(root, sweep, slot))
+    return content if isinstance(content, dict) and {"trial", "key", "overrides"} <= content.keys() else None
+
+
+def study_path(root: Path, sweep: str, study: str) -> Path:
+    """The file of a study, beside those of its slots."""
+    return slot_path(root, sweep, f"{study}/study")
+
+
+def read_study(root: Path, sweep: str, study: str) -> dict[str, Any]:
+    """What jobs know of a study (`sweeps.plan.slots.Study`); empty if its file is missing or damaged."""
+    content = atomic.read_json(study_path(root, sweep, study))
+    return content if isinstance(content, dict) else {}
 
 
 def search_of(root: Path, point: Point) -> dict[str, Any]:
@@ -114,21 +135,17 @@ def search_of(root: Path, point: Point) -> dict[str, Any]:
 
     Empty for a point of a grid, or if the study's file is missing or damaged.
     """
-    if not point.slot:
-        return {}
-    content = atomic.read_json(slot_path(root, point.sweep, point.slot).with_name("study.json"))
+    content = read_study(root, point.sweep, point.study) if point.slot else {}
     names = ("mode", "trials", "seed", "pruner", "pruner_options")
-    if not isinstance(content, dict) or not content.keys() >= set(names):
+    if not content.keys() >= set(names):
         return {}
     return {name: content[name] for name in names} | {"axes": content.get("axes", {})}
 
 
 def filled(root: Path, point: Point) -> Point:
     """A point with key and settings from its slot's file; as it is if it has a key or nobody has asked."""
-    if point.key:
-        return point
-    content = atomic.read_json(slot_path(root, point.sweep, point.slot))
-    if not isinstance(content, dict) or not {"key", "overrides", "trial"} <= content.keys():
+    content = None if point.key else read_slot(root, point.sweep, point.slot)
+    if content is None:
         return point
     return dataclasses.replace(point, key=content["key"], overrides=content["overrides"])
 
@@ -137,7 +154,7 @@ def write_points(root: Path, name: str, points: list[Point]) -> None:
     """Replace the plan of a sweep. The caller holds the sweep's lock. Slots are written empty."""
     folder = sweep_folder(root, name)
     text = "".join(json.dumps(_row(point)) + "\n" for point in points)
-    path = folder / "points.jsonl"
+    path = folder / POINTS
     if not path.exists() or path.read_bytes() != text.encode():
         atomic.write_text(path, text, crash="slot")
 
@@ -151,4 +168,4 @@ def _row(point: Point) -> dict[str, Any]:
 
 def sweep_names(root: Path) -> list[str]:
     """All sweeps that were ever planned in this store."""
-    return sorted(path.parent.name for path in root.glob("sweeps/*/points.jsonl"))
+    return sorted(path.parent.name for path in sweeps_folder(root).glob(f"*/{POINTS}"))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from harness.config.names import settings_of
+
 Status = Literal["completed", "diverged", "pruned"]
 
 
@@ -60,6 +62,11 @@ class RunRecord:
     timing: dict[str, float] = dataclasses.field(default_factory=dict)
     began: str = ""
     ended: str = ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The config by the dotted names that people use."""
+        return settings_of(self.config)
 
     def ends(self, study: str = "") -> bool:
         """Whether this is the end of the run for `study` (empty: for somebody who is no study)."""

@@ -18,6 +18,7 @@ from harness.system.machine import ask, usable_cores
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and tells its workers
 HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs
 PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
+CPU_FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_bf16")  # decide how fast matrices are multiplied
 _LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
 
 
@@ -98,6 +99,24 @@ def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, An
         "world_size": world_size,
         "data_fingerprint": fingerprint,
     }
+
+
+def describe_with_cpu_flags(device: str, fingerprint: str = "") -> dict[str, Any]:
+    """`describe`, the instruction set of the loaded torch, and which of CPU_FLAGS the processor has."""
+    flags = _cpu_flags()
+    return {
+        **describe(device, fingerprint),
+        "cpu_capability": sys.modules["torch"].backends.cpu.get_cpu_capability(),
+        "cpu_flags": {flag: flag in flags for flag in CPU_FLAGS} if flags else None,
+    }
+
+
+def _cpu_flags() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # no Linux
+        return set()
+    return {word for line in lines if line.startswith("flags") for word in line.split(":", 1)[1].split()}
 
 
 def _gpu(device: str) -> dict[str, str]:

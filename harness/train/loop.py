@@ -41,7 +41,7 @@ class Training:
         self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
     ) -> None:
         self.config, self.attempt, self.monitor, self.group = config, attempt, monitor, group
-        self.device = torch.device(device.choose(config, group))
+        self.device = torch.device(device.choose(config.device, group))
 
         # --- data ---
         if config.data_fingerprint != tasks.fingerprint(config.task):
@@ -68,8 +68,8 @@ class Training:
         self.learner = self._untrained()
 
         # --- resume ---
-        self.checkpoint_path = attempt.folder / "checkpoint.pt"
-        self.metrics_path = attempt.folder / "metrics.jsonl"
+        self.checkpoint_path = attempt.files.checkpoint
+        self.metrics_path = attempt.files.metrics
         self.progress = self._resume()
         self.warm_from = self.progress.step + timing.warm_up(self.total)  # what this process times
         self._say_if_little_is_reached()
@@ -97,7 +97,7 @@ class Training:
                 progress, self.learner = Progress(), self._untrained()
         if self.group.is_main:
             written = max((row["step"] for row in read(self.metrics_path)), default=0)
-            self.attempt.note_repeats(max(0, written - progress.step))
+            self.attempt.note_start(progress.step, max(0, written - progress.step))
         return progress
 
     # --- steps ---
@@ -245,7 +245,7 @@ class Training:
         times = progress.times.summary(timing.warm_up(self.total))
         if config.checkpoint.keep_weights and status == "completed":
             self.attempt.check()
-            checkpoint.save_weights(self.attempt.folder / "weights.pt", self.learner.model)
+            checkpoint.save_weights(self.attempt.files.weights, self.learner.model)
         record = RunRecord(
             key=self.attempt.key,
             config=dataclasses.asdict(config),

@@ -66,5 +66,5 @@ def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any
             if progress.divergence.untrained is None:  # version 0.1 did not note it
                 progress.divergence.untrained = next((row["loss"] for row in rows if "loss" in row), None)
             return progress, saved
-        log.warning("metrics.jsonl lacks steps before %d; starting from the first step", progress.step)
+        log.warning("%s lacks steps before %d; starting from the first step", metrics.name, progress.step)
     return Progress(), None

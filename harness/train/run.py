@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from harness.config import RunConfig, limits
+from harness.config import RunConfig, limits, revisions
 from harness.config.key import run_key
 from harness.config.settings import to_yaml
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
-from harness.parallel.group import ALONE, Group, check
-from harness.sources import revisions
+from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Kind, RunState, Store
+from harness.store.layout import cache_folder
 from harness.store.record import RunRecord
 from harness.train.loop import Training, log
 from harness.train.monitor import Monitor
@@ -51,17 +51,17 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             among `group`.
     """
     monitor = monitor or Monitor()
-    check(config, group)
+    limits.check_processes(config, group.size)
     limits.check_protocol(config)
     revisions.check(config)
     attempt = _claim(config, store, monitor, group)
     if isinstance(attempt, RunRecord):
         return attempt
     key = attempt.key
-    with attempt if group.is_main else nullcontext(), _log_to(attempt.folder / "log.txt", group):
+    with attempt if group.is_main else nullcontext(), _log_to(attempt.files.log, group):
         log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
         try:
-            return Training(config, attempt, store.root / "cache", monitor, group).result()
+            return Training(config, attempt, cache_folder(store.root), monitor, group).result()
         except StoppedError:
             if group.is_main:
                 attempt.end("stopped")
@@ -80,8 +80,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             log.error("the run ended: %s", reason, exc_info=reason != "stopped")
             attempt.end(reason, f"{type(error).__name__}: {error}")
             raise RunFailedError(
-                f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; "
-                f"see {attempt.folder / 'log.txt'}."
+                f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; see {attempt.files.log}."
             ) from error
 
 

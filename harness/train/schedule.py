@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 
-NAMES = ("cosine", "constant", "wsd")
-
 
 def warmup_steps(warmup: float, total: int) -> int:
     """`warmup` in steps: below 1 it is a fraction of `total`."""

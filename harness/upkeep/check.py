@@ -16,12 +16,14 @@ from harness.errors import UsageError
 from harness.store import Kind, Store
 from harness.store.index import Index
 from harness.store.integrity import contradiction, lost
+from harness.store.layout import RUNS, STUDIES, SWEEPS, run_keys, sweeps_folder
 from harness.store.owner import STALE_SECONDS
-from harness.store.points import read_points
+from harness.store.points import POINTS, SLOTS, SPEC, SUBMISSIONS, read_points
 from harness.store.record import RunRecord
+from harness.store.run_folder import ATTEMPTS, METRICS, RECORD, RunFolder
 from harness.system import atomic
 
-_BY_NAME = {"record.json": "record", "points.jsonl": "points", "submissions.jsonl": "submissions"}
+_BY_NAME = {RECORD: "record", POINTS: "points", SUBMISSIONS: "submissions"}
 
 
 @dataclass
@@ -63,7 +65,7 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
         seconds: after these the rest is left out.
     """
     until = time.monotonic() + seconds
-    found = Survey(runs=sum(1 for _ in root.glob("runs/*/*")), sweeps=_sweeps(root))
+    found = Survey(runs=len(run_keys(root)), sweeps=_sweeps(root))
     store = Store(root)
     noted = _read_index(store.index, found)
     for path in _files(root):
@@ -73,7 +75,7 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
         try:
             _look(path, root, found)
             if _stands_for_its_run(path):
-                _look_at_run(path.parent, store, noted, found)
+                _look_at_run(store.files(path.parent.name), store, noted, found)
         except FileNotFoundError:  # a live run has replaced or removed it meanwhile
             continue
     return found
@@ -81,35 +83,36 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
 
 def faults(store: Store) -> dict[str, str]:
     """The runs whose record does not agree with their curve or is lost, with what is wrong in a sentence."""
-    found = {path.name: _fault(store, path) for path in sorted(store.root.glob("runs/*/[!.]*"))}
+    found = {key: _fault(store, key) for key in run_keys(store.root)}
     return {key: what for key, what in found.items() if what}
 
 
-def _fault(store: Store, folder: Path) -> str:
-    record = _record(folder)
+def _fault(store: Store, key: str) -> str:
+    files = store.files(key)
+    record = _record(files)
     if record is not None:
-        return contradiction(folder, record, thorough=True)
-    gone = lost(folder)
-    if gone and (folder / "record.json").exists():  # not asked for its state: that would mend it
-        return "" if folder.name in store.index.rows() else gone
-    return gone if gone and store.state(folder.name).kind not in (Kind.LIVE, Kind.FINISHED) else ""
+        return contradiction(files.path, record, thorough=True)
+    gone = lost(files.path)
+    if gone and files.record.exists():  # not asked for its state: that would mend it
+        return "" if key in store.index.rows() else gone
+    return gone if gone and store.state(key).kind not in (Kind.LIVE, Kind.FINISHED) else ""
 
 
-def _record(folder: Path) -> RunRecord | None:
+def _record(files: RunFolder) -> RunRecord | None:
     """A run's own record, if it is sound."""
-    record = RunRecord.from_json(atomic.read_json(folder / "record.json"))
-    return record if record is not None and record.key == folder.name else None
+    record = RunRecord.from_json(atomic.read_json(files.record))
+    return record if record is not None and record.key == files.path.name else None
 
 
 def _sweeps(root: Path) -> list[str]:
-    paths = [path for name in ("spec.yaml", "points.jsonl") for path in root.glob(f"sweeps/*/{name}")]
+    paths = [path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}")]
     return sorted({path.parent.name for path in paths})
 
 
 def _files(root: Path) -> Iterator[Path]:
     """Files right in the root, those of sweeps and studies, then those of runs: the few before the many."""
     yield from (path for path in sorted(root.glob("*")) if path.is_file())
-    for part in ("sweeps", "studies", "runs"):
+    for part in (SWEEPS, STUDIES, RUNS):
         for folder, _, names in os.walk(root / part):
             yield from (Path(folder, name) for name in names)
 
@@ -128,32 +131,32 @@ def _look(path: Path, root: Path, found: Survey) -> None:
 
 def _stands_for_its_run(path: Path) -> bool:
     """Whether to look at the run of this file: once for each that has or had a record."""
-    if path.name == "metrics.jsonl":
-        return not (path.parent / "record.json").exists()
-    return path.name == "record.json"
+    if path.name == METRICS:
+        return not RunFolder(path.parent).record.exists()
+    return path.name == RECORD
 
 
-def _look_at_run(folder: Path, store: Store, noted: Mapping[str, RunRecord], found: Survey) -> None:
-    record, key = _record(folder), folder.name
+def _look_at_run(files: RunFolder, store: Store, noted: Mapping[str, RunRecord], found: Survey) -> None:
+    record, key = _record(files), files.path.name
     if record is not None and noted.get(key, record) != record:
         found.differing.append(key)
-    if record is not None and record.status == "completed" and not (folder / "metrics.jsonl").exists():
+    if record is not None and record.status == "completed" and not files.metrics.exists():
         found.without_curve.append(key)
-    if what := _fault(store, folder):
+    if what := _fault(store, key):
         found.faults[key] = what
 
 
 def _kind(path: Path) -> str:
-    if path.parent.name == "attempts":
+    if path.parent.name == ATTEMPTS:
         return "attempt"
-    if path.parent.parent.name == "slots" and path.suffix == ".json":
+    if path.parent.parent.name == SLOTS and path.suffix == ".json":
         return "slot"
     return _BY_NAME.get(path.name, "study" if path.suffix == ".journal" else "")
 
 
 def _is_sound(kind: str, path: Path, root: Path) -> bool:
     if kind == "record":
-        return _record(path.parent) is not None
+        return _record(RunFolder(path.parent)) is not None
     if kind in ("attempt", "slot"):
         return isinstance(atomic.read_json(path), dict)
     if kind == "points":

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Store
-from harness.store.points import Point, filled, read_points, submitting, sweep_names
+from harness.store import Attempt, Kind, Store, submissions
+from harness.store.layout import code_folder, run_keys, sweeps_folder
+from harness.store.points import POINTS, Point, filled, read_points, submitting, sweep_names
 from harness.system import atomic, slurm
 from harness.system.environment import HOME
-from harness.upkeep.listing import run_keys
 
 # A temporary file's name tells its writer's pid, but not on which machine: only its age counts.
 ABANDONED_SECONDS = 6 * 3600.0
@@ -104,12 +104,12 @@ def _temporaries(root: Path) -> Iterator[Path]:
                 ):
                     yield Path(place, name)
         kept = [name for name in sorted(folders) if not atomic.is_temporary(name)]
-        folders[:] = [] if Path(place) == root / "code" else kept
+        folders[:] = [] if Path(place) == code_folder(root) else kept
 
 
 def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
     for key, record in store.records(run_keys(store.root)).items():
-        path = store.run_folder(key) / "checkpoint.pt"
+        path = store.files(key).checkpoint
         if path.exists() and (record.status != "pruned" or (pruned and _is_idle(store, key))):
             yield path
 
@@ -123,7 +123,7 @@ def _is_idle(store: Store, key: str) -> bool:
 
 def _code(store: Store) -> Iterator[Path]:
     """Snapshots but the newest, our own, and those that a job may still run from."""
-    folder = store.root / "code"
+    folder = code_folder(store.root)
     versions = sorted(path for path in folder.glob("*") if path.is_dir() and not path.name.startswith("."))
     if len(versions) < 2:
         return
@@ -141,21 +141,19 @@ def _needed_code(store: Store) -> set[str] | None:
     Returns:
         None if a list of submissions is damaged, so that nobody knows.
     """
-    submitted: list[tuple[str, str, list[Point]]] = []  # the name of the jobs, the code, the points
-    for path in sorted(store.root.glob("sweeps/*/submissions.jsonl")):
-        rows, sweep = atomic.read_json_lines(path), path.parent.name
-        if len(rows) != atomic.count_lines(path):
-            return None
-        for row in (row for row in rows if "points" in row):
-            points = [_point(store.root, sweep, name) for name in row["points"]]
-            submitted.append((f"{sweep}.{row['submission']}", row.get("code", ""), points))
-    records = store.records({point.key for _, _, points in submitted for point in points if point.key})
+    if submissions.is_damaged(store.root):
+        return None
+    submitted = {
+        one: [_point(store.root, one.sweep, name) for name in one.points]
+        for one in submissions.read_all(store.root)
+    }
+    records = store.records({point.key for points in submitted.values() for point in points if point.key})
 
     def finished(point: Point) -> bool:
         return point.key in records and records[point.key].ends(point.study)
 
-    over = {name: code for name, code, points in submitted if all(map(finished, points))}
-    return {code for name, code, _ in submitted if name not in over} | _in_queue(over)
+    over = {one.name: one.code for one, points in submitted.items() if all(map(finished, points))}
+    return {one.code for one in submitted if one.name not in over} | _in_queue(over)
 
 
 def _in_queue(codes: Mapping[str, str]) -> set[str]:
@@ -181,8 +179,8 @@ def _point(root: Path, sweep: str, name: str) -> Point:
 
 def _wanted(root: Path) -> set[str]:
     """The keys of all points of all sweeps."""
-    for folder in sorted(root.glob("sweeps/*")):
-        if folder.is_dir() and not (folder / "points.jsonl").exists():
+    for folder in sorted(sweeps_folder(root).glob("*")):
+        if folder.is_dir() and not (folder / POINTS).exists():
             raise UsageError(
                 f"'{folder}' has no plan, so its runs can't be told from orphans; "
                 f"`htbench sweep index {folder.name}` writes it anew."
@@ -192,6 +190,6 @@ def _wanted(root: Path) -> set[str]:
 
 def _orphans(store: Store, wanted: set[str]) -> Iterator[Path]:
     for key in run_keys(store.root):
-        folder = store.run_folder(key)
-        if key not in wanted and not (folder / "record.json").exists() and _is_idle(store, key):
-            yield folder
+        files = store.files(key)
+        if key not in wanted and not files.record.exists() and _is_idle(store, key):
+            yield files.path

@@ -17,19 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.key import keys_so_far
-from harness.config.settings import FIELDS, canonical, flatten, read_yaml, resolve_config
+from harness.config.names import settings_of
+from harness.config.settings import params_of, read_yaml, resolve_config
 from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store, curve
-from harness.store.points import read_points, sweep_folder
+from harness.store.layout import RUNS, SWEEPS, run_keys
+from harness.store.points import POINTS, SLOTS, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord
+from harness.store.run_folder import CHECKPOINT, LOG, METRICS, WEIGHTS, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
-from harness.upkeep.listing import run_keys
 from optimizers.zoo.registry import UNSET, ZOO
 
 # The curve after the checkpoint: rows beyond it are cut on resuming, rows missing before it are lost.
-_OF_ANY = ("checkpoint.pt", "metrics.jsonl", "log.txt")
-_OF_FINAL = ("metrics.jsonl", "log.txt", "weights.pt")
+_OF_ANY = (CHECKPOINT, METRICS, LOG)
+_OF_FINAL = (METRICS, LOG, WEIGHTS)
 
 
 @dataclass
@@ -70,22 +72,21 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     Raises:
         UsageError: `other` is no store, or is this one.
     """
-    if not any((other / name).is_dir() for name in ("runs", "sweeps")):
+    if not any((other / name).is_dir() for name in (RUNS, SWEEPS)):
         raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/.")
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")
     done = Merged()
     for key in run_keys(other):
-        if not any(
-            (Store(other).run_folder(key) / name).exists() for name in ("record.json", "checkpoint.pt")
-        ):
+        there = Store(other).files(key)
+        if not (there.record.exists() or there.checkpoint.exists()):
             continue  # somebody began, and left nothing to go on from
         try:
             _Run(store, Store(other), key, done).merge(dry_run)
         except _DamagedError as error:
             done.refused[key] = str(error)
-    for path in sorted(other.glob("sweeps/*/points.jsonl")):
-        _merge_sweep(store.root, other, path.parent.name, done, dry_run)
+    for name in sweep_names(other):
+        _merge_sweep(store.root, other, name, done, dry_run)
     return done
 
 
@@ -97,18 +98,18 @@ class _Run:
 
     def __init__(self, store: Store, other: Store, key: str, done: Merged) -> None:
         self.store, self.other, self.key, self.done = store, other, key, done
-        self.source, self.target = other.run_folder(key), store.run_folder(key)
+        self.source, self.target = other.files(key), store.files(key)
         self.theirs = self._their_record()
         self.ours = store.record(key)
 
     def _their_record(self) -> RunRecord | None:
         """Raises _DamagedError unless the record, or without one the config, is what the key stands for."""
-        path = self.source / "record.json"
+        path = self.source.record
         record = RunRecord.from_json(atomic.read_json(path))
         if path.exists() and (record is None or not isinstance(record.config, dict)):
             raise _DamagedError("its record.json is damaged")
         try:
-            config = record.config if record is not None else read_yaml(self.source / "config.yaml")
+            config = record.config if record is not None else read_yaml(self.source.config)
             known = keys_so_far(resolve_config(_as_then(config)))
         except UsageError as error:
             raise _DamagedError(f"this code can't read its config: {error}") from None
@@ -129,7 +130,7 @@ class _Run:
             elif further or self._new_prunings():
                 self._take(self._pruned_record(), _OF_ANY if further else (), dry_run)
             else:
-                self.done.here += bool(self.target.exists())
+                self.done.here += bool(self.target.path.exists())
 
     def _compare(self) -> None:
         assert self.ours is not None
@@ -160,20 +161,20 @@ class _Run:
             self.done.taken[record.status if record is not None else "unfinished"] += 1
 
     def _copy(self, record: RunRecord | None, names: Sequence[str], final: bool) -> bool:
-        make_folder(self.target.parent)
-        with _staged(self.source, self.target, names) as staged:
+        make_folder(self.target.path.parent)
+        with _staged(self.source.path, self.target.path, names) as staged:
             if final:
                 self.store.reset_failure(self.key)  # a failure here is none any more
-            claim = self.store.claim(self.key, _read_text(self.source / "config.yaml"))
+            claim = self.store.claim(self.key, _read_text(self.source.config))
             if not isinstance(claim, Attempt):
                 self.done.left[self.key] = "somebody was quicker; import again"
                 return False
             if final:
-                (self.target / "checkpoint.pt").unlink(missing_ok=True)  # it does not belong to the new curve
+                self.target.checkpoint.unlink(missing_ok=True)  # it does not belong to the new curve
             for name in reversed(names):  # the checkpoint last, that it never lacks its curve
                 if (staged / name).exists():
-                    os.replace(staged / name, self.target / name)
-            atomic.sync_folder(self.target)
+                    os.replace(staged / name, self.target.path / name)
+            atomic.sync_folder(self.target.path)
             if record is None:
                 claim.end("stopped", "imported")
             else:
@@ -184,15 +185,14 @@ class _Run:
     def _date(self, record: RunRecord) -> None:
         """A record keeps its date."""
         if record is self.theirs:
-            then = (self.source / "record.json").stat().st_mtime
-            os.utime(self.target / "record.json", (then, then))
+            then = self.source.record.stat().st_mtime
+            os.utime(self.target.record, (then, then))
 
 
 def _as_then(config: dict[str, Any]) -> dict[str, Any]:
     """A stored config as settings; a younger field has the value under which older code acted alike."""
-    settings = {canonical(name): value for name, value in flatten(config).items()}
-    row = ZOO.get(str(settings.get("optimizer.name")))
-    params = FIELDS | ({f"optimizer.{name}": p for name, p in row.params.items()} if row is not None else {})
+    settings = settings_of(config)
+    params = params_of(ZOO.get(str(settings.get("optimizer.name"))))
     return {name: p.neutral for name, p in params.items() if p.neutral is not UNSET} | settings
 
 
@@ -201,11 +201,11 @@ def _result(record: RunRecord) -> tuple[Any, ...]:
     return record.status, record.steps, record.metrics
 
 
-def _progress(folder: Path) -> int:
+def _progress(files: RunFolder) -> int:
     """How far one can go on from: about the last step of the curve, if there is a checkpoint."""
-    if not (folder / "checkpoint.pt").exists():
+    if not files.checkpoint.exists():
         return 0
-    return max((row["step"] for row in curve.read(folder / "metrics.jsonl") if "loss" in row), default=0)
+    return max((row["step"] for row in curve.read(files.metrics) if "loss" in row), default=0)
 
 
 def _read_text(path: Path) -> str:
@@ -264,7 +264,7 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
 
 
 def _plan_files(folder: Path) -> list[str]:
-    paths = [folder / "spec.yaml", folder / "points.jsonl", *sorted(folder.glob("slots/*/[!.]*.json"))]
+    paths = [folder / SPEC, folder / POINTS, *sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))]
     return [str(path.relative_to(folder)) for path in paths if path.exists()]
 
 

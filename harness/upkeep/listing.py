@@ -6,13 +6,14 @@ import functools
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from harness.config import Value
-from harness.config.settings import FIELDS, canonical, flatten, is_setting, known_settings, read_yaml
+from harness.config.names import canonical, settings_of
+from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store import RunState, Store
+from harness.store.layout import run_keys
 from harness.store.record import RunRecord
 from optimizers.zoo.registry import UNSET, resolve_value
 
@@ -43,12 +44,7 @@ class Row:
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
         """The config by dotted names, as people write them."""
-        return {canonical(name): value for name, value in flatten(self.config).items()}
-
-
-def run_keys(root: Path) -> list[str]:
-    """The keys of all run folders of a store, sorted."""
-    return sorted(path.name for path in root.glob("runs/*/*") if not path.name.startswith("."))
+        return settings_of(self.config)
 
 
 def rows(
@@ -73,18 +69,18 @@ def rows(
 
 
 def _finished(store: Store, record: RunRecord) -> Row:
-    time = os.stat(store.run_folder(record.key) / "record.json").st_mtime
+    time = os.stat(store.files(record.key).record).st_mtime
     return Row(record.key, record.status, record.config, time, record=record)
 
 
 def _unfinished(store: Store, key: str) -> Row:
-    folder, state = store.run_folder(key), store.state(key)
-    last = folder / "attempts" / f"{state.attempts}.json"
-    time = os.stat(last if last.exists() else folder).st_mtime
+    files, state = store.files(key), store.state(key)
+    last = files.attempt(state.attempts)
+    time = os.stat(last if last.exists() else files.path).st_mtime
     if state.record is not None:  # it has finished just now
         return Row(key, state.record.status, state.record.config, time, record=state.record)
     try:
-        config = read_yaml(folder / "config.yaml")
+        config = read_yaml(files.config)
     except UsageError:
         config = {}
     return Row(key, state.kind.value, config, time, state=state)

@@ -23,7 +23,7 @@ class SpectralRule(UpdateRule):
 
     Args:
         params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
-        own: what a subclass adds to the hyperparameters below.
+        own: the `locals()` of a subclass's constructor, for the hyperparameters that it adds to those below.
         lr: learning rate.
         weight_decay: decoupled weight decay.
         momentum: beta.
@@ -79,33 +79,8 @@ class SpectralRule(UpdateRule):
         blocks: int = 1,
         conv_reference_quirk: bool = False,
     ) -> None:
-        shared = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ema": ema,
-            "spectral": spectral,
-            "p": p,
-            "rank_exponent": rank_exponent,
-            "interval": interval,
-            "interval_phase": interval_phase,
-            "ns_steps": ns_steps,
-            "ns_dtype": ns_dtype,
-            "gram_dtype": gram_dtype,
-            "root_steps": root_steps,
-            "root_eps": root_eps,
-            "root_eps_relative": root_eps_relative,
-            "gram_side": gram_side,
-            "rank": rank,
-            "qr_eps": qr_eps,
-            "mix_set": mix_set,
-            "mix_dtype": mix_dtype,
-            "mix_fp32_steps": mix_fp32_steps,
-            "blocks": blocks,
-            "conv_reference_quirk": conv_reference_quirk,
-        }
-        super().__init__(params, shared | own)
+        given = locals() | own
+        super().__init__(params, {key: x for key, x in given.items() if key not in ("own", "shared")})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters; see `UpdateRule`. A group that is refused is not added."""

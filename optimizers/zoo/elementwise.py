@@ -72,7 +72,10 @@ ROWS: Final = (
         family="elementwise",
         lr=lr(1e-3),
         weight_decay=weight_decay(0.1),
-        params={**_ADAM, "no_decay_1d": Param(bool, False, help="no weight decay on vectors")},
+        params={
+            **_ADAM,
+            "no_decay_1d": Param(bool, False, used_by="build", help="no weight decay on vectors"),
+        },
         state="m, v",
         paper="Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019",
         url="https://arxiv.org/abs/1711.05101",
@@ -110,7 +113,9 @@ ROWS: Final = (
         weight_decay=MARS["weight_decay"],
         params={
             **_params(MARS),
-            "optimize_1d": Param(bool, False, help="MARS for every parameter, vectors and kernels included"),
+            "optimize_1d": Param(
+                bool, False, used_by="build", help="MARS for every parameter, vectors and kernels included"
+            ),
             **aux(1e-8),
         },
         state="m, v, last",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
-from optimizers.imported import load, target
+from optimizers.zoo.imported import load, target
 from optimizers.zoo.param import UNSET, Param
 from optimizers.zoo.spec import OptimizerSpec, lr, weight_decay
 

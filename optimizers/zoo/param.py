@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 Value: TypeAlias = "float | int | bool | str | tuple[Any, ...] | None"
 Kind: TypeAlias = "type[float] | type[int] | type[bool] | type[str] | type[tuple[float, ...]] | type[object]"
@@ -31,6 +31,8 @@ class Param:
         choices: the allowed words of a str.
         neutral: for a parameter added later, the value under which older code behaved the same. The config
             hash leaves the field out when it equals this, so that older records keep their keys.
+        used_by: "rule", the constructor of the optimizer's class; "aux", the auxiliary AdamW; "build", which
+            divides the parameters into groups.
         inert: settings under which the value changes nothing, so that the default stands for all values: a
             mapping from names to values, of which all must agree; of several mappings one.
         help: one line for listings.
@@ -44,6 +46,7 @@ class Param:
     high_open: bool = False
     choices: tuple[str, ...] | None = None
     neutral: object = UNSET
+    used_by: Literal["rule", "aux", "build"] = "rule"
     inert: tuple[Mapping[str, tuple[Value, ...]], ...] = ()
     help: str = ""
 

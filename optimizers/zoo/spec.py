@@ -6,7 +6,7 @@ Standard library only, like the rows themselves (`rows_*.py`) and the table made
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from optimizers.zoo.param import Param
@@ -93,9 +93,10 @@ def eps(default: float, help: str = "added to the root of the second moment") ->
 
 def aux(eps_default: float = 1e-10, **more: Param) -> dict[str, Param]:
     """The hyperparameters of the auxiliary AdamW, used by `build`."""
-    return {
+    params = {
         "aux_betas": betas(0.9, 0.95),
         "aux_eps": eps(eps_default, "eps of the auxiliary AdamW"),
         "aux_weight_decay": Param(float, None, low=0, help="of the auxiliary AdamW; null: as weight_decay"),
         **more,
     }
+    return {name: replace(param, used_by="aux") for name, param in params.items()}

@@ -123,6 +123,7 @@ _FUSED = Param(
     "whole",
     choices=("whole", "split"),
     neutral="whole",
+    used_by="build",
     help="transform a fused projection (q, k, v in one matrix) whole, or each of its parts",
 )
 

@@ -1,1 +1,1 @@
-"""From plans and records to a tidy frame, to selection and statistics."""
+"""From records and plans to the tidy frame, and from there to choices, statistics and summaries."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.config.settings import FIELDS
+from harness.config.settings import params_of
 from optimizers.zoo.registry import ZOO, Param
 from results.analysis.identity import setting_name
 
@@ -42,9 +42,6 @@ def legal_end(optimizer: str, column: str, upwards: bool) -> float | None:
 
 def _param(optimizer: str, column: str) -> Param | None:
     row = ZOO.get(optimizer)
-    own = (
-        {}
-        if row is None
-        else {"lr": row.lr, "aux_lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    )
-    return own.get(column) or FIELDS.get(setting_name(column))
+    if row is not None and column == "aux_lr":  # has the range of any learning rate
+        return row.lr
+    return params_of(row).get(setting_name(column))

@@ -6,14 +6,14 @@ has changed since, other data or other code make another candidate.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import models
 from harness.config.key import run_key
-from harness.config.settings import FIELDS, canonical, declarations, flatten, resolve_config
+from harness.config.names import canonical
+from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
@@ -31,8 +31,8 @@ _SPLIT = ("micro_batch", "processes")  # how a batch is divided, which batch sta
 
 def of_record(record: RunRecord) -> dict[str, Any]:
     """The settings by dotted names; a field younger than the record acts as older code did."""
-    values = {canonical(name): _plain(value) for name, value in flatten(record.config).items()}
-    params = _params(values.get("optimizer.name"))
+    values = {name: _plain(value) for name, value in record.settings.items()}
+    params = params_of(ZOO.get(str(values.get("optimizer.name"))))
     return {name: _then(param) for name, param in params.items() if name not in values} | values
 
 
@@ -50,12 +50,12 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
     try:
         config = resolve_config(given)
     except UsageError:  # of older or newer code
-        params = _params(given.get("optimizer.name", FIELDS["optimizer.name"].default))
+        rule = given.get("optimizer.name", FIELDS["optimizer.name"].default)
+        params = params_of(ZOO.get(str(rule)))
         defaults = {name: param.default for name, param in params.items()}
         values = defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
         return _with_origin(values, point, made)
-    resolved = flatten(dataclasses.asdict(config))
-    values = {canonical(name): _plain(value) for name, value in resolved.items()}
+    values = {name: _plain(value) for name, value in to_settings(config).items()}
     return values if run_key(config) == point.key else _with_origin(values, point, made)
 
 
@@ -127,15 +127,6 @@ def _counts(name: str, values: Values) -> bool:
         row = models.SIZES.get(values["model"])
         return row is None or row.batch_norm  # one from outside may have such statistics
     return name not in _UNKEYED and name not in SEED_FIELDS
-
-
-def _params(optimizer: Any) -> dict[str, Param]:
-    """The declarations of all settings that runs of an optimizer have."""
-    row = ZOO.get(str(optimizer))
-    if row is None:
-        return dict(FIELDS)
-    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    return FIELDS | {f"optimizer.{name}": param for name, param in own.items()}
 
 
 def _then(param: Param) -> Any:

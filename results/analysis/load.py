@@ -8,15 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config.settings import canonical
+from harness.config.names import canonical
 from harness.errors import UsageError, nearest
 from harness.store import Kind, Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned, read_points, search_of, sweep_names
 from harness.store.record import RunRecord
 from harness.store.score import score
 from optimizers.zoo.registry import ZOO
-from results.analysis import identity, provenance
-from results.analysis import metrics as units
+from results.analysis import identity, metrics, provenance
 
 _FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
@@ -25,7 +24,7 @@ _FIRST = (
 _LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 _TUNED = "tuned"  # of a row on its way into the frame: its columns of settings that compete
-_TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *units.TASK, _TUNED}
+_TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *metrics.TASK, _TUNED}
 
 
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
@@ -124,8 +123,8 @@ def _in_order(frame: pd.DataFrame, tuned: Collection[str]) -> pd.DataFrame:
     first = [name for name in ("lr", "p") if name in tuned]
     known = [*_FIRST, *first, *sorted(set(tuned).difference(first)), *SEED_FIELDS]
     last = [name for name in _LAST if name in frame]
-    metrics = sorted(set(frame.columns).difference(known, last, [_TUNED]))
-    return frame[[*known, *metrics, *last]]
+    others = sorted(set(frame.columns).difference(known, last, [_TUNED]))
+    return frame[[*known, *others, *last]]
 
 
 def tuned_columns(frame: pd.DataFrame) -> list[str]:
@@ -191,7 +190,7 @@ def _finished(record: RunRecord, store: Store) -> dict[str, str]:
 def _outcome(record: RunRecord) -> dict[str, Any]:
     return {
         **record.metrics,
-        **units.columns(record),
+        **metrics.columns(record),
         **provenance.outcome(record),
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,

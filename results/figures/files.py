@@ -15,7 +15,8 @@ import pandas as pd
 from harness.store import Store
 from harness.system import atomic
 from harness.system.folders import make_folder
-from results.figures.draw import FIGURES, REVISION, render
+from results.figures.registry import FIGURES
+from results.figures.render import REVISION, render
 
 SUFFIXES = ("png", "pdf")
 

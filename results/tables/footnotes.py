@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +10,7 @@ import pandas as pd
 from results.analysis.edges import edges
 from results.analysis.metrics import Metric, word
 from results.analysis.select import WORKLOAD, Candidate, Choice, Row
-from results.analysis.stats import Sample, Summary, summarize
+from results.analysis.summary import metric_summary
 from results.formats.cells import SYMBOLS, Cell
 
 SPREAD = "± is the sample standard deviation over seeds; a single seed (n=1) has none."
@@ -47,44 +45,21 @@ def origin(part: pd.DataFrame) -> str:
     return f"Ours{embedded}, not the paper's numbers."
 
 
-# --- figures ---
-
-
-def figures(runs: Iterable[Row], column: str) -> list[float]:
-    """The values of a column among completed runs that have one."""
-    values = (run.get(column) for run in runs if run["state"] == "completed")
-    return [float(value) for value in values if value is not None and math.isfinite(value)]
+# --- cells ---
 
 
 def validation(choice: Choice, metric: Metric) -> Cell:
     """The winner's validation figure over its search seeds, or why there is none."""
     if choice.winner is None:
         return missing(choice)
-    return Cell(summary(choice.winner.runs, "val", metric), metric.digits, runs=keys(choice.winner.runs))
+    return Cell(
+        metric_summary(choice.winner.runs, "val", metric), metric.digits, runs=keys(choice.winner.runs)
+    )
 
 
 def keys(runs: Sequence[Row]) -> tuple[str, ...]:
     """The keys of those runs that exist."""
     return tuple(str(run["key"]) for run in runs if "/" not in str(run["key"]))  # an empty slot has none
-
-
-def summary(runs: Sequence[Row], split: str, metric: Metric) -> Summary | None:
-    """A metric over runs, as printed; None without any figure."""
-    values = figures(runs, f"{split}_{metric.name}")
-    return summarize([value * metric.scale for value in values]) if values else None
-
-
-def sample(runs: Sequence[Row], metric: Metric) -> Sample | None:
-    """A test metric by seed, as printed; None without any figure."""
-    own = {(run["seed"], run["data_seed"]): figures([run], f"test_{metric.name}") for run in runs}
-    values = {seed: found[0] * metric.scale for seed, found in own.items() if found}
-    if not values:
-        return None
-    sizes = figures(runs, "test_samples")
-    if not metric.is_share or len(sizes) < len(values):  # older records don't have it
-        return Sample(values)
-    share = statistics.fmean(values.values()) / metric.scale
-    return Sample(values, metric.scale**2 * share * (1 - share) / min(sizes))
 
 
 def missing(choice: Choice) -> Cell:

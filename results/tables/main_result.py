@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pandas as pd
 
-from results.analysis import timing
-from results.analysis.budgets import budgets
 from results.analysis.load import tuned_columns
 from results.analysis.metrics import Metric, reported
 from results.analysis.select import OPTIMIZER, UNFINISHED, Choice, choose, searched
 from results.analysis.stats import SIGNIFICANCE, Summary, best_rows
+from results.analysis.summary import finite_values, metric_summary, sample_by_seed
 from results.formats.cells import SYMBOLS, Cell, Column, Section
-from results.tables import footnotes
+from results.tables import footnotes, timing
+from results.tables.budgets import budgets
 
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
 _BOLD = (
@@ -96,7 +96,7 @@ def _tests(choices: list[Choice], metric: Metric) -> list[Cell]:
     found = [_test(choice, metric) for choice in choices]
     if not all(map(_is_settled, choices)):
         return found
-    samples = [footnotes.sample(choice.replicas, metric) for choice in choices]
+    samples = [sample_by_seed(choice.replicas, metric) for choice in choices]
     bold = best_rows(samples, higher_is_better=metric.higher_is_better, digits=metric.digits)
     return [replace(cell, bold=best and not cell.notes) for cell, best in zip(found, bold, strict=True)]
 
@@ -115,12 +115,12 @@ def _test(choice: Choice, metric: Metric) -> Cell:
         return footnotes.missing(choice)
     if not choice.replicas:
         return Cell(state="waiting", notes=(_NO_REPLICAS, *footnotes.stale(choice)))
-    rest = [run for run in choice.replicas if not footnotes.figures([run], f"test_{metric.name}")]
+    rest = [run for run in choice.replicas if not finite_values([run], f"test_{metric.name}")]
     total = len(choice.replicas)
     counts = footnotes.tally(Counter(run["state"] for run in rest))
     notes = (f"{total - len(rest)} of {total} replicas count; the rest: {counts}",) if rest else ()
     if len(rest) < total:
-        found = footnotes.summary(choice.replicas, "test", metric)
+        found = metric_summary(choice.replicas, "test", metric)
         return Cell(found, metric.digits, notes=notes, runs=footnotes.keys(choice.replicas))
     state = min((run["state"] for run in rest), key=list(SYMBOLS).index)
     return footnotes.explain([run for run in rest if run["state"] == state]).noted(*notes)
@@ -157,7 +157,7 @@ def _validations(choices: list[Choice], metric: Metric) -> list[Cell]:
 def _untrained_ratio(choice: Choice) -> Cell:
     """The validation loss as a fraction of the untrained model's: has it learned anything?"""
     runs = choice.winner.runs if choice.winner else []
-    trained, untrained = (footnotes.figures(runs, name) for name in ("val_loss", "untrained_val_loss"))
+    trained, untrained = (finite_values(runs, name) for name in ("val_loss", "untrained_val_loss"))
     if not untrained:
         return Cell()
     return Cell(statistics.fmean(trained) / statistics.fmean(untrained), digits=3)

@@ -7,11 +7,9 @@ from functools import partial
 
 import pandas as pd
 
-from results.analysis import provenance
 from results.analysis.select import OPTIMIZER, WORKLOAD, searched
 from results.formats.cells import Section, Table
-from results.tables import lr_grid as grids
-from results.tables import main_result
+from results.tables import lr_grid, main_result, mixtures
 
 
 def main_result_table(frame: pd.DataFrame) -> Table:
@@ -20,23 +18,23 @@ def main_result_table(frame: pd.DataFrame) -> Table:
     return Table("main_result", "test result of each optimizer's best setting", sections)
 
 
-def lr_grid(frame: pd.DataFrame) -> Table:
+def lr_grid_table(frame: pd.DataFrame) -> Table:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
-    sections = _sections(_parts(frame, WORKLOAD), partial(grids.section, row_axis="optimizer"))
+    sections = _sections(_parts(frame, WORKLOAD), partial(lr_grid.section, row_axis="optimizer"))
     return Table("lr_grid", "validation result by optimizer and learning rate", sections)
 
 
-def p_grid(frame: pd.DataFrame) -> Table:
+def p_grid_table(frame: pd.DataFrame) -> Table:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
     parts = [part for part in _parts(frame, OPTIMIZER) if "p" in part and searched(part, ["p"])]
-    sections = _sections(parts, partial(grids.section, row_axis="p"))
+    sections = _sections(parts, partial(lr_grid.section, row_axis="p"))
     return Table("p_grid", "validation result by p and learning rate", sections)
 
 
 TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
     "main_result": main_result_table,
-    "lr_grid": lr_grid,
-    "p_grid": p_grid,
+    "lr_grid": lr_grid_table,
+    "p_grid": p_grid_table,
 }
 
 
@@ -45,4 +43,4 @@ def _parts(frame: pd.DataFrame, columns: tuple[str, ...]) -> list[pd.DataFrame]:
 
 
 def _sections(parts: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
-    return [provenance.complete(make(part), part) for part in parts]
+    return [mixtures.complete(make(part), part) for part in parts]

@@ -1,89 +1,53 @@
-"""Job arrays on SLURM, each job of which trains one run. The only file with submitit.
+"""Job arrays on SLURM, each job of which trains one run (`sweeps/cluster/job.py`).
 
-It writes what `sbatch` reads and the pickles, and starts what was pickled. Handing over to `sbatch` is ours:
-submitit's own gives it no limit of time and loses what it says meanwhile.
+This module writes the text for `sbatch` and the pickles. Handing over to `sbatch` is ours: submitit calls it
+without a limit of time and loses what it says meanwhile.
 """
 
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import submitit
 from submitit.core.utils import DelayedSubmission, JobPaths
 from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
 from harness.store.points import Point, sweep_folder
-from harness.system import atomic, environment, slurm
-from harness.system.environment import HOME
-from harness.train.monitor import Monitor
+from harness.system import atomic, environment
 from sweeps.cluster import sbatch, snapshot
 from sweeps.cluster.submissions import Submission
-from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
 from sweeps.spec.resources import Resources
 
-
-@dataclass(frozen=True)
-class Task:
-    """What a job does, in each process of its run: plain values, as submitit pickles it.
-
-    Attributes:
-        root: the store.
-        point: with settings, or a slot of a search.
-        code: the snapshot to run from.
-    """
-
-    root: str
-    point: Point
-    code: str
-
-    def __call__(self) -> None:
-        """Train the point's run, or as much of it as signals allow; the exit status is that of `execute`."""
-        monitor = Monitor()
-        monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
-        if Path(self.code).resolve() != HOME:
-            sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {self.code}.")
-        key = self.point.key
-        if not self.point.slot and run_key(resolve_config(self.point.overrides)) != key:
-            sys.exit(f"htbench: run {key} was planned with other data or defaults than this node has.")
-        if self.point.processes > 1:
-            submitit.helpers.TorchDistributedEnvironment().export(
-                set_cuda_visible_devices=False, overwrite=True
-            )
-        status = execute(Path(self.root), self.point, monitor, _say)
-        if status == EXIT_STOPPED and (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
-            _requeue()
-        sys.exit(status)
+# How a job starts: source for `exec`, which gets the plain values of `task`. A job waits in the queue while
+# code changes, and its pickle may be written anew by later code (`put_pickles`). So no pickle names a class
+# or a function of ours.
+START = "from sweeps.cluster.job import work\nwork(**task)"
+# How it starts in a snapshot of older code, which is known by one of its files.
+STARTS_BEFORE = {
+    # Version 0.1. Delete this once no job of that version can be in a queue, half a year after version 0.2.
+    "sweeps/launch.py": """
+from harness.plans import Point
+from sweeps.launch import Task
+Task(task["root"], Point(**task["point"]), task["code"])()
+""",
+}
 
 
-def _say(what: object) -> None:
-    print(f"htbench: {what}", file=sys.stderr, flush=True)
-
-
-def _requeue() -> None:
-    """Let this job start again: SLURM's warning came before its time limit, or before it is preempted."""
-    job = slurm.own_job()
-    try:
-        slurm.call("scontrol", "requeue", job)
-    except slurm.SlurmError as error:
-        _say(f"job {job} could not be queued again, the next `sweep submit` does it: {error}")
-        sys.exit(EXIT_ENDED)
-
-
-def tasks(root: Path, code: Path, points: Sequence[Point]) -> list[Task]:
-    """The jobs for some points."""
-    return [Task(str(root.resolve()), point, str(code.resolve())) for point in points]
-
-
-def submit(root: Path, code: Path, submission: Submission, resources: Resources, jobs: Sequence[Task]) -> str:
+def submit(
+    root: Path, code: Path, submission: Submission, resources: Resources, points: Sequence[Point]
+) -> str:
     """Submit one array.
+
+    Args:
+        root: the store.
+        code: the snapshot to run from.
+        submission: the array.
+        resources: what each job asks for.
+        points: one for each task; their runs have equally many processes.
 
     Returns:
         its id.
@@ -94,10 +58,10 @@ def submit(root: Path, code: Path, submission: Submission, resources: Resources,
     folder = log_folder(root, submission)
     folder.mkdir(parents=True)
     script = folder / "submission.sh"
-    script.write_text(text(root, code, submission, resources, jobs[0].point.processes), encoding="utf-8")
+    script.write_text(text(root, code, submission, resources, points[0].processes), encoding="utf-8")
     try:
         # Before the jobs are in the queue, as each waits for its own a minute only and the disk may be full.
-        pickles = [_pickled(folder, task) for task in jobs]
+        pickles = [_pickled(folder, delayed(root, code, point)) for point in points]
         job = sbatch.submit(script)
     except (sbatch.RefusedError, OSError):
         atomic.remove_temporaries(folder)
@@ -119,25 +83,39 @@ def text(root: Path, code: Path, submission: Submission, resources: Resources, p
     return str(_make_sbatch_string(command=command, folder=folder, **parameters, **array))
 
 
-def put_pickles(root: Path, submission: Submission, jobs: Sequence[Task | None]) -> None:
+def put_pickles(root: Path, code: Path, submission: Submission, points: Sequence[Point | None]) -> None:
     """Put the pickles of an array in place whose submitter died before it could; those that are there stay.
 
     Args:
         root: the store.
+        code: the snapshot that its jobs run from.
         submission: an array in the queue.
-        jobs: its tasks; None for a run that is no longer wanted, whose job then fails.
+        points: one for each task; None for a run that is no longer wanted, whose job then fails.
     """
     folder = log_folder(root, submission)
-    for place, task in zip(_places(root, submission), jobs, strict=True):
-        if task is not None and not place.exists():
-            _pickled(folder, task).replace(place)
+    for place, point in zip(_places(root, submission), points, strict=True):
+        if point is not None and not place.exists():
+            _pickled(folder, delayed(root, code, point)).replace(place)
     atomic.remove_temporaries(folder)
 
 
-def _pickled(folder: Path, task: Task) -> Path:
+def delayed(root: Path, code: Path, point: Point) -> DelayedSubmission:
+    """What a task of an array does, as submitit pickles it: names of the standard library and plain values.
+
+    Args:
+        root: the store.
+        code: the snapshot to run from.
+        point: with settings, or a slot of a search.
+    """
+    start = next((old for file, old in STARTS_BEFORE.items() if (code / file).exists()), START)
+    task = {"root": str(root.resolve()), "code": str(code.resolve()), "point": asdict(point)}
+    return DelayedSubmission(exec, start, {"task": task})
+
+
+def _pickled(folder: Path, task: DelayedSubmission) -> Path:
     """A task in a temporary file."""
     file = atomic.temporary_name(folder / "task.pkl")
-    DelayedSubmission(task).dump(file)
+    task.dump(file)
     return file
 
 

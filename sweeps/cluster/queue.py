@@ -16,7 +16,7 @@ from sweeps.cluster import sbatch, submissions, submit
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submit import Report
 from sweeps.plan.planned import Planned
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 MOST_LOGS = 20  # so many are read to see what jobs died of
 

@@ -16,8 +16,9 @@ from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.slurm import SlurmError
 from sweeps.cluster import submissions, submit
-from sweeps.plan.planned import Planned, settled, states, write_plan
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.plan.planned import Planned, write_plan
+from sweeps.plan.states import settled, states
+from sweeps.spec.sweep import SweepSpec
 
 
 @dataclass
@@ -88,14 +89,13 @@ def _abandoned(store: Store, point: Point, state: RunState) -> bool:
     """Whether the last attempt at a waiting run ended without a word."""
     if state.kind is not Kind.WAITING or not state.attempts:
         return False
-    attempt = atomic.read_json(store.run_folder(point.key) / "attempts" / f"{state.attempts}.json")
-    return not isinstance(attempt, dict) or attempt.get("outcome") is None
+    return store.attempt(point.key, state.attempts).get("outcome") is None
 
 
 def _sweep_out(store: Store, point: Point) -> int:
     """Remove what killed writers left in a run's folder, unless a new owner may be at it."""
-    folder = store.run_folder(point.key)
-    found = [path for place in (folder, folder / "attempts") for path in atomic.temporaries(place)]
+    files = store.files(point.key)
+    found = [path for place in (files.path, files.attempts) for path in atomic.temporaries(place)]
     old = [path for path in found if seconds_since_touched(path) > STALE_SECONDS]
     for path in old:
         path.unlink(missing_ok=True)

@@ -17,10 +17,10 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.display import memory
 from harness.errors import UsageError
-from harness.sources import parts
+from harness.store.layout import code_folder
 from harness.system import environment
 from harness.system.atomic import temporaries, temporary_name
 from harness.system.environment import HOME, PACKAGES
@@ -37,7 +37,7 @@ def version(root: Path, configs: Iterable[RunConfig] = ()) -> str:
         root: the store.
         configs: of the runs that need it.
     """
-    if HOME.parent == (root / "code").resolve():
+    if HOME.parent == code_folder(root).resolve():
         return HOME.name  # a job submits: its code is a snapshot already
     return _name(_digest(_files(root, configs)))
 
@@ -45,7 +45,7 @@ def version(root: Path, configs: Iterable[RunConfig] = ()) -> str:
 def take(root: Path, configs: Iterable[RunConfig] = ()) -> Path:
     """The folder of the snapshot of the code as it is now, made unless it is there; see `version`."""
     configs = list(configs)
-    folder = root / "code" / version(root, configs)
+    folder = code_folder(root) / version(root, configs)
     if folder.exists():
         return folder
     make_folder(folder.parent)

@@ -1,97 +1,31 @@
-"""What was submitted to SLURM: `<root>/sweeps/<name>/submissions.jsonl`, two lines per job array.
-
-The first line is the intent, written before `sbatch`, the second its answer. If the process dies in
-between, the queue itself tells: the job's name ends with the submission's word, and the intent says which
-point each task of the array is for.
-"""
+"""The submissions of a store beside SLURM's queue: which points have a job, and whose jobs to cancel."""
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from harness.store.owner import current_user
-from harness.store.points import sweep_folder
-from harness.system import atomic, slurm
+from harness.store.submissions import Submission, answer, intend, read, read_all
+from harness.system import slurm
 from harness.system.slurm import Job, SlurmError
 
+# The file itself is the store's; what is known of it is used under one name.
+__all__ = [
+    "Submission",
+    "answer",
+    "cancel",
+    "intend",
+    "jobs_for",
+    "queued",
+    "read",
+    "read_all",
+    "scancel",
+    "unanswered",
+]
+
 AT_A_TIME = 500  # jobs on the command line of `scancel`
-
-
-@dataclass(frozen=True)
-class Submission:
-    """One job array.
-
-    Attributes:
-        sweep: whose points these are.
-        word: a random word, the same for no other submission.
-        points: the id of each task's point: the key of its run, or the slot of a search.
-        code: the snapshot it runs from.
-        job: the array's id; empty if its submitter died before noting it, or was refused.
-        refused: why, if so.
-    """
-
-    sweep: str
-    word: str
-    points: tuple[str, ...]
-    code: str = ""
-    job: str = ""
-    refused: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of its jobs in the queue."""
-        return f"{self.sweep}.{self.word}"
-
-    def task(self, point: str) -> str:
-        """The id of the job that is for a point. SLURM numbers no tasks where there is one only."""
-        return f"{self.job}_{self.points.index(point)}" if len(self.points) > 1 else self.job
-
-
-def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
-    """Note that an array is about to be submitted."""
-    new = Submission(sweep, uuid.uuid4().hex[:10], tuple(points), remarks.get("code", ""))
-    row = {
-        "submission": new.word,
-        "time": time.time(),
-        "user": current_user(),
-        "points": list(points),
-        **remarks,
-    }
-    atomic.append_line(_path(root, sweep), row)
-    atomic.crash_point("submit.before")
-    return new
-
-
-def answer(root: Path, submission: Submission, *, job: str = "", refused: str = "") -> None:
-    """Note the array's id, or why it was refused."""
-    row = {"submission": submission.word, "job": job} | ({"refused": refused} if refused else {})
-    atomic.append_line(_path(root, submission.sweep), row)
-
-
-def read(root: Path, sweep: str) -> list[Submission]:
-    """All submissions of a sweep, the oldest first; torn lines are left out."""
-    found: dict[str, Submission] = {}
-    for row in atomic.read_json_lines(_path(root, sweep)):
-        word = row.get("submission", "")
-        if "points" in row:
-            found[word] = Submission(sweep, word, tuple(row["points"]), row.get("code", ""))
-        elif word in found:
-            told = {"job": row.get("job", ""), "refused": row.get("refused", "")}
-            found[word] = replace(found[word], **told)
-    return list(found.values())
-
-
-def read_all(root: Path) -> list[Submission]:
-    """All submissions of all sweeps of a store."""
-    return [
-        one
-        for path in sorted(root.glob("sweeps/*/submissions.jsonl"))
-        for one in read(root, path.parent.name)
-    ]
 
 
 def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
@@ -149,7 +83,3 @@ def scancel(ids: Sequence[str]) -> None:
             refused = error
     if refused is not None:
         raise refused
-
-
-def _path(root: Path, sweep: str) -> Path:
-    return sweep_folder(root, sweep) / "submissions.jsonl"

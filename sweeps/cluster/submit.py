@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import Kind, Store
+from harness.store.layout import code_folder
 from harness.store.owner import current_user
 from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
@@ -22,9 +23,10 @@ from harness.system.slurm import Job
 from sweeps.cluster import snapshot, submissions
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
-from sweeps.plan.planned import Planned, block_of, states, write_plan
+from sweeps.plan.planned import Planned, block_of, write_plan
+from sweeps.plan.states import states
 from sweeps.spec.resources import Resources
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 USUAL_ARRAY_SIZE = 1001  # SLURM's default, for a dry run where there is no SLURM
 # SLURM says the same of every limit, of a single job's size, too; in a word before, it names the one.
@@ -183,10 +185,9 @@ def recover(root: Path, jobs: Mapping[str, Job]) -> int:
     from sweeps.cluster import job_array
 
     for one in lost:
-        code = root / "code" / one.code  # what its jobs run from already, whatever the code is by now
+        code = code_folder(root) / one.code  # what its jobs run from already, whatever the code is by now
         known = {point.id: point for point in read_points(root, one.sweep)}
-        found = [job_array.tasks(root, code, [known[p]])[0] if p in known else None for p in one.points]
-        job_array.put_pickles(root, one, found)
+        job_array.put_pickles(root, code, one, [known.get(point) for point in one.points])
         submissions.answer(root, one, job=one.job)
     return len(lost)
 
@@ -199,7 +200,7 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     remarks = {"code": code.name, "resources": array.resources.describe(array.processes)}
     one = submissions.intend(root, spec.name, names, remarks)
     try:
-        job = job_array.submit(root, code, one, array.resources, job_array.tasks(root, code, array.points))
+        job = job_array.submit(root, code, one, array.resources, array.points)
     except RefusedError as error:
         submissions.answer(root, one, refused=str(error))
         if not _is_limit(str(error)):
@@ -229,7 +230,7 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
         largest, jobs = max_array_size(), slurm.queue()
     taken = submissions.queued(submissions.read_all(store.root), jobs)
     _, todo = select_pending(store, planned, taken, retry=False)
-    code = store.root / "code" / snapshot.version(store.root, [one.config for one in planned])
+    code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     return [
         job_array.text(

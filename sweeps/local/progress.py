@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
 
 from tqdm import tqdm
 
 from harness.data import registry as tasks
 from harness.store import RunState
-from harness.store.points import SEED_FIELDS, Point
+from harness.store.points import Point
+from sweeps.plan.describe import describe
 
 
 class Progress:
@@ -60,20 +60,6 @@ class Progress:
         """The bar stays as it is."""
         if self._bar is not None:
             self._bar.close()
-
-
-def describe(point: Point) -> str:
-    """A point in one line: sweep, block and what tells it from its neighbours."""
-    tuned = [k for k in point.overrides if k.startswith("optimizer.") and k != "optimizer.name"]
-    seeds = [k for k in SEED_FIELDS if k in point.overrides]
-    words = " ".join(f"{k.removeprefix('optimizer.')}={_short(point.overrides[k])}" for k in tuned + seeds)
-    slot = f"#{point.slot.rpartition('/')[2]} " if point.slot else ""
-    return f"{point.sweep} {point.block} {slot}{words}".rstrip()
-
-
-def _short(value: Any) -> str:
-    """A number as in the tables: what a search draws has sixteen digits."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def outcome(state: RunState) -> str:

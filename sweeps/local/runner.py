@@ -14,17 +14,10 @@ from harness.store import points as plans
 from harness.store.record import RunRecord
 from sweeps.local.pool import Pool
 from sweeps.local.progress import Progress
-from sweeps.plan.planned import (
-    Planned,
-    by_objective,
-    ended,
-    filled,
-    replicas,
-    search_points,
-    state,
-    write_plan,
-)
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.plan.planned import Planned, by_objective, filled, search_points, write_plan
+from sweeps.plan.replicas import replicas
+from sweeps.plan.states import ended, state
+from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import refresh
 
 POLL_SECONDS = 0.2

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from harness.config import RunConfig
 from harness.config.key import identity, keys_so_far, run_key
-from harness.config.settings import canonical, flatten
+from harness.config.names import settings_of
+from harness.config.settings import to_settings
 from harness.errors import UsageError
 from harness.store import RunState, Store
 from harness.store.points import SEED_FIELDS, Point, read_points
 from harness.store.record import RunRecord
-from sweeps.plan.planned import Planned, settled
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.plan.planned import Planned
+from sweeps.plan.states import settled
+from sweeps.spec.sweep import SweepSpec
 
 
 def trained_again(
@@ -66,10 +68,8 @@ def _said(point: Point) -> tuple[Any, ...]:
 
 def _changes(record: RunRecord, config: RunConfig) -> str:
     """What of the identity of a run differs from that of an earlier result."""
-    then = {canonical(name): value for name, value in flatten(record.config).items()}
-    now = {canonical(name): value for name, value in flatten(asdict(config)).items()}
-    covered = {canonical(name) for name in flatten(identity(config))}
-    names = covered | {name for name in then if name.startswith("revisions.")}
+    then, now = record.settings, to_settings(config)
+    names = settings_of(identity(config)).keys() | {name for name in then if name.startswith("revisions.")}
     return ", ".join(_told(sorted(names - {*SEED_FIELDS}), then, now)) or "the settings"
 
 

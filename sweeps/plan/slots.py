@@ -22,16 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import optimizers
 from harness.config import RunConfig, Value
 from harness.config.key import identity, run_key
-from harness.config.settings import FIELDS, resolve_config
+from harness.config.settings import resolve_config
 from harness.errors import UsageError
-from harness.store.points import SEARCH, Point, is_tuned, slot_path
+from harness.store import points as plans
+from harness.store.points import SEARCH, Point, is_tuned, study_path
 from harness.system import atomic
 from harness.system.folders import make_folder
+from sweeps.plan.params import param_of
 from sweeps.spec.search import Range, Search
-from sweeps.spec.sweep_file import Block, Settings, SweepSpec
+from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
 
@@ -109,9 +110,9 @@ def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
 def write_studies(root: Path, spec: SweepSpec) -> None:
     """Put what jobs need to know into the store. The caller holds the sweep's lock."""
     for study in studies(spec):
-        path = slot_path(root, spec.name, study.slot(0)).with_name("study.json")
-        known = _from_json(atomic.read_json(path))
+        known = _known(root, spec.name, study.name)
         if known != study:
+            path = study_path(root, spec.name, study.name)
             make_folder(path.parent)
             nonce = known.nonce if known else uuid.uuid4().hex[:8]
             atomic.write_json(path, dataclasses.asdict(dataclasses.replace(study, nonce=nonce)))
@@ -123,32 +124,26 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
     Raises:
         UsageError: it was never planned, or its file is damaged.
     """
-    path = slot_path(root, sweep, f"{name}/0").with_name("study.json")
-    study = _from_json(atomic.read_json(path))
+    study = _known(root, sweep, name)
     if study is None:
+        path = study_path(root, sweep, name)
         raise UsageError(f"'{path}' is missing or damaged; `htbench sweep index {sweep}` writes it anew.")
     return study
 
 
-def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:
-    """The filled slots of a study by their number."""
-    folder = slot_path(root, study.sweep, study.slot(0)).parent
-    numbers = sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdigit())
-    read = {number: read_slot(root, study, number) for number in numbers}
-    return {number: content for number, content in read.items() if content is not None}
-
-
-def read_slot(root: Path, study: Study, number: int) -> dict[str, Any] | None:
-    """What fills a slot; None if it is empty, or its file is damaged."""
-    content = atomic.read_json(slot_path(root, study.sweep, study.slot(number)))
-    return content if isinstance(content, dict) and {"trial", "key", "overrides"} <= content.keys() else None
-
-
-def _from_json(value: Any) -> Study | None:
+def _known(root: Path, sweep: str, name: str) -> Study | None:
     try:
-        return Study(**value)
+        return Study(**plans.read_study(root, sweep, name))
     except TypeError:
         return None
+
+
+def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:
+    """The filled slots of a study by their number."""
+    folder = study_path(root, study.sweep, study.name).parent
+    numbers = sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdigit())
+    read = {number: plans.read_slot(root, study.sweep, study.slot(number)) for number in numbers}
+    return {number: content for number, content in read.items() if content is not None}
 
 
 # --- from a sweep file to studies ---
@@ -204,15 +199,9 @@ def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list
         raise UsageError(f"there is nothing to search in {name}: two of {tried} mean the same run.")
     if isinstance(values, list):
         return {"choices": values}
-    whole = _param_type(config, name) is int
+    whole = param_of(config.optimizer.name, name).type is int
     low, high = (int(values.low), int(values.high)) if whole else (values.low, values.high)
     return {"low": low, "high": high, "log": values.log, "whole": whole}
-
-
-def _param_type(config: RunConfig, name: str) -> type:
-    row = optimizers.spec(config.optimizer.name)
-    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
-    return (own.get(name.removeprefix("optimizer.")) or FIELDS[name]).type
 
 
 def _check_size(axes: Mapping[str, Axis], trials: int, where: str) -> None:

@@ -17,10 +17,13 @@ from typing import Any
 
 from harness.config import RunConfig
 from harness.cost import measure as cost
-from harness.cost.measure import Cost, NotMeasuredError, RunClass, run_class
+from harness.cost.from_runs import from_records
+from harness.cost.measure import NotMeasuredError
+from harness.cost.run_class import Cost, RunClass, run_class
 from harness.data import registry as tasks
 from harness.display import duration, memory
 from harness.store import Store
+from harness.store.layout import cache_folder
 from harness.system.machine import visible_gpus
 from sweeps.spec.resources import Resources
 
@@ -128,7 +131,7 @@ class Costs:
         self.known: dict[RunClass, Cost] = {}
         self.unknown: dict[RunClass, str] = {}
         records = [record for _, record in store.index.rows().values()]
-        self.known |= cost.from_records(store, records)
+        self.known |= from_records(store, records)
 
     def rows(self, works: Sequence[Work]) -> list[Row]:
         """The card."""
@@ -170,7 +173,7 @@ class Costs:
 
 def _cache(root: Path) -> tuple[Path, bool]:
     """The cache of a store, and whether it can be used: there is a store, and we may write to it."""
-    cache = root / "cache"
+    cache = cache_folder(root)
     place = cache if cache.exists() else root
     usable = place.is_dir() and os.access(place, os.W_OK)
     if usable:

@@ -16,14 +16,16 @@ from harness.store import RunState, Store
 from harness.store.points import SEARCH
 from harness.system import environment
 from sweeps.cluster import queue, snapshot
-from sweeps.local.progress import describe
 from sweeps.plan.again import trained_again
-from sweeps.plan.planned import Planned, block_of, by_objective, everything, settled, states, word
+from sweeps.plan.describe import describe
+from sweeps.plan.planned import Planned, block_of, by_objective
+from sweeps.plan.replicas import everything_with_states
+from sweeps.plan.start import check_start
+from sweeps.plan.states import settled, word
 from sweeps.screens import cost_card
 from sweeps.screens.cost_card import Costs, Row
-from sweeps.spec import limits
 from sweeps.spec.resources import Resources
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 WIDTH = 118
 
@@ -95,9 +97,8 @@ class Preview:
 
 def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     """Look a sweep over."""
-    planned = everything(store, spec)
-    limits.check_start(spec, planned, store.root, action="plan")
-    known = states(store, [one.point for one in planned])
+    planned, known = everything_with_states(store, spec)
+    check_start(spec, planned, store.root, action="plan")
     found = queue.with_queue(known, queue.in_queue(store, known))
     left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]
     to_come = _to_come(spec, planned, found)

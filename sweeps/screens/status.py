@@ -17,10 +17,12 @@ from harness.store import Kind, RunState, Store, curve
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
 from sweeps.cluster import queue as jobs
-from sweeps.local.progress import describe
-from sweeps.plan.planned import objective, states, winner, word
+from sweeps.plan.describe import describe
+from sweeps.plan.planned import objective
+from sweeps.plan.replicas import winner
+from sweeps.plan.states import states, word
 from sweeps.screens.time_left import Estimate
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 
 MOST_LINES = 12  # of runs at work, and of failures; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")
@@ -137,7 +139,7 @@ def _at_work(store: Store, point: Point, state: RunState, estimate: Estimate) ->
     return {
         "key": point.key,
         "point": describe(point),
-        "step": curve.last_step(store.run_folder(point.key) / "metrics.jsonl"),
+        "step": curve.last_step(store.files(point.key).metrics),
         "steps": estimate.steps(point),
         "host": owner.host if owner else "",
         "job": owner.job if owner else "",

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from harness.config import RunConfig
 from harness.config.settings import resolve_config
 from harness.cost import measure
-from harness.cost.measure import Cost, RunClass, run_class
+from harness.cost.from_runs import LOOKED_AT, from_pace, from_records
+from harness.cost.run_class import Cost, RunClass, run_class
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, curve
+from harness.store.layout import cache_folder
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from sweeps.plan.planned import settled
+from sweeps.plan.states import settled
 
 
 class Estimate:
@@ -30,7 +32,7 @@ class Estimate:
     @functools.cached_property
     def finished(self) -> dict[RunClass, Cost]:
         """What all finished runs of the store tell; not asked for if nothing is left."""
-        return measure.from_records(self.store, [record for _, record in self.store.index.rows().values()])
+        return from_records(self.store, [record for _, record in self.store.index.rows().values()])
 
     def steps(self, point: Point) -> int | None:
         """Updates of a point's run; None if nothing tells."""
@@ -56,19 +58,19 @@ class Estimate:
         return total
 
     def _done(self, point: Point, state: RunState) -> int:
-        folder = self.store.run_folder(point.key)
-        if not state.attempts or (state.kind is not Kind.LIVE and not (folder / "checkpoint.pt").exists()):
+        files = self.store.files(point.key)
+        if not state.attempts or (state.kind is not Kind.LIVE and not files.checkpoint.exists()):
             return 0
-        return curve.last_step(folder / "metrics.jsonl")
+        return curve.last_step(files.metrics)
 
     def _cost(self, config: RunConfig, points: Sequence[tuple[Point, RunState]]) -> Cost | None:
         kind = run_class(config)
         if kind in self.finished:
             return self.finished[kind]
         if kind not in self.measured:
-            at_work = [self.store.run_folder(p.key) for p, state in points if state.kind is Kind.LIVE]
-            pace = measure.from_pace(at_work[: measure.LOOKED_AT])
-            self.measured[kind] = pace or measure.remembered(self.store.root / "cache", kind)
+            at_work = [self.store.files(p.key) for p, state in points if state.kind is Kind.LIVE]
+            pace = from_pace(at_work[:LOOKED_AT])
+            self.measured[kind] = pace or measure.remembered(cache_folder(self.store.root), kind)
         return self.measured[kind]
 
     def _config(self, point: Point) -> RunConfig | None:

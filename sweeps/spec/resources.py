@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import UsageError, nearest
+from harness.errors import UsageError
+from sweeps.spec.shape import check_keys, whole
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,7 @@ def read(tree: Mapping[str, Any], where: str) -> Resources:
     Raises:
         UsageError: an unknown name, or a value that can't be; one sentence.
     """
-    for name in tree:
-        if name not in _DEFAULTS:
-            raise UsageError(f"Unknown resource '{name}' in {where}; {nearest(str(name), _DEFAULTS)}")
+    check_keys(tree, _DEFAULTS, where, "resource")
     given = {name: _value(name, value, where) for name, value in tree.items() if value is not None}
     found = Resources(**given)
     if (found.signal_delay_s or 0) >= 60 * found.timeout_min:
@@ -113,9 +112,7 @@ def read(tree: Mapping[str, Any], where: str) -> Resources:
 
 def _value(name: str, value: Any, where: str) -> Any:
     if name in _LOWEST:
-        if type(value) is not int or value < _LOWEST[name]:
-            raise UsageError(f"{name} in {where} must be a whole number from {_LOWEST[name]}, not {value!r}.")
-        return value
+        return whole(f"{name} in {where}", value, _LOWEST[name])
     if name == "setup":
         lines = [value] if isinstance(value, str) else value
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):

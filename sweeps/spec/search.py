@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.errors import UsageError, nearest
 from harness.store.points import is_tuned
+from sweeps.spec.shape import check_keys, whole
 
 GRID = "grid"
 MODES = {
@@ -102,9 +103,7 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
     mode = tree.get("mode", GRID)
     if not isinstance(mode, str) or mode not in MODES:
         raise UsageError(f"search.mode '{mode}' is not available; {nearest(str(mode), MODES)}")
-    for key in tree:
-        if key not in _KEYS:
-            raise UsageError(f"Unknown key '{key}' in search; {nearest(str(key), _KEYS)}")
+    check_keys(tree, _KEYS, "search")
     if mode == GRID:
         if extra := [key for key in tree if key != "mode"]:
             raise UsageError(f"search.{extra[0]} means nothing to mode 'grid', which runs every point.")
@@ -114,8 +113,8 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
     pruner, options = _pruner(tree.get("pruner"), evaluation_every)
     return Search(
         mode=mode,
-        trials=_whole("search.trials", tree["trials"], 1),
-        seed=_whole("search.seed", tree.get("seed", 0), 0),
+        trials=whole("search.trials", tree["trials"], 1),
+        seed=whole("search.seed", tree.get("seed", 0), 0),
         pruner=pruner,
         pruner_options=options,
         storage=_storage(tree.get("storage")),
@@ -133,9 +132,7 @@ def read_range(name: str, tree: Mapping[str, Any], grid: bool) -> Range:
     Raises:
         UsageError: one sentence with the offending part.
     """
-    for key in tree:
-        if key not in RANGE_KEYS:
-            raise UsageError(f"Unknown key '{key}' in the range of {name}; {nearest(str(key), RANGE_KEYS)}")
+    check_keys(tree, RANGE_KEYS, f"the range of {name}")
     if not grid and not is_tuned(name):
         raise UsageError(f"{name} is no setting to search; a list of values gives each a search of its own.")
     tree = tree if grid else {"num": 1, **tree}
@@ -170,24 +167,19 @@ def _pruner(tree: Any, evaluation_every: int) -> tuple[str, dict[str, int]]:
         raise UsageError(
             f"search.pruner must be one pruner with its options, such as {{asha: {{}}}}, not {tree!r}."
         )
+    check_keys(tree, PRUNERS, "search", "pruner")
     ((name, given),) = tree.items()
-    if name not in PRUNERS:
-        raise UsageError(f"Unknown pruner '{name}' in search; {nearest(str(name), PRUNERS)}")
     given = given or {}
     if not isinstance(given, Mapping):
         raise UsageError(f"search.pruner.{name} must be a mapping of options, not {given!r}.")
-    for key in given:
-        if key not in PRUNERS[name]:
-            raise UsageError(
-                f"Unknown key '{key}' in search.pruner.{name}; {nearest(str(key), PRUNERS[name])}"
-            )
+    check_keys(given, PRUNERS[name], f"search.pruner.{name}")
     if not evaluation_every:
         raise UsageError(
             f"The pruner '{name}' looks at evaluations: set evaluation.every in base, such as 100."
         )
     chosen = {key: evaluation_every if value is None else value for key, value in PRUNERS[name].items()}
     return name, {
-        key: _whole(f"search.pruner.{name}.{key}", given.get(key, value), _LEAST[key])
+        key: whole(f"search.pruner.{name}.{key}", given.get(key, value), _LEAST[key])
         for key, value in chosen.items()
     }
 
@@ -205,9 +197,3 @@ def _storage(url: Any) -> str:
             "out for a journal file, or use PostgreSQL."
         )
     return url
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if type(value) is not int or value < least:
-        raise UsageError(f"{name} must be a whole number from {least}, not {value!r}.")
-    return value

@@ -4,81 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.config import Value, yaml_text
-from harness.config.settings import FIELDS, flatten, is_setting, known_settings, read_words, read_yaml
+from harness.config.names import flatten
+from harness.config.settings import FIELDS, is_setting, known_settings, read_words, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store.points import SEED_FIELDS, sweep_folder
+from harness.store.points import SEED_FIELDS, SPEC, sweep_folder
 from sweeps.spec import limits, resources
-from sweeps.spec.resources import Resources
-from sweeps.spec.search import RANGE_KEYS, Range, Search, read_range, read_search
+from sweeps.spec.search import RANGE_KEYS, Search, read_range, read_search
+from sweeps.spec.shape import check_keys, mapping
+from sweeps.spec.sweep import Axes, Block, SweepSpec
 
 _TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
 _BLOCK_KEYS = {"name", "set", "space", "resources"}
 _NAME = r"\w[\w.-]{0,99}"  # a folder of its own: not "..", and no option to the command
-
-Axes = dict[str, list[Value] | Range]
-Settings = dict[str, Value]
-
-
-@dataclass(frozen=True)
-class Block:
-    """A part of the sweep, usually one per optimizer: `set` fixes, `space` is multiplied out or searched.
-
-    Only a search has ranges; those of a grid are points already. Its jobs may use `resources`: those of the
-    sweep, overridden by its own.
-    """
-
-    name: str
-    set: dict[str, Value]
-    space: Axes
-    resources: Resources = Resources()
-
-
-@dataclass(frozen=True)
-class SweepSpec:
-    """A whole sweep file.
-
-    Attributes:
-        name: names its folder in the store.
-        base: settings of every point.
-        seeds: every point is run on each.
-        blocks: their points together are the sweep.
-        exclude: a point that matches all settings of one of these is left out.
-        search: how points are found; in a grid they are all there from the start.
-        fresh_seeds: number of seeds on which each objective's winner is run again; 0 for none.
-        text: the file as written.
-    """
-
-    name: str
-    base: dict[str, Value]
-    seeds: list[int]
-    blocks: list[Block]
-    exclude: list[dict[str, Value]] = field(default_factory=list)
-    search: Search = field(default_factory=Search)
-    fresh_seeds: int = 0
-    text: str = ""
-
-    def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:
-        """Those points, each with the block that it is from, that no row of `exclude` matches.
-
-        Raises:
-            UsageError: a row matches none of them, or nothing is left.
-        """
-        found, matched = [], set[int]()
-        for block, settings in points:
-            rows = [n for n, row in enumerate(self.exclude) if row.items() <= settings.items()]
-            matched.update(rows)
-            found += [] if rows else [(block, settings)]
-        for number, row in enumerate(self.exclude):
-            if number not in matched:
-                raise UsageError(f"Sweep '{self.name}': 'exclude' has {row}, which no point has.")
-        if not found:
-            raise UsageError(f"The sweep '{self.name}' has no points: 'exclude' leaves none.")
-        return found
 
 
 def find(word: str, root: Path) -> Path:
@@ -88,9 +29,9 @@ def find(word: str, root: Path) -> Path:
         UsageError: it is none of them.
     """
     path = Path(word)
-    stored = sweep_folder(root, word) / "spec.yaml" if re.fullmatch(_NAME, word) else path
+    stored = sweep_folder(root, word) / SPEC if re.fullmatch(_NAME, word) else path
     shipped = [file for file in _shipped() if file.stem == word]
-    for candidate in (path / "spec.yaml" if path.is_dir() else path, stored, *shipped):
+    for candidate in (path / SPEC if path.is_dir() else path, stored, *shipped):
         if candidate.is_file():
             return candidate
     if path.is_dir():
@@ -107,7 +48,7 @@ def _shipped() -> list[Path]:
 def find_all(word: str, root: Path) -> list[Path]:
     """Like `find`, but a folder means every sweep file in it."""
     files = sorted(Path(word).glob("*.yaml"))
-    return files if files and not Path(word, "spec.yaml").is_file() else [find(word, root)]
+    return files if files and not Path(word, SPEC).is_file() else [find(word, root)]
 
 
 def load(path: Path, words: list[str] | None = None) -> SweepSpec:
@@ -131,7 +72,7 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
 def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> SweepSpec:
     if not tree:
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
-    _check_keys(tree, _TOP_KEYS, "the sweep")
+    check_keys(tree, _TOP_KEYS, "the sweep")
     given = tree.get("name")
     yaml_text.check_word("The name", given)
     name = path.stem if given is None else str(given)
@@ -140,13 +81,13 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
             f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "
             f"begin with a letter, a digit or '_'."
         )
-    base = _settings(_mapping(tree, "base"), "base") | overrides
-    search = read_search(_mapping(tree, "search"), _evaluation_every(base))
-    common = _axes(_mapping(tree, "space"), "space", search)
+    base = _settings(mapping(tree, "base"), "base") | overrides
+    search = read_search(mapping(tree, "search"), _evaluation_every(base))
+    common = _axes(mapping(tree, "space"), "space", search)
     rows = tree.get("blocks") or [{"name": name}]
     if not isinstance(rows, list):
         raise UsageError(f"'blocks' must be a list of blocks, not {rows!r}.")
-    shared = _mapping(tree, "resources")
+    shared = mapping(tree, "resources")
     resources.read(shared, "resources")
     blocks = [_block(row, number, common, search, shared) for number, row in enumerate(rows, 1)]
     names = [block.name for block in blocks]
@@ -164,7 +105,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         blocks=blocks,
         exclude=_exclude(tree.get("exclude")),
         search=search,
-        fresh_seeds=_fresh_seeds(_mapping(tree, "replicate")),
+        fresh_seeds=_fresh_seeds(mapping(tree, "replicate")),
         text=path.read_text(encoding="utf-8"),
     )
     _check_hyperparameters(spec)
@@ -188,31 +129,16 @@ def _evaluation_every(base: Mapping[str, Value]) -> int:
 def _block(row: Any, number: int, common: Axes, search: Search, shared: dict[str, Any]) -> Block:
     if not isinstance(row, Mapping):
         raise UsageError(f"Block {number} must be a mapping with name, set and space, not {row!r}.")
-    _check_keys(row, _BLOCK_KEYS, f"block {number}")
-    fixed = _settings(_mapping(row, "set"), f"block {number}")
+    check_keys(row, _BLOCK_KEYS, f"block {number}")
+    fixed = _settings(mapping(row, "set"), f"block {number}")
     name = row.get("name") or fixed.get("optimizer.name") or number
     yaml_text.check_word(f"The name of block {number}", row.get("name"))
     if not isinstance(name, str | int) or not str(name).isprintable():
         raise UsageError(f"The name of block {number} must be a word, not {name!r}.")
     name = str(name)
     where = f"block '{name}'"
-    own = resources.read(shared | _mapping(row, "resources"), where)
+    own = resources.read(shared | mapping(row, "resources"), where)
     return Block(name, fixed, common | _axes(row.get("space") or {}, where, search), own)
-
-
-def _check_keys(tree: Mapping[str, Any], known: set[str], where: str) -> None:
-    for key in tree:
-        if key not in known:
-            raise UsageError(f"Unknown key '{key}' in {where}; {nearest(str(key), known)}")
-
-
-def _mapping(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = tree.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise UsageError(f"'{key}' must be a mapping, not {value!r}.")
-    return dict(value)
 
 
 def _settings(tree: Any, where: str) -> dict[str, Value]:
@@ -285,7 +211,7 @@ def _seeds(value: Any) -> list[int]:
 
 
 def _fresh_seeds(tree: Mapping[str, Any]) -> int:
-    _check_keys(tree, {"seeds"}, "replicate")
+    check_keys(tree, {"seeds"}, "replicate")
     count = tree.get("seeds", 0)
     if type(count) is not int or count < 0:
         raise UsageError(f"replicate.seeds must be a number of seeds, such as 3, not {count!r}.")

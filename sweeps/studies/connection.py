@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from harness.config import Value
 from harness.config.settings import resolve_config
 from harness.data import registry as tasks
-from harness.errors import UsageError
 from harness.store import Store
 from harness.store.record import RunRecord
-from harness.system.folders import make_folder
 from sweeps.plan.slots import Study
-from sweeps.studies import journal, samplers
+from sweeps.studies import pruners, samplers
 from sweeps.studies.distributions import distribution, label, suggest, value_of
-from sweeps.studies.no_repeats import Distinct
-from sweeps.studies.outcome import constraints, outcome, reports
+from sweeps.studies.no_repeats import NoRepeats
+from sweeps.studies.outcome import constraints, outcome, reports, trial_of_run
+from sweeps.studies.storage import storage_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-class Link:
+class Connection:
     """The connection to one study; opened anew when the study was written anew meanwhile.
 
     Args:
@@ -45,44 +43,16 @@ class Link:
         self.store, self.study = Store(root), study
         self.task = tasks.spec(resolve_config(study.fixed).task)
         self.metric = f"val_{self.task.metric}"
-        self.journal = root / "studies" / f"{study.name}.journal"
+        self.kept = storage_of(root, study)
         self.open()
 
     def open(self) -> None:
         """Connect, and create the study if there is none."""
-        if not self.study.storage:
-            make_folder(self.journal.parent)
-            self.storage: BaseStorage = journal.shared(self.journal)
-            self.optuna = self._create(self.storage)
-            self._seen = self._first_line()
-            return
-        try:
-            self.storage, self.optuna = self._connect()
-        except Exception as error:  # whatever drivers and databases come up with
-            first = str(error).partition("\n")[0]
-            raise UsageError(
-                f"The storage of study '{self.study.name}' can't be used ({type(error).__name__}: {first}); "
-                "PostgreSQL needs `pip install 'htbench[postgres]'` and a server that answers."
-            ) from None
+        self.storage, self.optuna = self.kept.connect(self._load)
 
-    def _connect(self) -> tuple[BaseStorage, optuna.Study]:
-        url, options = self.study.url, {"pool_size": 1}
-
-        def open_known() -> tuple[BaseStorage, optuna.Study]:
-            # Looking for the tables and their version would take longer than all the rest.
-            storage = RDBStorage(url, options, skip_compatibility_check=True, skip_table_creation=True)
-            return storage, self._create(storage)
-
-        try:
-            return open_known()
-        except Exception:
-            with contextlib.suppress(Exception):  # somebody else makes the tables at the same instant
-                RDBStorage(url, options)
-            return open_known()
-
-    def _create(self, storage: BaseStorage) -> optuna.Study:
-        name, pruner = self.optuna_name, samplers.pruner(self.study)
-        with contextlib.suppress(KeyError):  # first, as a journal notes every wish for a study that exists
+    def _load(self, storage: BaseStorage) -> optuna.Study:
+        name, pruner = self.kept.study_name, pruners.pruner(self.study)
+        with contextlib.suppress(KeyError):  # first, as a journal notes every creation
             return optuna.load_study(study_name=name, storage=storage, pruner=pruner)
         return optuna.create_study(
             study_name=name,
@@ -92,24 +62,9 @@ class Link:
             load_if_exists=True,
         )
 
-    def _first_line(self) -> bytes:
-        """Tells one journal from another written in its place by the random name of its writer.
-
-        The number of the file does not: file systems give that of a deleted file to the next but one.
-        """
-        with contextlib.suppress(FileNotFoundError), open(self.journal, "rb") as file:
-            return file.readline()
-        return b""
-
-    def rest(self) -> None:
-        """Close the connection until it is needed again: a server has a hundred or so, and runs take days."""
-        if isinstance(self.storage, RDBStorage):
-            self.storage.engine.dispose()
-
-    @property
-    def optuna_name(self) -> str:
-        """The study's name in its storage; a database may serve several stores."""
-        return f"{self.study.name}.{self.study.nonce}" if self.study.storage else self.study.name
+    def release(self) -> None:
+        """Close the connection to a server until it is needed again."""
+        self.kept.release(self.storage)
 
     def trials(self) -> list[FrozenTrial]:
         """All trials by number."""
@@ -117,10 +72,10 @@ class Link:
 
     def trial_id(self, number: int) -> int:
         """How the storage calls a trial."""
-        if not self.study.storage and self._first_line() != self._seen:
+        if not self.kept.is_current():
             self.open()
         return self.storage.get_trial_id_from_study_id_trial_number(
-            self.storage.get_study_id_from_name(self.optuna_name), number
+            self.storage.get_study_id_from_name(self.kept.study_name), number
         )
 
     def name(self, number: int, key: str) -> None:
@@ -185,7 +140,7 @@ class Link:
             params = lost[0].params
         else:
             axes = {name: distribution(axis) for name, axis in self.study.axes.items()}
-            self.optuna.sampler = Distinct(samplers.sampler(self.study, number), axes)
+            self.optuna.sampler = NoRepeats(samplers.sampler(self.study, number), axes)
             trial = optuna.Trial(self.optuna, lost[0]._trial_id) if lost else self.optuna.ask()
             params = {name: suggest(trial, name, axis) for name, axis in self.study.axes.items()}
         return number, {name: value_of(axis, params[name]) for name, axis in self.study.axes.items()}
@@ -205,16 +160,7 @@ class Link:
         """Write the study anew from slots and run folders. Numbers stay; those without a slot have failed."""
         by_number = {content["trial"]: content for content in filled.values()}
         rows = [self._frozen(by_number.get(number)) for number in range(max(by_number, default=-1) + 1)]
-        if self.study.storage:
-            with contextlib.suppress(KeyError):
-                optuna.delete_study(study_name=self.optuna_name, storage=self.storage)
-            self.optuna = self._create(self.storage)
-            self.optuna.add_trials(rows)
-            return
-        written = journal.Journal([])
-        self._create(written.storage()).add_trials(rows)
-        written.write(self.journal, whole=True)
-        self.open()
+        self.storage, self.optuna = self.kept.rewrite(self._load, self.storage, rows)
 
     def _frozen(self, content: Mapping[str, Any] | None) -> FrozenTrial:
         if content is None:
@@ -222,18 +168,15 @@ class Link:
         key = content["key"]
         record = self.store.record(key)
         record = record if record is not None and record.ends(self.study.name) else None
-        state, value = outcome(record, self.metric) if record else (TrialState.RUNNING, None)
-        curve = self._curve(key, record)
-        if state is TrialState.PRUNED and curve:  # as Optuna does when told
-            value = curve[max(curve)]
-        return create_trial(
-            state=state,
-            value=None if value is None or math.isnan(value) else value,
+        return trial_of_run(
+            record,
+            self.metric,
+            without_record=TrialState.RUNNING,
+            curve=self._curve(key, record),
             params=self._params(content),
             distributions={name: distribution(axis) for name, axis in self.study.axes.items()},
-            intermediate_values=curve,
-            user_attrs={"key": key} | ({"status": record.status} if record else {}),
-            constraints=constraints(record, self.metric) if record else None,
+            attributes={"key": key} | ({"status": record.status} if record else {}),
+            as_told=True,
         )
 
     def _params(self, content: Mapping[str, Any]) -> dict[str, Value]:

@@ -1,4 +1,4 @@
-"""Journal files of Optuna studies: written at once from memory, or shared by many workers under a lock."""
+"""Journal files of Optuna studies: written whole from memory, or shared by many workers under a lock."""
 
 from __future__ import annotations
 
@@ -16,29 +16,16 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """A journal in memory that reaches its file in one durable write (Optuna's backend pays one per change).
+    """A journal in memory. Its file gets it in one durable write; Optuna's backend makes one per change."""
 
-    Args:
-        lines: the journal so far, one JSON object each.
-    """
+    def __init__(self) -> None:
+        self.logs: list[dict[str, Any]] = []
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self.logs: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        self.old = len(self.logs)
-
-    def write(self, path: Path, whole: bool) -> None:
-        """Append what is new, or replace the file. The caller is the only one who does."""
-        new = self.logs if whole else self.logs[self.old :]
-        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in new)
-        if whole:
-            atomic.remove_temporaries(path.parent, path.name)  # of somebody who died here
-            atomic.write_text(path, text, crash="study")
-            return
-        atomic.crash_point("study")
-        with open(path, "ab") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
+    def write(self, path: Path) -> None:
+        """Replace the file. The caller is the only one who does."""
+        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in self.logs)
+        atomic.remove_temporaries(path.parent, path.name)  # of a process that died here
+        atomic.write_text(path, text, crash="study")
 
     def storage(self) -> JournalStorage:
         """The journal as an Optuna storage."""

@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial
 TRIES = 20
 
 
-class Distinct(BaseSampler):
+class NoRepeats(BaseSampler):
     """Draws all axes at once, and once more if another trial has the same setting.
 
     Over choices and whole numbers samplers repeat themselves. A trial that repeats another is a run that is

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.store import Store
 from sweeps.plan.planned import Planned
-from sweeps.spec.sweep_file import SweepSpec
+from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import grid
 
 

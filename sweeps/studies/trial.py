@@ -25,13 +25,14 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.store import Store
-from harness.store.points import slot_path
+from harness.store.points import slot_path, study_path
 from harness.store.record import RunRecord
 from harness.system import atomic
 from sweeps.plan import slots
 from sweeps.plan.slots import Study
-from sweeps.studies.connection import Link
+from sweeps.studies.connection import Connection
 from sweeps.studies.outcome import number_or_nan
+from sweeps.studies.storage import storage_of
 
 log = logging.getLogger("htbench")
 
@@ -45,11 +46,11 @@ class Trial:
         study: who asked for it.
     """
 
-    def __init__(self, link: Link, content: Mapping[str, Any]) -> None:
-        self._link, self._number = link, int(content["trial"])
+    def __init__(self, connection: Connection, content: Mapping[str, Any]) -> None:
+        self._connection, self._number = connection, int(content["trial"])
         self.key = str(content["key"])
         self.settings: dict[str, Value] = dict(content["overrides"])
-        self.study = link.study.name
+        self.study = connection.study.name
 
     def report(self, step: int, figures: Mapping[str, float | None]) -> None:
         """Tell the study of an evaluation.
@@ -60,14 +61,16 @@ class Trial:
             PrunedError: the study has seen enough.
         """
         try:
-            ends = self._link.report(self._number, step, number_or_nan(figures.get(self._link.metric)))
+            ends = self._connection.report(
+                self._number, step, number_or_nan(figures.get(self._connection.metric))
+            )
         except Exception as error:
             log.warning(
                 "step %d was not reported to %s: %s: %s", step, self.study, type(error).__name__, error
             )
             return
         finally:
-            self._link.rest()
+            self._connection.release()
         if ends:
             raise PrunedError(f"stopped at step {step} by {self.study}")
 
@@ -75,13 +78,13 @@ class Trial:
         """Tell the study how it ended; the record must be on disk."""
         atomic.crash_point("tell")
         try:
-            self._link.tell(self._number, record)
+            self._connection.tell(self._number, record)
         except Exception as error:  # `reconcile` will tell
             log.warning(
                 "%s was not told of run %s: %s: %s", self.study, self.key, type(error).__name__, error
             )
         finally:
-            self._link.rest()
+            self._connection.release()
 
 
 def take(store: Store, sweep: str, slot: str) -> Trial:
@@ -97,9 +100,9 @@ def take(store: Store, sweep: str, slot: str) -> Trial:
     """
     name, _, number = slot.rpartition("/")
     study = slots.read_study(store.root, sweep, name)
-    with _locked_and_sound(store, study) as (link, filled):
-        content = filled.get(int(number)) or _fill(link, int(number), filled)
-    return Trial(link, content)
+    with _locked_and_sound(store, study) as (connection, filled):
+        content = filled.get(int(number)) or _fill(connection, int(number), filled)
+    return Trial(connection, content)
 
 
 def reconcile(store: Store, sweep: str, name: str, *, rebuild: bool = False) -> str:
@@ -115,57 +118,58 @@ def reconcile(store: Store, sweep: str, name: str, *, rebuild: bool = False) -> 
         where `optuna-dashboard` finds it.
     """
     study = slots.read_study(store.root, sweep, name)
-    with _locked_and_sound(store, study, rebuild) as (link, filled):
-        running = {trial.number for trial in link.trials() if trial.state is TrialState.RUNNING}
+    with _locked_and_sound(store, study, rebuild) as (connection, filled):
+        running = {trial.number for trial in connection.trials() if trial.state is TrialState.RUNNING}
         for content in filled.values():
             record = store.record(content["key"]) if content["trial"] in running else None
             if record is not None and record.ends(study.name):
-                link.tell(content["trial"], record)
-    return study.shown_url or str(link.journal)
+                connection.tell(content["trial"], record)
+    return connection.kept.shown
 
 
 @contextlib.contextmanager
 def _locked_and_sound(
     store: Store, study: Study, rebuild: bool = False
-) -> Iterator[tuple[Link, dict[int, dict[str, Any]]]]:
-    folder = slot_path(store.root, study.sweep, study.slot(0)).parent
+) -> Iterator[tuple[Connection, dict[int, dict[str, Any]]]]:
+    folder = study_path(store.root, study.sweep, study.name).parent
     with atomic.locked(folder / ".lock"):
         atomic.remove_temporaries(folder)
         filled = slots.read_slots(store.root, study)
-        link = _open(store, study)
-        agrees = link.agrees(filled)
-        if not agrees and not study.storage:  # others have appended what does not show yet, perhaps
-            atomic.refresh_file_cache(link.journal)
-            link = _open(store, study)
-            agrees = link.agrees(filled)
+        connection = _open(store, study)
+        agrees = connection.agrees(filled)
+        if not agrees and connection.kept.refresh():
+            connection = _open(store, study)
+            agrees = connection.agrees(filled)
         if agrees and rebuild:  # which knows of slots only
             empty = (number for number in range(study.trials) if number not in filled)
-            for number, _ in zip(list(empty), link.lost(filled), strict=False):
-                filled[number] = _fill(link, number, filled)
+            for number, _ in zip(list(empty), connection.lost(filled), strict=False):
+                filled[number] = _fill(connection, number, filled)
         if rebuild or not agrees:
-            link.rebuild(filled)
+            connection.rebuild(filled)
         try:
-            yield link, filled
+            yield connection, filled
         finally:
-            link.rest()
+            connection.release()
 
 
-def _open(store: Store, study: Study) -> Link:
-    """Open a study; a journal that can't be read, whatever Optuna makes of it, gives way to an empty one."""
+def _open(store: Store, study: Study) -> Connection:
+    """Open a study. An empty journal replaces one that can't be read, whatever Optuna raises then."""
     try:
-        return Link(store.root, study)
+        return Connection(store.root, study)
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, IndexError):
-        atomic.write_bytes(store.root / "studies" / f"{study.name}.journal", b"")
-        return Link(store.root, study)
+        storage_of(store.root, study).clear()
+        return Connection(store.root, study)
 
 
-def _fill(link: Link, number: int, filled: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    trial, chosen = link.ask(filled)
-    overrides = link.study.fixed | chosen
+def _fill(connection: Connection, number: int, filled: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    trial, chosen = connection.ask(filled)
+    overrides = connection.study.fixed | chosen
     key = run_key(resolve_config(overrides))
-    link.name(trial, key)
-    content = {"study": link.study.name, "trial": trial, "key": key, "overrides": overrides}
+    connection.name(trial, key)
+    content = {"study": connection.study.name, "trial": trial, "key": key, "overrides": overrides}
     atomic.write_json(
-        slot_path(link.store.root, link.study.sweep, link.study.slot(number)), content, crash="ask"
+        slot_path(connection.store.root, connection.study.sweep, connection.study.slot(number)),
+        content,
+        crash="ask",
     )
     return content

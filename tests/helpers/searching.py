@@ -9,7 +9,7 @@ from harness.system.atomic import read_json_lines
 from sweeps.plan import slots
 from sweeps.plan.planned import search_points, write_plan
 from sweeps.spec import sweep_file as specs
-from sweeps.studies.connection import Link
+from sweeps.studies.connection import Connection
 
 SEARCH = """
 name: tiny
@@ -55,9 +55,9 @@ def check_search(root, study):
     assert sorted(content["trial"] for content in filled.values()) == list(range(study.trials))
     keys = [content["key"] for content in filled.values()]
     assert len(set(keys)) == study.trials, "distinct points"
-    link = Link(root, study)
-    found = link.trials()
-    assert link.agrees(filled), "the same settings there and here"
+    connection = Connection(root, study)
+    found = connection.trials()
+    assert connection.agrees(filled), "the same settings there and here"
     assert [trial.number for trial in found] == list(range(study.trials))
     for content in filled.values():
         trial, record = found[content["trial"]], store.record(content["key"])
@@ -73,14 +73,15 @@ def check_search(root, study):
 def state_of(study, root):
     """All that a study knows, as plain values."""
     return [
-        (t.number, t.state.name, t.params, t.value, t.intermediate_values) for t in Link(root, study).trials()
+        (t.number, t.state.name, t.params, t.value, t.intermediate_values)
+        for t in Connection(root, study).trials()
     ]
 
 
 def forget(root, study):
     """Delete a study, wherever it is kept."""
-    link = Link(root, study)
+    connection = Connection(root, study)
     if study.storage:
-        optuna.delete_study(study_name=link.optuna_name, storage=link.storage)
+        optuna.delete_study(study_name=connection.kept.study_name, storage=connection.storage)
     else:
-        link.journal.unlink()
+        connection.kept.path.unlink()

@@ -20,7 +20,7 @@ from harness.store.record import RunRecord
 from harness.system.atomic import append_line, locked
 from harness.train.monitor import Monitor
 from sweeps.execute import execute
-from sweeps.plan.planned import state
+from sweeps.plan.states import state
 from tests.helpers.nfs_client import Client, Server
 
 
@@ -41,7 +41,7 @@ def made_up(steps):
                 raise RunFailedError(key)
             return claim.record
         status, step = "completed", 0
-        with MetricsFile(claim.folder / "metrics.jsonl", 0) as curve:
+        with MetricsFile(claim.files.metrics, 0) as curve:
             try:
                 for step in [rung for rung in (3, 9, 27) if rung < steps] + [steps]:
                     figures = {"val_accuracy": accuracy(config, step), "val_loss": 1.0}

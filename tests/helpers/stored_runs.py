@@ -23,11 +23,11 @@ def put(root, status="completed", *, step=8, accuracy=0.9, pruned_by=(), weights
     key, store = run_key(made), Store(root)
     attempt = store.claim(key, to_yaml(made))
     figures = {"val_accuracy": accuracy, "val_loss": 1 - accuracy} if status == "completed" else {}
-    _write_curve(attempt.folder, step, figures)
+    _write_curve(attempt.files.path, step, figures)
     if status == "pruned":
-        (attempt.folder / "checkpoint.pt").write_text(f"at {step}")
+        (attempt.files.path / "checkpoint.pt").write_text(f"at {step}")
     if weights:
-        (attempt.folder / "weights.pt").write_text("weights")
+        (attempt.files.path / "weights.pt").write_text("weights")
     attempt.finish(
         RunRecord(
             key=key,
@@ -51,9 +51,9 @@ def leave(root, reason="stopped", *, step=3, **settings):
     """Write an unfinished run with a checkpoint (none at step 0); without a reason it is under way."""
     made = config(**settings)
     attempt = Store(root).claim(run_key(made), to_yaml(made))
-    _write_curve(attempt.folder, step)
+    _write_curve(attempt.files.path, step)
     if step:
-        (attempt.folder / "checkpoint.pt").write_text(f"at {step}")
+        (attempt.files.path / "checkpoint.pt").write_text(f"at {step}")
     if reason:
         attempt.end(reason, "because")
     return attempt.key

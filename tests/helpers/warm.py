@@ -1,9 +1,10 @@
 """Commands as processes of their own that need not load torch first: forked from one that has.
 
 The server is a fresh Python that only imports. Each command is its grandchild, in a process group of its own,
-and runs `harness.cli` as `python -m harness.cli` does. Where it would start a fresh Python itself, which is
-what multiprocessing does for its servers and ranks, that is forked from it, too. So kills, signals and the
-family of processes are real. What a fresh Python imports is not shown; see `Htbench(fresh=True)`.
+and runs `harness.cli` as `python -m harness.cli` does. What the command would start as a fresh Python (the
+servers of multiprocessing, the ranks of a run) is forked from it, too. So kills, signals and the family of
+processes are the real ones. Nothing here shows what a fresh Python imports or what a terminal sees; see
+`Htbench(fresh=True)`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Command:
         self.returncode: int | None = None
         self.stdout, self.stderr = _file(), _file()
         mine, its = os.pipe()
-        self._status = open(mine, buffering=1)
+        self._status = open(mine, buffering=1)  # lives as long as this object
         request = json.dumps({"words": words, "env": env, "cwd": str(cwd or os.getcwd())})
         try:
             socket.send_fds(_server(), [request.encode()], [self.stdout.fileno(), self.stderr.fileno(), its])

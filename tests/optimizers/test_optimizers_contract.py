@@ -174,6 +174,7 @@ def test_a_closure_is_evaluated_once_with_gradients(name: str) -> None:
 def test_row_and_constructor_agree(name: str) -> None:
     row, signature = ZOO[name], arguments(constructor(name))
     assert {"params", "lr", "weight_decay", *row.fixed} <= signature.keys()
+    assert {key for key, param in row.params.items() if param.used_by != "rule"} <= BUILD_LEVEL
     for key in row.params.keys() - BUILD_LEVEL:
         default = signature[key].default
         # torch.optim.SGD has no momentum unless asked; a row may begin with another map than its class
@@ -207,6 +208,15 @@ def test_the_arguments_of_our_classes_are_those_of_their_tables(name: str) -> No
     assert signature.keys() == cls.table.keys()
     # a class has one default where its rows have several
     assert signature.keys() - same <= {"lr", "weight_decay"}
+
+
+@every_row
+def test_every_hyperparameter_of_a_table_is_in_the_groups(name: str) -> None:
+    cls = constructor(name)
+    if hasattr(cls, "table"):
+        (group,) = cls([nn.Parameter(torch.ones(2, 2))], lr=0.125, **ZOO[name].fixed).param_groups
+        assert group.keys() == {"params", *cls.table}
+        assert group["lr"] == 0.125
 
 
 def test_the_words_of_the_tables_are_those_of_the_code() -> None:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import optimizers
 from optimizers import ZOO, Param, resolve, resolve_value, spec
 
 UNIT = Param(float, 0.5, low=0, high=1, high_open=True)
@@ -123,6 +124,11 @@ def test_importing_the_table_and_build_does_not_import_torch() -> None:
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_every_public_name_is_found() -> None:
+    for name in optimizers.__all__:
+        assert getattr(optimizers, name) is not None
 
 
 def test_a_wrong_name_on_the_package_is_an_attribute_error() -> None:

@@ -12,7 +12,8 @@ from docs import config_page
 from harness.cli import COMMANDS
 from harness.commands import doctor
 from harness.config.key import identity
-from harness.config.settings import declarations, flatten, resolve_config
+from harness.config.names import flatten
+from harness.config.settings import declarations, resolve_config
 from harness.data import registry as tasks
 from sweeps.spec import search
 from sweeps.spec import sweep_file as spec
@@ -57,6 +58,24 @@ def test_relative_links_lead_somewhere(file):
 def test_the_links_above_were_found():
     assert Path("README.md") in MARKDOWN and Path("docs/config.md") in MARKDOWN
     assert "how-it-is-built" in anchors(README)
+
+
+def test_the_tree_of_the_rooms_is_that_of_the_folders():
+    tree = read("CONTRIBUTING.md").partition("## The way of a run")[0]
+    told = re.findall(r"^    (?:  )?([a-z]+)/ ", tree, re.MULTILINE)
+    packages = ("optimizers", "models", "harness", "sweeps", "results")
+    rooms = {
+        path.parent.relative_to(ROOT).as_posix()
+        for package in packages
+        for pattern in ("*/*.py", "*/*.yaml")
+        for path in (ROOT / package).glob(pattern)
+    }
+    assert sorted(told) == sorted([*packages, "tests", *(room.partition("/")[2] for room in rooms)])
+
+
+def test_the_index_of_the_documents_has_them_all():
+    linked = set(re.findall(r"\]\(([\w.]+\.md)\)", read("docs/README.md")))
+    assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
 
 def test_ci_runs_the_two_commands_of_the_readme_verbatim():

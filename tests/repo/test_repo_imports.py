@@ -30,6 +30,7 @@ TORCH_FREE = [
         "sweeps.local.runner",
     ),
     *(
+        "harness.cost.from_runs",
         "harness.cost.measure",
         "sweeps.screens.cost_card",
         "sweeps.screens.plan",
@@ -43,6 +44,7 @@ TORCH_FREE = [
         "sweeps.cluster.snapshot",
         "sweeps.cluster.submissions",
         "sweeps.cluster.submit",
+        "sweeps.cluster.job",
         "sweeps.cluster.job_array",
     ),
     *(f"results.{path.stem}" for path in sorted((ROOT / "results").glob("*.py")) if path.stem != "__init__"),

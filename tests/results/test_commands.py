@@ -170,7 +170,7 @@ def test_a_place_that_cannot_be_written_is_a_usage_error(name, demo_store, tmp_p
 LOOK = """
 import argparse, sys
 from pathlib import Path
-from results import commands, gallery
+from results import commands
 args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=None, format="md", out=None)
 args.strict = False
 heavy = {"torch", "matplotlib", "seaborn", "optuna"}

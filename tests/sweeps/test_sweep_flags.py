@@ -8,8 +8,12 @@ import pytest
 from harness import cli
 from harness.errors import EXIT_USAGE
 from sweeps.commands import ACTIONS
-from sweeps.flags import FLAGS
 
+OWNERS = {
+    flag: [name for name, other in ACTIONS.items() if flag in other.flags]
+    for action in ACTIONS.values()
+    for flag in action.flags
+}
 SPEC = """
 name: tiny
 base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}
@@ -21,18 +25,18 @@ blocks: [{name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 
 def test_the_help_of_an_action_has_its_own_flags_only(capsys, action):
     assert cli.main(["sweep", action, "--help"]) == 0
     shown = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
-    assert shown >= {flag for flag, row in FLAGS.items() if action in row.actions}
-    assert not shown & {flag for flag, row in FLAGS.items() if action not in row.actions}
+    assert shown >= {flag for flag, owners in OWNERS.items() if action in owners}
+    assert not shown & {flag for flag, owners in OWNERS.items() if action not in owners}
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("flag", OWNERS)
 @pytest.mark.parametrize("action", ["plan", "run", "submit", "status", "index"])
 def test_a_flag_of_another_action_is_refused_in_one_sentence(capsys, action, flag):
-    if action in FLAGS[flag].actions:
+    if action in OWNERS[flag]:
         return
     assert cli.main(["sweep", action, "demo-digits", flag, "1"]) == EXIT_USAGE
     err = capsys.readouterr().err
-    owner = FLAGS[flag].actions[0]
+    owner = OWNERS[flag][0]
     assert err.count("\n") == 1 and f"{flag} belongs to `sweep {owner}`" in err
     assert f"not to `sweep {action}`" in err
 
@@ -81,3 +85,17 @@ def test_progress_and_status_survive_an_ascii_terminal(htbench, write_spec):
     words = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16", "replica=ö"]
     done = htbench("run", *words, PYTHONIOENCODING="ascii:strict")
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "--workers", "0"], "--workers must be at least 1, not 0."),
+        (["status", "--every", "0"], "--every must be above 0 seconds, not 0."),
+        (["run", "--workers", "two"], "invalid int value"),
+    ],
+)
+def test_a_number_that_can_not_be_is_one_sentence(capsys, words, sentence):
+    assert cli.main(["sweep", *words, "demo-digits"]) == EXIT_USAGE
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and sentence in err

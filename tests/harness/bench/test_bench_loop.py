@@ -13,7 +13,8 @@ from harness.bench import report as tables
 from harness.bench.loop import SETTINGS
 from harness.bench.measurement import figure
 from harness.commands import bench as command
-from harness.config.settings import flatten, read_yaml, resolve_config
+from harness.config.names import flatten
+from harness.config.settings import read_yaml, resolve_config
 from harness.store.curve import read
 
 SWEEP = Path(__file__).parents[3] / "sweeps" / "demo" / "demo-pydocs.yaml"

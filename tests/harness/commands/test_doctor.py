@@ -78,7 +78,7 @@ def store(tmp_path):
     store = Store(root)
     attempt = store.claim(record.key, "")
     curve = [{"step": 100, "loss": 0.1, "lr": 0.0}, {"step": 100, **record.metrics}]
-    (attempt.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in curve))
+    (attempt.files.path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in curve))
     attempt.finish(record)
     assert main(["sweep", "index", "demo-digits", "--root", str(root)]) == 0
     return store, record

@@ -5,10 +5,12 @@ import re
 
 import pytest
 
+import optimizers
 from harness.config.key import run_key
+from harness.config.names import flatten, settings_of
 from harness.config.settings import (
     FIELDS,
-    flatten,
+    params_of,
     read_words,
     read_yaml,
     resolve_config,
@@ -123,3 +125,23 @@ def test_routing_does_not_split_the_key_of_an_optimizer_with_one_rule(tiny):
     assert run_key(resolve_config(htmuon | {"optimizer.routing": "hidden"})) != run_key(
         resolve_config(htmuon)
     )
+
+
+# --- names and declarations ---
+
+
+def test_a_record_has_the_settings_of_its_config(tiny):
+    config = resolve_config(tiny | {"optimizer.name": "htmuon", "optimizer.p": 0.2})
+    nested = dataclasses.asdict(config)
+    assert settings_of(nested) == to_settings(config)
+    assert to_settings(config)["optimizer.p"] == 0.2 and "optimizer.hyper.p" not in to_settings(config)
+    assert resolve_config(to_settings(config)) == config
+
+
+def test_every_setting_of_a_run_has_one_declaration(tiny):
+    row = optimizers.spec("htmuon")
+    params = params_of(row)
+    assert params["optimizer.p"] is row.params["p"] and params["optimizer.lr"] is row.lr
+    assert params["steps"] is FIELDS["steps"]
+    assert to_settings(resolve_config(tiny | {"optimizer.name": "htmuon"})).keys() <= params.keys()
+    assert params_of(None) == FIELDS

@@ -144,7 +144,7 @@ def test_tokens_spell_the_documents_exactly(token_folder, documents):
 
 def test_tokens_are_the_same_in_another_process_and_on_one_thread(documents, tmp_path):
     code = (
-        "import json, sys; from pathlib import Path; from harness.data import bpe;"
+        "import json, sys; from pathlib import Path; from harness.data import tokenizer as bpe;"
         "bpe.write_tokens(Path(sys.argv[1]), json.load(sys.stdin), 400)"
     )
     some = json.dumps({split: texts[:40] for split, texts in documents.items()})

@@ -57,7 +57,7 @@ def test_the_sequence_length_is_the_rows_unless_given(cache):
 
 def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
     code = (
-        "import sys; from harness import tasks;"
+        "import sys; from harness.data import registry as tasks;"
         "print(*[tasks.fingerprint(name) for name in tasks.TASKS]);"
         "sys.exit(bool({'torch', 'numpy', 'tokenizers', 'sklearn'} & set(sys.modules)))"
     )
@@ -66,7 +66,7 @@ def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
     assert done.stdout.split() == [tasks.fingerprint(name) for name in tasks.TASKS]
 
 
-@pytest.mark.parametrize("module", ["pydocs", "bpe", "digits", "cache", "order"])
+@pytest.mark.parametrize("module", ["pydocs", "tokenizer", "digits", "cache", "order"])
 def test_preparing_data_imports_no_torch(module):
     code = f"import sys, harness.data.{module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import models
+from harness.config import limits
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.data import registry as tasks
@@ -211,12 +212,12 @@ def test_a_finished_run_is_not_trained_again_and_a_live_one_left_alone(root):
 )
 def test_runs_that_can_t_be_made_by_so_many_processes(tiny, change, size, sentence):
     with pytest.raises(UsageError, match=sentence):
-        distributed.check(resolve_config(tiny | change), Group(0, size))
+        limits.check_processes(resolve_config(tiny | change), size)
 
 
 def test_models_without_batch_statistics_take_the_processes_that_there_are():
     for size in (1, 2):
-        distributed.check(resolve_config(LM | {"processes": 4}), Group(0, size))
+        limits.check_processes(resolve_config(LM | {"processes": 4}), size)
     assert run_key(resolve_config(LM | {"processes": 4})) == run_key(resolve_config(LM))
 
 
@@ -241,7 +242,7 @@ def test_each_process_needs_a_gpu_of_its_own(gpus, sentence):
     group = Sees(0, len(gpus))
     object.__setattr__(group, "gpus", gpus)
     with pytest.raises(UsageError, match=sentence) if sentence else nullcontext():
-        device.choose(resolve_config(LM), group)
+        device.choose("auto", group)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +261,7 @@ def test_a_lost_process_is_told_from_our_own_trouble(monkeypatch, error, lost):
 
     monkeypatch.setattr(torch.distributed, "all_reduce", fails)
     with pytest.raises(PeerLostError if lost else type(error)):
-        Group(0, 2).sums([1.0])
+        Group(0, 2).all_reduce_sum([1.0])
 
 
 def test_gradients_are_sent_in_buckets_that_keep_their_order(monkeypatch):

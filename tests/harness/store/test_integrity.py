@@ -297,7 +297,7 @@ def test_a_live_run_that_is_about_to_write_its_record_has_not_lost_it(tmp_path, 
     store, seen, proper = Store(tmp_path), [], Training._finish
 
     def look_first(training, *arguments):
-        seen.append((lost(training.attempt.folder), doctored(store.root)))
+        seen.append((lost(training.attempt.files.path), doctored(store.root)))
         return proper(training, *arguments)
 
     monkeypatch.setattr(Training, "_finish", look_first)

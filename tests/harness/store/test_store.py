@@ -125,7 +125,7 @@ def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_
     assert dead.claim(KEY, "").reason == "killed"
     assert dead.reset_failure(KEY) and not dead.reset_failure(KEY)
     third = dead.claim(KEY, "")
-    (third.folder / "checkpoint.pt").write_text("")
+    third.files.checkpoint.write_text("")
     fourth = dead.claim(KEY, "")
     assert [second.number, third.number, fourth.number] == [2, 3, 4]
     assert isinstance(dead.claim(KEY, ""), Attempt), "the third got somewhere"
@@ -155,7 +155,7 @@ def test_a_folder_that_is_cleared_away_during_the_claim_is_made_again(store, mon
 def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store):
     attempt = store.claim(KEY, "")
     other = Attempt(store, KEY, attempt.number, attempt.owner)
-    attempt.note_repeats(7)
+    attempt.note_start(3, 7)
     other.end("oom", "no memory")
     attempt.end("error", "the other one is gone")
     assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
@@ -164,7 +164,7 @@ def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store
 def test_whoever_lists_a_pruned_run_leaves_alone_who_goes_on_with_it(store):
     store.claim(KEY, "").finish(dataclasses.replace(record(KEY, 1), status="pruned", pruned_by=["one"]))
     second = store.claim(KEY, "", study="two")
-    half = atomic.temporary_name(second.folder / "checkpoint.pt")
+    half = atomic.temporary_name(second.files.checkpoint)
     half.write_text("being written")
     store.index.path.unlink()
     assert store.records([KEY]).keys() == {KEY} and half.exists()

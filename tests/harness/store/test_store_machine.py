@@ -49,7 +49,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def checkpoint(self, attempt):
         self.saves += 1
-        path = attempt.folder / "checkpoint.pt"
+        path = attempt.files.path / "checkpoint.pt"
         path.write_text("")
         os.utime(path, (self.saves, self.saves))
 

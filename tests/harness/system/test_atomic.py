@@ -123,7 +123,7 @@ def test_lines_appended_by_many_processes_are_all_there(tmp_path):
 def test_a_lock_dies_with_its_holder(tmp_path):
     lock = str(tmp_path / "l")
     code = (
-        "import time; from harness import atomic\n"
+        "import time; from harness.system import atomic\n"
         f"with atomic.locked(__import__('pathlib').Path({lock!r})):\n"
         " print(1, flush=True); time.sleep(60)"
     )

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.train.schedule import NAMES, multiplier
+from harness.config.schema import SCHEDULES
+from harness.train.schedule import multiplier
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "lr_schedule.json").read_text())
 
@@ -21,7 +22,7 @@ def test_cosine_follows_the_released_code(case):
 
 
 @given(
-    name=st.sampled_from(NAMES),
+    name=st.sampled_from(SCHEDULES),
     total=st.integers(1, 300),
     warmup=st.floats(0, 0.9),
     floor=st.floats(0, 1),

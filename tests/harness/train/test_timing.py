@@ -165,8 +165,10 @@ def test_the_clock_is_read_when_the_device_has_delivered_the_losses(tmp_path, ti
 
 def test_the_cpu_time_is_that_of_all_processes(tmp_path, tiny, clock, monkeypatch):
     periodic(clock, monkeypatch, 25, 160.0)
-    proper = Group.sums
-    monkeypatch.setattr(Group, "sums", lambda group, values: [*proper(group, values[:-1]), 3 * values[-1]])
+    proper = Group.all_reduce_sum
+    monkeypatch.setattr(
+        Group, "all_reduce_sum", lambda group, values: [*proper(group, values[:-1]), 3 * values[-1]]
+    )
     record = run.run(resolve_config(tiny), Store(tmp_path))
     assert record.timing["cpu"] == pytest.approx(15.0)
 

@@ -175,7 +175,7 @@ def test_an_orphan_that_somebody_claims_meanwhile_stays(tmp_path):
     assert not remove(store, orphan)
     attempt.check()
     attempt.end("error", "because")
-    assert remove(store, orphan) and not attempt.folder.exists(), "a failed one goes as well"
+    assert remove(store, orphan) and not attempt.files.path.exists(), "a failed one goes as well"
 
 
 def test_orphans_can_not_be_told_without_all_plans(tmp_path, capsys):

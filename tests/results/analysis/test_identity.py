@@ -192,7 +192,7 @@ def test_a_mixture_that_can_change_numbers_is_marked_and_strict_refuses_it(
 
 
 def test_two_versions_of_our_code_with_the_same_numbers_are_told_and_no_mixture(bench, make, capsys):
-    """Code that makes other numbers makes other runs: see tests/harness/sources/test_revisions.py."""
+    """Code that makes other numbers makes other runs: see tests/harness/config/test_revisions.py."""
     keys = chosen(bench, make, (0.80, 0.90))
     rewrite(bench, keys[0], environment={"code": "fedcba987654+3fa1c2d4"})
     assert cli.main(["table", "main_result", "--root", str(bench.write().root), "--strict"]) == 0

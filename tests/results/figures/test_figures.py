@@ -10,15 +10,16 @@ import pytest
 from harness.store.points import REPLICATE
 from results.analysis.load import load
 from results.figures import files
-from results.figures import panels as curves
-from results.figures.draw import FIGURES
 from results.figures.files import update
+from results.figures.loss_panels import loss, read_curves
+from results.figures.panels import Line, Panel, lr_curve, p_curve
+from results.figures.registry import FIGURES
 
 DRAW = """
 import sys
 from pathlib import Path
 from results.figures.files import update
-from results.load import load
+from results.analysis.load import load
 from harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
@@ -56,8 +57,8 @@ def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, la
     from matplotlib.figure import Figure as Canvas
 
     ax = Canvas().subplots()
-    lines = [curves.Line("muon", [(rate, 1.0) for rate in rates], rates[0], [])]
-    FIGURES["lr_curve"].draw(ax, curves.Panel("t", "", "m", True, lines), None)
+    lines = [Line("muon", [(rate, 1.0) for rate in rates], rates[0], [])]
+    FIGURES["lr_curve"].draw(ax, Panel("t", "", "m", True, lines), None)
     shown = [float(tick) for tick in ax.get_xticks()]
     assert shown == labels if labels else shown != rates
 
@@ -161,7 +162,7 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
         bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
     bench.add("digits", "htmuon", 0.04, p=0.1, state="diverged", reason="x at step 3", steps=3)
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
-    (panel,) = curves.lr_curve(load(bench.write()), bench.store)
+    (panel,) = lr_curve(load(bench.write()), bench.store)
     assert (panel.title, panel.subtitle) == (
         "digits, resnet-nano",
         "batch_size=64, steps=100, 1 runs to come",
@@ -173,7 +174,7 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
 
 def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
     frame = load(demo_store)
-    panels = curves.p_curve(frame, demo_store)
+    panels = p_curve(frame, demo_store)
     assert [panel.title for panel in panels] == ["digits, resnet-nano", "pydocs, llama-nano"]
     for panel, metric, scale, best in zip(
         panels, ("accuracy", "perplexity"), (100, 1), (max, min), strict=True
@@ -192,20 +193,20 @@ def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
     for optimizer, powers in (("htmuon", (0.1, 0.2)), ("htmuon_ns", (0.1,))):
         for p in powers:
             bench.add("digits", optimizer, 0.02, p=p, metrics=make.image(0.9, 0.4))
-    (panel,) = curves.p_curve(load(bench.write()), bench.store)
+    (panel,) = p_curve(load(bench.write()), bench.store)
     assert [line.optimizer for line in panel.lines] == ["htmuon"]
     assert panel.reference is None
 
 
 def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
-    (panel,) = curves.loss(load(small.store), small.store)  # before the curves contradict the records
+    (panel,) = loss(load(small.store), small.store)  # before the curves contradict the records
     for key, level in zip(small.keys, (2.0, 4.0), strict=True):
         path = small.store.run_folder(key) / "metrics.jsonl"
         rows = [{"step": s, "loss": level + s} for s in range(1, 101)] + [{"step": 100, "val_loss": 0.0}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert panel.window == 4
     assert panel.subtitle.endswith("mean and range of 2 seeds, 4-step moving average")
-    read = curves.read_curves(panel, small.store)
+    read = read_curves(panel, small.store)
     table = read.losses["muon"]
     assert read.warnings == []
     assert list(table.columns) == [1, 2]
@@ -218,7 +219,7 @@ def test_long_curves_are_thinned_but_keep_their_end(bench, make):
     base = {"steps": 5000}
     for stage, seed in (("search", 0), (REPLICATE, 1)):
         bench.add("digits", "muon", 0.02, base=base, stage=stage, seed=seed, metrics=make.image(0.9, 0.4))
-    (panel,) = curves.loss(load(bench.write()), bench.store)
-    table = curves.read_curves(panel, bench.store).losses["muon"]
+    (panel,) = loss(load(bench.write()), bench.store)
+    table = read_curves(panel, bench.store).losses["muon"]
     assert 200 <= len(table) <= 400
     assert table.index[-1] == 5000

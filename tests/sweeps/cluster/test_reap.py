@@ -59,7 +59,7 @@ def planned(write_spec, tmp_path):
 def test_what_somebody_is_at_is_left_alone(planned):
     store, spec, points = planned
     with store.claim(points[0].point.key, "") as attempt:
-        live = old(attempt.folder / ".checkpoint.pt.7-ab.tmp")
+        live = old(attempt.files.path / ".checkpoint.pt.7-ab.tmp")
         young = store.run_folder(points[1].point.key) / ".record.json.7-ab.tmp"
         young.parent.mkdir(parents=True)
         young.write_text("a new owner may be at it")

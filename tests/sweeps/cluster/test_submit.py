@@ -3,19 +3,14 @@
 import dataclasses
 import os
 import pickle
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from harness.errors import UsageError
 from harness.store import Attempt, Store
-from harness.store.points import SEARCH, Point
 from harness.system import slurm
 from harness.system.slurm import Job
-from harness.train.monitor import STOP_SIGNALS, Monitor
 from sweeps.cluster import job_array, sbatch, snapshot, submissions, submit
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
@@ -23,7 +18,6 @@ from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file as spec
 from sweeps.spec.resources import Resources, read
-from tests.helpers.waiting import wait_for
 
 SPEC = """
 name: tiny
@@ -212,9 +206,9 @@ def test_a_torn_line_loses_its_submission_only(tmp_path):
 def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkeypatch):
     sizes = []
 
-    def picky(root, code, one, resources, jobs):
-        sizes.append(len(jobs))
-        if len(jobs) > 2:
+    def picky(root, code, one, resources, points):
+        sizes.append(len(points))
+        if len(points) > 2:
             raise RefusedError("AssocMaxSubmitJobLimit; Job violates accounting/QOS policy")
         return "5"
 
@@ -265,7 +259,7 @@ def test_cancelling_goes_on_after_a_failure_and_takes_twins_along(tmp_path, monk
     assert called == [("scancel", "--quiet", "8"), ("scancel", "--quiet", "9")]
 
 
-# --- the text, the pickles and the job itself ---
+# --- the text and the pickles ---
 
 
 def test_the_text_asks_for_what_the_file_says(tmp_path):
@@ -312,12 +306,11 @@ def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_pa
     folder = job_array.log_folder(tmp_path, one)
     folder.mkdir(parents=True)
     (folder / "8_0_submitted.pkl").write_bytes(b"is there already")
-    first, second, _ = job_array.tasks(tmp_path, snapshot.HOME, points)
-    job_array.put_pickles(tmp_path, one, [first, second, None])
+    job_array.put_pickles(tmp_path, snapshot.HOME, one, [*points[:2], None])
     assert sorted(path.name for path in folder.iterdir()) == ["8_0_submitted.pkl", "8_1_submitted.pkl"]
     assert (folder / "8_0_submitted.pkl").read_bytes() == b"is there already"
     mended = pickle.loads((folder / "8_1_submitted.pkl").read_bytes())
-    assert mended.function == second
+    assert mended.args == job_array.delayed(tmp_path, snapshot.HOME, points[1]).args
 
 
 def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
@@ -334,76 +327,8 @@ def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     one = Submission("tiny", "w", tuple(point.key for point in points))
-    jobs = job_array.tasks(tmp_path, snapshot.HOME, points)
-    assert job_array.submit(tmp_path, snapshot.HOME, one, Resources(), jobs) == "8"
+    assert job_array.submit(tmp_path, snapshot.HOME, one, Resources(), points) == "8"
     folder = job_array.log_folder(tmp_path, one)
     names = ["submission.sh", *(f"8_{n}_submitted.pkl" for n in range(4))]
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
     assert (folder / "submission.sh").read_text() == job_array.text(tmp_path, snapshot.HOME, one, Resources())
-
-
-def task(tmp_path, tiny, key="", **changes):
-    from harness.config.key import run_key
-    from harness.config.settings import resolve_config
-
-    point = Point("tiny", "only", SEARCH, key or run_key(resolve_config(tiny)), tiny)
-    plain = job_array.Task(str(tmp_path / "store"), point, str(snapshot.HOME))
-    return dataclasses.replace(plain, **changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"code": "/elsewhere"}, "instead of its snapshot /elsewhere"),
-        ({"key": "0123456789ab"}, "run 0123456789ab was planned with other data or defaults"),
-    ],
-)
-def test_a_job_with_other_code_or_data_ends_before_it_trains(tmp_path, tiny, changes, words):
-    with pytest.raises(SystemExit, match=words):
-        task(tmp_path, tiny, **changes)()
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny, monkeypatch):
-    kept = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    handlers = []
-    monkeypatch.setattr(job_array, "make", lambda told: handlers.append(signal.getsignal(signal.SIGUSR2)))
-    monkeypatch.setattr(job_array, "run_key", lambda config: "another")
-    try:
-        with pytest.raises(SystemExit):
-            task(tmp_path, tiny, key="0123456789ab")()
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-    assert [getattr(one, "__func__", None) for one in handlers] == [Monitor._request_stop]
-
-
-JOB = "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]))()"
-
-
-@pytest.mark.parametrize(
-    ("number", "shown", "requeues"),
-    [
-        (signal.SIGUSR2, "", True),
-        (signal.SIGTERM, "JobState=RUNNING PreemptTime=2026-11-21T10:14:45", True),
-        (signal.SIGTERM, "JobState=RUNNING PreemptTime=None", False),
-        (signal.SIGTERM, "JobState=COMPLETING PreemptTime=None", False),
-    ],
-    ids=["warned", "preempted", "terminated", "cancelled"],
-)
-def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, number, shown, requeues):
-    scontrol = tmp_path / "scontrol"
-    scontrol.write_text(f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {tmp_path}/called\n')
-    scontrol.chmod(0o755)
-    slow = task(tmp_path, tiny | {"steps": 3000, "log_every": 1})
-    folder = Store(slow.root).run_folder(slow.point.key)
-    # The last task of an array to start has the number of the whole array: that must not be requeued.
-    env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
-    words = [sys.executable, "-c", JOB, pickle.dumps(slow).hex()]
-    process = subprocess.Popen(words, cwd=snapshot.HOME, env=os.environ | env)
-    wait_for((folder / "metrics.jsonl").exists)
-    process.send_signal(number)
-    assert process.wait(timeout=60) == 2
-    assert (folder / "checkpoint.pt").exists()
-    called = tmp_path / "called"
-    assert (called.read_text() if called.exists() else "") == ("requeue 8_2\n" if requeues else "")

@@ -7,7 +7,8 @@ from harness.store.points import REPLICATE
 from sweeps.local.pool import Pool
 from sweeps.local.progress import Progress
 from sweeps.local.runner import Runner, Sweep
-from sweeps.plan.planned import by_objective, replicas, search_points
+from sweeps.plan.planned import by_objective, search_points
+from sweeps.plan.replicas import replicas
 from sweeps.spec import sweep_file as specs
 
 TEXT = """
@@ -88,7 +89,7 @@ def test_replicas_are_due_when_their_objective_is_settled_and_not_before(spec, t
 
 def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch):
     monkeypatch.setattr("sweeps.local.runner.Pool", None)
-    monkeypatch.setattr("sweeps.local.runner.studies.refresh", lambda *_: [])
+    monkeypatch.setattr("sweeps.local.runner.refresh.refresh", lambda *_: [])
     store = Store(tmp_path)
     monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
     runner = Runner(store, [spec], None, Progress())

@@ -8,7 +8,8 @@ import pytest
 from harness import cli
 from harness.config.settings import resolve_config
 from harness.cost import measure
-from harness.cost.measure import Cost, passes, run_class
+from harness.cost.from_runs import from_records
+from harness.cost.run_class import Cost, passes, run_class
 from harness.store import Store, curve
 from harness.train import run
 from sweeps.screens import cost_card, plan
@@ -87,18 +88,14 @@ def test_passes_are_what_the_loop_makes(tiny, store, evaluation):
 
 def test_finished_runs_tell_the_time_of_the_next(tiny, store):
     records = [run.run(resolve_config(tiny | {"seed": seed}), store) for seed in (0, 1, 2)]
-    (found,) = measure.from_records(store, records).values()
+    (found,) = from_records(store, records).values()
     assert found.runs == 3 and found.parameters == records[0].cost["parameters"]
     steps = sorted(record.useful_seconds / record.steps for record in records)
     assert found.step == steps[1]
-    log = store.run_folder(records[0].key) / "log.txt"
-    log.write_text(
-        "2026-01-01 00:00:00,500 INFO run k, attempt 1 by\n2026-01-01 00:01:00,500 INFO completed\n"
-    )
-    (one,) = measure.from_records(store, records[:1]).values()
-    assert one.seconds(resolve_config(tiny), 8) == pytest.approx(60), (
-        "from the first line of its log to the last"
-    )
+    attempt = store.files(records[0].key).attempt(1)
+    attempt.write_text(json.dumps(store.attempt(records[0].key, 1) | {"began": 0.5, "ended": 60.5}))
+    (one,) = from_records(store, records[:1]).values()
+    assert one.seconds(resolve_config(tiny), 8) == pytest.approx(60), "from begin to end"
     again = resolve_config(tiny | {"evaluation.every": 1})
     assert one.seconds(again, 8) > 60, "more evaluations take longer"
 
@@ -106,10 +103,10 @@ def test_finished_runs_tell_the_time_of_the_next(tiny, store):
 def test_the_processor_with_most_runs_counts(tiny, store):
     record = run.run(resolve_config(tiny), store)
     gpu = dataclasses.replace(record, environment={"gpu": "Fast"}, useful_seconds=0.008)
-    (found,) = measure.from_records(store, [gpu, record, gpu]).values()
+    (found,) = from_records(store, [gpu, record, gpu]).values()
     assert (found.processor, found.gpu, found.runs, found.step) == ("Fast", True, 2, 0.001)
     diverged = dataclasses.replace(record, status="diverged", steps=1)
-    assert measure.from_records(store, [diverged]) == {}, "the first steps are slower"
+    assert from_records(store, [diverged]) == {}, "the first steps are slower"
 
 
 def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
@@ -117,7 +114,7 @@ def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
         {name: value for name, value in tiny.items() if name != "steps"} | {"epochs": 0.05}
     )
     record = run.run(config, store)
-    (found,) = measure.from_records(store, [record]).values()
+    (found,) = from_records(store, [record]).values()
     assert found.steps(config) == record.steps
     assert found.steps(dataclasses.replace(config, epochs=0.1)) == pytest.approx(2 * record.steps, abs=1)
 

@@ -12,7 +12,7 @@ from harness.store.record import RunRecord
 from harness.train.monitor import Monitor
 from sweeps.execute import execute
 from sweeps.studies import trial as trials
-from sweeps.studies.connection import Link
+from sweeps.studies.connection import Connection
 from tests.helpers.searching import SEARCH, forget, plan, state_of
 from tests.helpers.slot_worker import made_up
 
@@ -41,7 +41,7 @@ def taken(root, study, number=0):
 
 def evaluate(trial, attempt, step, accuracy):
     """As the training loop does it: first into the curve, then to the study."""
-    with MetricsFile(attempt.folder / "metrics.jsonl", step - 1) as curve:
+    with MetricsFile(attempt.files.path / "metrics.jsonl", step - 1) as curve:
         curve.add(step, {"val_accuracy": accuracy})
     trial.report(step, {"val_accuracy": accuracy})
 
@@ -68,7 +68,7 @@ def test_a_study_hears_the_curve_of_a_run_that_another_has_pruned_before_it_goes
         tmp_path, write_spec(LONG.replace("trials: 4", "trials: 4, pruner: {asha: {min_resource: 3}}"))
     )
     trial, attempt = taken(tmp_path, study)
-    with MetricsFile(attempt.folder / "metrics.jsonl", 0) as curve:
+    with MetricsFile(attempt.files.path / "metrics.jsonl", 0) as curve:
         curve.add(3, {"val_accuracy": 0.1})
     evaluate(trial, attempt, 9, 0.9)
     assert state_of(study, tmp_path)[0][-1] == {3: 0.1, 9: 0.9}
@@ -100,8 +100,8 @@ def test_tpe_is_not_attracted_by_runs_that_diverge_late(tmp_path, write_spec):
         """Those that TPE takes for the good ones."""
         from optuna.samplers._tpe.sampler import _split_trials
 
-        link = Link(tmp_path, study)
-        good, _ = _split_trials(link.optuna, link.trials(), 3)
+        connection = Connection(tmp_path, study)
+        good, _ = _split_trials(connection.optuna, connection.trials(), 3)
         return [one.params["optimizer.lr"] for one in good]
 
     first = ranks()
@@ -128,18 +128,18 @@ def test_a_trial_is_judged_by_the_step_it_is_at(tmp_path, write_spec):
         evaluate(last, attempt, 9, 0.5)
 
 
-def test_a_link_notices_a_new_journal_even_under_the_old_number_of_its_file(tmp_path, write_spec):
+def test_a_connection_notices_a_new_journal_even_under_the_old_number_of_its_file(tmp_path, write_spec):
     (study,) = plan(tmp_path, write_spec(LONG))
     trial, attempt = taken(tmp_path, study)
     for step in range(1, 9):
         trial.report(step, {"val_accuracy": 0.5})
-    journal = Link(tmp_path, study).journal
+    journal = Connection(tmp_path, study).kept.path
     os.link(journal, tmp_path / "spare")
     trials.reconcile(Store(tmp_path), "tiny", study.name, rebuild=True)
     (tmp_path / "spare").write_bytes(journal.read_bytes())
     os.replace(tmp_path / "spare", journal)
     evaluate(trial, attempt, 20, 0.6)
-    assert trial._link.trials()[0].intermediate_values == {20: 0.6}
+    assert trial._connection.trials()[0].intermediate_values == {20: 0.6}
 
 
 def test_a_password_is_not_shown(tmp_path, write_spec):

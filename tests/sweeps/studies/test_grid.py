@@ -108,3 +108,15 @@ def test_a_run_that_ends_without_a_finite_figure_is_no_mishap(sweep):
     (path,) = grid.refresh(store, spec, planned)
     assert trials(path).trials[0].state is TrialState.PRUNED
     assert outcome(RunState(Kind.FINISHED, record=record)) == "val accuracy not finite in 1.0 s"
+
+
+def test_a_journal_is_written_whole_at_every_change(sweep):
+    store, spec, planned = sweep
+    (path,) = grid.refresh(store, spec, planned)
+    run.run(planned[2].config, store)
+    grid.refresh(store, spec, planned)
+    grown = [(t.number, t.state, t.params, t.value, t.intermediate_values) for t in trials(path).trials]
+    lines = path.read_bytes().count(b"\n")
+    grid.refresh(store, spec, planned, rebuild=True)
+    anew = [(t.number, t.state, t.params, t.value, t.intermediate_values) for t in trials(path).trials]
+    assert anew == grown and path.read_bytes().count(b"\n") == lines == 1 + len(planned)

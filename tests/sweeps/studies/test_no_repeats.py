@@ -5,7 +5,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.samplers import RandomSampler
 
-from sweeps.studies.no_repeats import Distinct
+from sweeps.studies.no_repeats import NoRepeats
 from tests.helpers.searching import SEARCH, check_search, join, plan
 from tests.helpers.slot_worker import Worker
 
@@ -30,7 +30,7 @@ class Stubborn(RandomSampler):
 
 
 def test_what_is_drawn_again_and_again_gives_way_to_the_first_setting_that_is_left():
-    study = optuna.create_study(sampler=Distinct(Stubborn(), AXES))
+    study = optuna.create_study(sampler=NoRepeats(Stubborn(), AXES))
     drawn = [tuple(study.ask(AXES).params.values()) for _ in range(8)]
     assert drawn[:2] == [("b", 3), ("a", 1)] and len(set(drawn[:6])) == 6
     assert drawn[6:] == [("b", 3)] * 2, "all are known"
@@ -38,5 +38,5 @@ def test_what_is_drawn_again_and_again_gives_way_to_the_first_setting_that_is_le
 
 def test_a_wide_axis_is_not_listed_to_find_what_is_left():
     wide = {"p": CategoricalDistribution(["b"]), "k": IntDistribution(1, 2**53)}
-    study = optuna.create_study(sampler=Distinct(Stubborn(), wide))
+    study = optuna.create_study(sampler=NoRepeats(Stubborn(), wide))
     assert [study.ask(wide).params["k"] for _ in range(5)] == [3, 1, 2, 4, 5]

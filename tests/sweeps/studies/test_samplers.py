@@ -1,6 +1,4 @@
-"""Samplers and pruners: functions of seed, trial number and reports; ASHA beside Optuna's own."""
-
-import random
+"""Samplers: functions of the seed, the number of the trial and what the study knows."""
 
 import optuna
 import pytest
@@ -39,6 +37,32 @@ def test_a_draw_depends_on_seed_and_number_and_on_no_process(study, mode):
     assert len(set(first)) == 12 and all(0.001 <= value <= 1 for value in first)
 
 
+AXES = {
+    "optimizer.lr": {"low": 0.001, "high": 1.0, "log": True, "whole": False},
+    "optimizer.momentum": {"low": 0.5, "high": 0.99, "log": False, "whole": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "draws"),
+    [
+        ("random", [0.024328655789894977, 0.6019213882767084, 0.6220546483842284, 0.0014498568721548306]),
+        ("sobol", [0.013626087007368672, 0.899502912915213, 0.09791279348380602, 0.0016374124877276124]),
+        ("tpe", [0.024328655789894977, 0.6019213882767084, 0.6220546483842284, 0.053043599822279804]),
+    ],
+)
+def test_the_draws_of_a_study_are_fixed_to_the_last_bit(mode, draws):
+    fixed = slots.Study("fixed", "s", "b", 12, mode, 7, "", {}, "", {}, AXES)
+    study, drawn = optuna.create_study(), []
+    for number in range(12):
+        study.sampler = samplers.sampler(fixed, number)
+        trial = study.ask()
+        drawn.append(trial.suggest_float("optimizer.lr", 0.001, 1.0, log=True))
+        trial.suggest_float("optimizer.momentum", 0.5, 0.99)
+        study.tell(trial, (drawn[-1] - 0.1) ** 2)
+    assert [drawn[number] for number in (0, 1, 2, 11)] == draws
+
+
 def test_sobol_points_fill_a_range_evenly(study):
     import math
 
@@ -56,44 +80,3 @@ def test_between_gives_equal_shares():
     assert min(scaled) == 1 and 90 < max(scaled) <= 100 and sum(number <= 10 for number in scaled) > 25
     assert samplers.between(RATE, 0.5) == pytest.approx(0.001**0.5)
     assert samplers.between(FloatDistribution(1, 3), 0.25) == 1.5
-
-
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_asha_decides_as_optunas_successive_halving(direction):
-    chance = random.Random(1)
-    ours = optuna.create_study(direction=direction, pruner=samplers.Asha(2, 3))
-    theirs = optuna.create_study(
-        direction=direction, pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=2, reduction_factor=3)
-    )
-    ended = []
-    for _ in range(60):
-        pair = [ours.ask(), theirs.ask()]
-        level = chance.random()
-        for step in range(1, 30):
-            value = level + 0.1 * chance.random()
-            decisions = []
-            for trial in pair:
-                trial.report(value, step)
-                decisions.append(trial.should_prune())
-            assert decisions[0] == decisions[1]
-            if decisions[0]:
-                ended.append(step)
-                break
-        for one, trial in zip((ours, theirs), pair, strict=True):
-            one.tell(trial, level)
-    assert {2, 6, 18} == set(ended) and 30 < len(ended) < 60
-
-
-def test_asha_repeats_a_decision_and_takes_reports_that_skip_rungs():
-    study = optuna.create_study(pruner=samplers.Asha(2, 2))
-    for value in (1.0, 2.0):
-        good = study.ask()
-        for step in (3, 7):
-            good.report(value, step)
-        study.tell(good, value)
-    bad = study.ask()
-    bad.report(5.0, 3)
-    assert bad.should_prune() and bad.should_prune()
-    late = study.ask()
-    late.report(float("nan"), 9)
-    assert late.should_prune()

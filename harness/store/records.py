@@ -1,0 +1,141 @@
+"""The records of a store: each in its run's folder, and all once more in the index."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from harness.store import layout
+from harness.store.index import Index
+from harness.store.record import RunRecord
+from harness.store.run_folder import RunFolder
+from harness.system import atomic
+from harness.system.folders import make_folder
+
+
+class Records:
+    """The run folders of a store, and the records in them.
+
+    Args:
+        root: the folder of the store; it need not exist.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+        self.index = Index(layout.index_file(self.root))
+        self._folders: dict[str, RunFolder] = {}
+
+    # --- one run ---
+
+    def files(self, key: str) -> RunFolder:
+        """The files of the run `key`."""
+        found = self._folders.get(key)  # a table asks ten thousand times
+        if found is None:
+            path = Path(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
+            found = self._folders[key] = RunFolder(path)
+        return found
+
+    def run_folder(self, key: str) -> Path:
+        """The folder of the run `key`."""
+        return self.files(key).path
+
+    def last_attempt(self, key: str) -> int:
+        """The number of the highest attempt, 0 if nobody ever tried."""
+        return self.files(key).last_attempt()
+
+    def attempt(self, key: str, number: int) -> dict[str, Any]:
+        """The content of an attempt's file; empty if it is missing or damaged."""
+        return self.files(key).read_attempt(number)
+
+    def repeated_steps(self, key: str) -> int:
+        """How many updates of a run were made again after deaths, as far as its curve had been written."""
+        attempts = range(1, self.last_attempt(key) + 1)
+        return sum(self.attempt(key, number).get("repeats", 0) for number in attempts)
+
+    def record(self, key: str) -> RunRecord | None:
+        """The record of a finished run; if its file is damaged, from the index, and the file is restored."""
+        path = self.files(key).record
+        if not path.exists():
+            return None
+        record = RunRecord.from_json(atomic.read_json(path))
+        if record is not None and record.key == key:
+            return record
+        return self._restore(key, path)
+
+    def _restore(self, key: str, path: Path) -> RunRecord | None:
+        _, record = self.index.rows().get(key, (0, None))
+        if record is not None:
+            with contextlib.suppress(OSError):  # a reader of somebody else's store need not be able to write
+                atomic.write_json(path, record.to_json())
+        return record
+
+    def write_record(self, record: RunRecord) -> RunRecord:
+        """Put a record in its place unless there is a sound one, and note it in the index.
+
+        The record of a run that was pruned gives way to that of whoever went on with it.
+        """
+        path = self.files(record.key).record
+        while not atomic.create_json(path, record.to_json(), crash="record"):
+            existing = self.record(record.key)
+            if existing is not None and existing.status == "pruned":
+                record = dataclasses.replace(record, pruned_by=existing.pruned_by + record.pruned_by)
+                atomic.write_json(path, record.to_json(), crash="record")
+                break
+            if existing is not None:
+                return existing
+            path.unlink(missing_ok=True)  # garbage that nothing can mend gives way to the true record
+        self._note(record)
+        return record
+
+    # --- all runs ---
+
+    def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
+        """The records of those of `keys` that have one; from the index, checked against the folders.
+
+        What the index lacks is read from the folders and noted.
+        """
+        noted = self.index.rows()
+        found: dict[str, RunRecord] = {}
+        for key in keys:
+            try:
+                size = os.stat(self.files(key).record).st_size
+            except FileNotFoundError:
+                continue
+            noted_size, record = noted.get(key, (None, None))
+            if noted_size != size:
+                record = self._read_and_note(key)
+            if record is not None:
+                found[key] = record
+        return found
+
+    def _read_and_note(self, key: str) -> RunRecord | None:
+        record = self.record(key)
+        if record is not None:
+            with contextlib.suppress(OSError):  # a reader need not be able to write
+                self._note(record)
+        return record
+
+    def _note(self, record: RunRecord) -> None:
+        """Tidy a finished run's folder, then list its record; if killed here, the next reader does it."""
+        files = self.files(record.key)
+        if record.status != "pruned":  # somebody else may be going on with it
+            files.checkpoint.unlink(missing_ok=True)
+            atomic.remove_temporaries(files.path)
+        self.index.note(record, files.record.stat().st_size)
+
+    def rebuild_index(self) -> int:
+        """Write the index anew from the run folders.
+
+        Returns:
+            the number of records.
+        """
+        make_folder(self.root)
+        with self.index.locked():
+            known = [(self.files(key).record, self.record(key)) for key in layout.run_keys(self.root)]
+            rows = [(path.stat().st_size, record) for path, record in known if record is not None]
+            self.index.replace(rows)
+        return len(rows)

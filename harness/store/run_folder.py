@@ -1,0 +1,87 @@
+"""The folder of one run, `<root>/runs/<k2>/<key>/`: the name of each of its files, once. Torch-free.
+
+config.yaml         the resolved config, for people
+attempts/<n>.json   one process at work on the run: who, from when to when (`harness/store/attempt.py`)
+metrics.jsonl       the curve (`harness/store/curve.py`)
+log.txt             the log, for people; no program reads it
+checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
+weights.pt          the final weights, if the config asks for them
+record.json         the result, written last (`harness/store/record.py`)
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.system import atomic
+
+CONFIG = "config.yaml"
+ATTEMPTS = "attempts"
+METRICS = "metrics.jsonl"
+LOG = "log.txt"
+CHECKPOINT = "checkpoint.pt"
+WEIGHTS = "weights.pt"
+RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run; each need not exist."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved config as YAML."""
+        return self.path / CONFIG
+
+    @property
+    def attempts(self) -> Path:
+        """The folder of the attempts."""
+        return self.path / ATTEMPTS
+
+    def attempt(self, number: int) -> Path:
+        """The file of attempt `number`, from 1; its modification time is the heartbeat."""
+        return self.attempts / f"{number}.json"
+
+    @property
+    def metrics(self) -> Path:
+        """The curve."""
+        return self.path / METRICS
+
+    @property
+    def log(self) -> Path:
+        """The log of all attempts."""
+        return self.path / LOG
+
+    @property
+    def checkpoint(self) -> Path:
+        """The latest checkpoint."""
+        return self.path / CHECKPOINT
+
+    @property
+    def weights(self) -> Path:
+        """The final weights."""
+        return self.path / WEIGHTS
+
+    @property
+    def record(self) -> Path:
+        """The result."""
+        return self.path / RECORD
+
+    def last_attempt(self) -> int:
+        """The number of the highest attempt; 0 if there is none."""
+        try:
+            names = os.listdir(self.attempts)
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        stems = (stem for stem, _, _ in (name.partition(".") for name in names))
+        return max((int(stem) for stem in stems if stem.isdigit()), default=0)
+
+    def read_attempt(self, number: int) -> dict[str, Any]:
+        """The content of an attempt's file (`Attempt.to_json`); empty if it is missing or damaged."""
+        value = atomic.read_json(self.attempt(number)) if number else None
+        return value if isinstance(value, dict) else {}

@@ -1,0 +1,119 @@
+"""What the figure of the training losses shows: each winner's runs as plain values, and their curves."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from harness.store import Store, curve
+from results.analysis.metrics import loss_unit
+from results.analysis.select import OPTIMIZER, Choice, choose
+from results.figures.panels import titles, workloads
+
+_MOST_POINTS = 400  # of a curve: more cannot be seen and make a PDF heavy
+_WINDOWS = 25  # moving averages that fit into a run
+
+
+@dataclass(frozen=True)
+class Run:
+    """One replica's training curve: where it is, and what it holds."""
+
+    key: str
+    seed: int
+    steps: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class LossPanel:
+    """One workload of `loss`: each optimizer's winner on fresh seeds, to be smoothed over `window` steps."""
+
+    title: str
+    subtitle: str
+    unit: str
+    window: int
+    runs: dict[str, list[Run]]
+
+
+@dataclass
+class Curves:
+    """Smoothed training losses by optimizer (rows: steps, columns: seeds), and what was wrong with files."""
+
+    losses: dict[str, pd.DataFrame] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
+    """The training loss of each optimizer's winner on its fresh seeds."""
+    panels = []
+    for part in workloads(frame):
+        found = {str(choice.fixed["optimizer"]): _runs(choice, store) for choice in choose(part, OPTIMIZER)}
+        runs = {name: own for name, own in found.items() if own}
+        if runs:
+            unit = loss_unit(part)
+            panels.append(_loss_panel(*titles(part), unit, runs))
+    return panels
+
+
+def _loss_panel(title: str, setting: str, unit: str, runs: dict[str, list[Run]]) -> LossPanel:
+    window = max(1, max(run.steps for own in runs.values() for run in own) // _WINDOWS)
+    seeds = "-".join(map(str, sorted({len(own) for own in runs.values()})))
+    smoothed = f", {window}-step moving average" if window > 1 else ""
+    how = f"mean and range of {seeds} seeds{smoothed}"
+    return LossPanel(title, "\n".join(filter(None, [setting, how])), unit, window, runs)
+
+
+def _runs(choice: Choice, store: Store) -> list[Run]:
+    return [
+        Run(run["key"], run["seed"], int(run["steps"]), _file_digest(store, run["key"]))
+        for run in choice.replicas
+        if run["state"] == "completed"
+    ]
+
+
+def _file_digest(store: Store, key: str) -> str:
+    try:
+        return hashlib.sha256(store.files(key).metrics.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def read_curves(panel: LossPanel, store: Store) -> Curves:
+    """The curves of a panel, smoothed by a moving average over the last `panel.window` steps."""
+    curves = Curves()
+    for optimizer, runs in panel.runs.items():
+        own = [(run, _losses(store, run.key)) for run in runs]
+        curves.warnings += [_damage(optimizer, run, len(x)) for run, x in own if len(x) < run.steps]
+        smoothed = {run.seed: _moving_average(losses, panel.window) for run, losses in own}
+        table = pd.DataFrame(smoothed).sort_index()
+        if len(table):
+            curves.losses[optimizer] = _thinned(table)
+    return curves
+
+
+def _damage(optimizer: str, run: Run, steps: int) -> str:
+    return (
+        f"The curve of run {run.key} ({optimizer}, seed {run.seed}) is damaged: {steps} of "
+        f"its {run.steps} steps can be read, and the figure is drawn from those."
+    )
+
+
+def _moving_average(losses: Mapping[int, float], window: int) -> pd.Series[float]:
+    return pd.Series(losses, dtype=float).rolling(window, min_periods=1).mean()
+
+
+def _thinned(table: pd.DataFrame) -> pd.DataFrame:
+    """Every so many rows, counted from the end, so that the last step stays."""
+    every = math.ceil(len(table) / _MOST_POINTS)
+    return table.iloc[::-1].iloc[::every].iloc[::-1]
+
+
+def _losses(store: Store, key: str) -> Mapping[int, float]:
+    rows: Iterable[dict[str, Any]] = curve.read(store.files(key).metrics)
+    pairs = ((row["step"], row.get("loss")) for row in rows)
+    return {step: loss for step, loss in pairs if isinstance(loss, int | float) and math.isfinite(loss)}

@@ -1,0 +1,34 @@
+"""The figures by name: the data of each, and how one of its panels is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from harness.store import Store
+from results.figures.draw import draw_loss, draw_lr, draw_p
+from results.figures.loss_panels import LossPanel, loss
+from results.figures.panels import Panel, lr_curve, p_curve
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How a figure is made.
+
+    Attributes:
+        panels: its data, one entry per workload: plain values, found quickly and without matplotlib.
+        draw: draws one panel into axes; returns what was wrong with the files it read.
+    """
+
+    panels: Callable[[pd.DataFrame, Store], Sequence[Panel | LossPanel]]
+    draw: Callable[[Any, Any, Store], list[str]]
+
+
+FIGURES = {
+    "lr_curve": Figure(lr_curve, draw_lr),
+    "p_curve": Figure(p_curve, draw_p),
+    "loss": Figure(loss, draw_loss),
+}

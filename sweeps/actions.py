@@ -1,0 +1,191 @@
+"""The actions of `htbench sweep`: each hands on to the module that does it, and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
+from harness.store import Store
+from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
+from harness.system import slurm
+from harness.system.folders import make_folder
+from harness.upkeep.check import faults
+from sweeps.plan.planned import filled, search_points, write_plan
+from sweeps.plan.replicas import everything
+from sweeps.plan.start import check_start
+from sweeps.plan.states import settled, state
+from sweeps.spec.sweep import SweepSpec
+
+
+def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Train what is missing, on this machine."""
+    from sweeps.local.progress import Progress
+    from sweeps.local.runner import Runner
+
+    runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
+    for live in runner.sweeps:
+        check_start(live.spec, live.search, store.root, action="run")
+    make_folder(store.root)
+    runner.run()
+    if runner.interrupted:
+        print("htbench: stopped; the same command goes on from here.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    for live in runner.sweeps:
+        finished = [one for one in live.planned if live.settled.get(one.point.id) is not None]
+        print(f"{live.spec.name}: {len(finished)} of {len(live.planned)} points have a result")
+    for name, why in runner.unfinished.items():
+        print(f"  run {name} {why}", file=sys.stderr)
+    if runner.unfinished:
+        print(
+            "  The same command goes on with unfinished runs, `htbench sweep retry` with failed ones, too.",
+            file=sys.stderr,
+        )
+    return EXIT_RUN_FAILED if runner.unfinished else 0
+
+
+def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Hand what is missing to SLURM."""
+    from sweeps.cluster import queue
+    from sweeps.studies import refresh
+
+    if args.dry_run:
+        args.sbatch = True  # this parser leaves all other flags of `plan` at None
+        return plan(args, store, loaded)
+    for spec in loaded:
+        planned = everything(store, spec)
+        check_start(spec, planned, store.root, action="submit")
+        queue.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
+        refresh.refresh(store, spec, planned)
+    return 0
+
+
+def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Take jobs out of SLURM's queue."""
+    from sweeps.cluster import queue
+
+    slurm.require("scancel")  # "0 jobs cancelled" would look like an answer of SLURM's
+    for spec in loaded:
+        queue.cancel_and_tell(store, spec)
+    return 0
+
+
+def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Like `run`, but failed runs are tried again, too."""
+    keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
+    tried_again = sum(store.reset_failure(key) for key in keys)
+    if not args.quiet:
+        print(f"htbench: failed runs that are tried again: {tried_again}", file=sys.stderr)
+    return run(args, store, loaded)
+
+
+def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Run the winners on fresh seeds; UsageError if they are not known yet."""
+    for spec in loaded:
+        if not spec.fresh_seeds:
+            raise UsageError(
+                f"The sweep '{spec.name}' asks for no replicas; add `replicate: {{seeds: 3}}` to it."
+            )
+        planned = filled(store.root, search_points(spec))
+        open_points = [one for one in planned if not settled(state(store, one.point))]
+        if open_points:
+            raise UsageError(
+                f"The sweep '{spec.name}' has {len(open_points)} points without a result yet, so its winners "
+                f"are not known; `htbench sweep run` finishes them first."
+            )
+    return run(args, store, loaded)
+
+
+def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Write index, plan and studies anew."""
+    from sweeps.studies import refresh
+
+    make_folder(store.root)
+    print(f"index.jsonl: {store.rebuild_index()} records")
+    for key, what in faults(store).items():
+        print(f"htbench: run {key}: {what}", file=sys.stderr)
+    for spec in loaded:
+        planned = everything(store, spec)
+        replicated = [one for one in planned if one.point.stage == REPLICATE]
+        write_plan(store.root, spec, search_points(spec) + replicated)
+        print(f"{spec.name}: {len(planned)} points")
+        for place in refresh.refresh(store, spec, planned, rebuild=True):
+            print(f"  optuna-dashboard {place}")
+    return 0
+
+
+def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Show what is left to run and what it takes."""
+    from sweeps.cluster import queue, submit
+    from sweeps.screens import plan as screen
+    from sweeps.screens.cost_card import Costs
+
+    if args.test_only:
+        submit.max_array_size()  # raises SlurmError: a dry run alone goes on without SLURM
+    costs, views = Costs(store, not args.no_measure), []
+    for spec in loaded:
+        view = screen.preview(store, spec, costs)
+        if args.sbatch or args.test_only:
+            view.arrays += submit.dry_run(store, spec, view.planned)
+        views.append(view)
+        if not args.json:
+            print("\n" * (len(views) > 1), end="")
+            screen.show(view, with_arrays=args.sbatch, with_points=args.points)
+        if args.test_only:
+            view.answers += queue.ask_about(spec.name, view.arrays)
+            if not args.json:
+                screen.show_answers(view)
+    if args.json:
+        print(json.dumps([view.to_json() for view in views], indent=1))
+    elif len(views) > 1:
+        print(f"\n{screen.together(views)}")
+    queue.say_if_silent(store, loaded)
+    return 0
+
+
+def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Show how far the sweeps are, once or until all is done."""
+    try:
+        while not _look(args, store, loaded) and args.watch:
+            time.sleep(args.every)
+    except KeyboardInterrupt:
+        if not args.watch:
+            raise
+        return EXIT_INTERRUPTED  # how one leaves it, nothing to explain
+    return 0
+
+
+def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> bool:
+    """Show the status once; whether nothing is left to wait for."""
+    from sweeps.cluster import queue
+    from sweeps.screens import status as screens
+
+    screen = screens.look(store, [(spec, _points(args, store, spec)) for spec in loaded])
+    if args.json:
+        print(json.dumps([block.to_json() for block in screen.blocks], indent=1), flush=True)
+    else:
+        screens.show(screen, again=args.watch)
+    queue.say_if_silent(store, loaded)
+    return screen.settled
+
+
+def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Tidy up what dead processes left."""
+    from sweeps.cluster import reap
+
+    for spec in loaded:
+        for line in reap.reap(store, spec, everything(store, spec)).lines():
+            print(f"{spec.name}: {line}")
+    return 0
+
+
+def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
+    """The points as last planned, which is quick; planned anew if file or command line say otherwise."""
+    stored = sweep_folder(store.root, spec.name) / SPEC
+    overridden = any("=" in word for word in args.words)
+    if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():
+        return read_points(store.root, spec.name)
+    return [one.point for one in everything(store, spec)]

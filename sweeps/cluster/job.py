@@ -1,0 +1,68 @@
+"""What a job of an array does, in each process of its run.
+
+It is called with plain values from a pickle that may be older or newer than this file (`job_array.START`):
+rename neither `work` nor its arguments.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from submitit.helpers import TorchDistributedEnvironment
+
+from harness.config.key import run_key
+from harness.config.settings import resolve_config
+from harness.store.points import Point
+from harness.system import slurm
+from harness.system.environment import HOME
+from harness.train.monitor import Monitor
+from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
+
+
+def work(root: str, code: str, point: Mapping[str, Any]) -> None:
+    """Train a point's run, or as much of it as signals allow; the exit status is that of `execute`.
+
+    Args:
+        root: the store.
+        code: the snapshot to run from.
+        point: the fields of a `Point`, with settings or a slot of a search.
+
+    Raises:
+        SystemExit: always.
+    """
+    monitor = Monitor()
+    monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
+    one = Point(**point)
+    _check(code, one)
+    if one.processes > 1:
+        TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
+    status = execute(Path(root), one, monitor, _say)
+    if status == EXIT_STOPPED and (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
+        _requeue()
+    sys.exit(status)
+
+
+def _check(code: str, point: Point) -> None:
+    """End the job if this node has other code or data than those the run was planned with."""
+    if Path(code).resolve() != HOME:
+        sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {code}.")
+    if not point.slot and run_key(resolve_config(point.overrides)) != point.key:
+        sys.exit(f"htbench: run {point.key} was planned with other data or defaults than this node has.")
+
+
+def _say(what: object) -> None:
+    print(f"htbench: {what}", file=sys.stderr, flush=True)
+
+
+def _requeue() -> None:
+    """Let this job start again: SLURM's warning came before its time limit, or before it is preempted."""
+    job = slurm.own_job()
+    try:
+        slurm.call("scontrol", "requeue", job)
+    except slurm.SlurmError as error:
+        _say(f"job {job} could not be queued again, the next `sweep submit` does it: {error}")
+        sys.exit(EXIT_ENDED)

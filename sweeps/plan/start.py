@@ -1,0 +1,54 @@
+"""Checks of a plan before anything starts: its data and code, and the machines that are to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.config import limits
+from harness.errors import UsageError
+from harness.store.layout import cache_folder
+from sweeps.plan.planned import Planned, block_of
+from sweeps.spec.limits import check_storage
+from sweeps.spec.resources import Resources
+from sweeps.spec.sweep import SweepSpec
+
+
+def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, action: str) -> None:
+    """Refuse what can't be run, and warn of what would be slow.
+
+    Args:
+        spec: the sweep.
+        planned: its points.
+        root: the store.
+        action: `run` is for this machine, `submit` for what `resources` ask for, and `plan` for the latter if
+            the file has any.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    check_storage(spec)
+    # Points of a block differ in what is searched; a thousand of them are checked like one.
+    kinds = {}
+    for one in planned:
+        c, wanted = one.config, block_of(spec, one.point).resources
+        told = (c.task, c.seq_len, c.batch_size, c.data_fingerprint, c.device, c.processes, c.threads)
+        kinds[told, wanted] = c
+    warnings: list[str] = []
+    for (_, wanted), config in kinds.items():
+        try:
+            limits.check_data(config, cache_folder(root))
+            here = action == "run" or (action == "plan" and wanted == Resources())
+            warnings += (
+                limits.check_here(config) if here else _check_job(wanted, config.threads, config.device)
+            )
+        except UsageError as error:
+            raise UsageError(f"Sweep '{spec.name}': {error}") from None
+    limits.warn(f"{spec.name}: {sentence}" for sentence in warnings)
+
+
+def _check_job(wanted: Resources, threads: int, device: str) -> list[str]:
+    """Warnings on a run in a job of its own. Raises UsageError if it can't be made there."""
+    if device == "cuda" and not wanted.gpus_per_node and not any("gpu" in line for line in wanted.setup):
+        raise UsageError("device=cuda, but its resources ask for no GPU; add gpus_per_node: 1 to them.")
+    return limits.check_cores(f"threads={threads}", threads, wanted.cpus_per_task, "cpus_per_task asks for")

@@ -1,0 +1,39 @@
+"""What became of points: finished, running, waiting or failed, as their studies see it. Torch-free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.store import Kind, RunState, Store
+from harness.store.points import Point
+from harness.store.record import RunRecord
+
+
+def state(store: Store, point: Point) -> RunState:
+    """What became of a point, as its study sees it; an empty slot waits."""
+    return store.state(point.key, point.study) if point.key else RunState(Kind.WAITING)
+
+
+def ended(store: Store, points: Sequence[Point]) -> dict[str, RunRecord]:
+    """The records of those points, by their ids, that have come to an end for their study; from the index."""
+    records = store.records({point.key for point in points if point.key})
+    return {p.id: records[p.key] for p in points if p.key in records and records[p.key].ends(p.study)}
+
+
+def states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
+    """The states of many points by their ids, from the index as far as possible."""
+    records = ended(store, points)
+    return {
+        p.id: RunState(Kind.FINISHED, record=records[p.id]) if p.id in records else state(store, p)
+        for p in points
+    }
+
+
+def settled(state: RunState) -> bool:
+    """Whether nothing is left to do for a run, unless somebody asks for a failed one again."""
+    return state.kind in (Kind.FINISHED, Kind.FAILED)
+
+
+def word(state: RunState) -> str:
+    """What became of a run in one word."""
+    return state.record.status if state.record is not None else state.kind.value

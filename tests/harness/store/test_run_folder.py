@@ -1,0 +1,78 @@
+"""The files of a run and the folders of a store: their names stand in one place each, and are these."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from harness.store import Store, layout, run_folder
+from harness.store.run_folder import RunFolder
+
+ROOT = Path(__file__).parents[3]
+KEY = "0123456789ab"
+FILES = {run_folder.CONFIG, run_folder.METRICS, run_folder.LOG, run_folder.CHECKPOINT, run_folder.WEIGHTS}
+FILES |= {run_folder.RECORD}
+FOLDERS = {
+    run_folder.ATTEMPTS,
+    layout.RUNS,
+    layout.SWEEPS,
+    layout.STUDIES,
+    layout.CODE,
+    layout.CACHE,
+    layout.INDEX,
+}
+SOURCES = [path for package in ("harness", "sweeps", "results") for path in (ROOT / package).rglob("*.py")]
+
+
+def test_the_names_on_disk():
+    folder = RunFolder(Path("run"))
+    named = [folder.config, folder.metrics, folder.log, folder.checkpoint, folder.weights, folder.record]
+    names = "config.yaml metrics.jsonl log.txt checkpoint.pt weights.pt record.json".split()
+    assert named == [Path("run", name) for name in names]
+    assert folder.attempt(3) == Path("run/attempts/3.json")
+    assert Store("root").files(KEY).path == Path(f"root/runs/01/{KEY}") == Store("root").run_folder(KEY)
+
+
+def names_used(source: str) -> set[str]:
+    """The names of a run's files that stand as words of their own, and those of folders joined to a path."""
+    nodes = list(ast.walk(ast.parse(source)))
+    joined = [node.right for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
+    words = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    folders = {node.value for node in joined if isinstance(node, ast.Constant)}
+    return (words & FILES) | (folders & FOLDERS)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_other_module_spells_them(path):
+    if path.name not in ("run_folder.py", "layout.py"):
+        assert names_used(path.read_text()) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('x = folder / "record.json"', {"record.json"}),
+        ('cache = root / "cache"', {"cache"}),
+        ('x = f / "attempts" / n', {"attempts"}),
+        ('x = {"code": 1}', set()),
+        ('"""A record.json."""', set()),
+    ],
+)
+def test_a_name_is_seen(source, found):
+    assert names_used(source) == found
+
+
+def test_the_highest_attempt_counts(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert folder.last_attempt() == 0 and folder.read_attempt(0) == {}
+    folder.attempts.mkdir()
+    for name in ("2.json", "10.json", ".11.json.5-ab.tmp", "notes.txt"):
+        (folder.attempts / name).write_text("{}" if name == "2.json" else "{")
+    assert folder.last_attempt() == 10
+    assert folder.read_attempt(2) == {} == folder.read_attempt(10), "damaged"
+
+
+def test_the_keys_of_all_runs(tmp_path):
+    for name in ("bb/bb2", "aa/aa1", "aa/.aa3.1-x.tmp"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    assert layout.run_keys(tmp_path) == ["aa1", "bb2"]

@@ -1,0 +1,162 @@
+"""The picture of the house, read from the imports: rooms, arrows between them, floors and circles.
+
+`python -m tests.helpers.architecture [FOLDER]` counts them in this checkout or in another one.
+"""
+
+import ast
+import functools
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("harness", "sweeps", "results", "optimizers", "models")
+LEAVES = ("optimizers", "models")
+Graph = Mapping[str, set[str]]
+
+
+@dataclass(frozen=True)
+class House:
+    """The modules of a checkout.
+
+    Attributes:
+        files: of each module, by its dotted name; a package is its `__init__.py`.
+    """
+
+    files: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, root: Path) -> "House":
+        files = {}
+        for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
+            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            files[name.removesuffix(".__init__")] = path
+        return cls(files)
+
+    def modules(self, names: Iterable[str]) -> set[str]:
+        """Of imported names those that are our modules; "module.attribute" counts as its module."""
+        found = set()
+        for name in names:
+            known = name if name in self.files else name.rpartition(".")[0]
+            found |= {known} & self.files.keys()
+        return found
+
+    def imports(self, name: str) -> set[str]:
+        """Our modules that a module imports anywhere: at the top, in functions, under TYPE_CHECKING."""
+        tree = ast.parse(self.files[name].read_text(encoding="utf-8"))
+        return self.modules(imported(ast.walk(tree))) - {name}
+
+    def loads(self, name: str) -> set[str]:
+        """All that an import of a module loads at once, of whatever package, with the packages above it."""
+        tree = ast.parse(self.files[name].read_text(encoding="utf-8"))
+        names = set(imported(at_once(tree)))
+        ours = self.modules(names)
+        foreign = {one.partition(".")[0] for one in names} - set(PACKAGES)
+        return ours | foreign | {above for one in {name, *ours} for above in parents(one)}
+
+    def arrows(self) -> dict[str, set[str]]:
+        """Which rooms a room imports from."""
+        found: dict[str, set[str]] = {room(name): set() for name in self.files}
+        for name in self.files:
+            found[room(name)] |= {room(other) for other in self.imports(name)} - {room(name)}
+        return found
+
+
+def room(name: str) -> str:
+    """The room of a module: its folder; a module beside the rooms of a package is a room of its own.
+
+    A leaf is one room, but for the torch-free table of optimizers.
+    """
+    parts = name.split(".")
+    if parts[0] in LEAVES and parts[:2] != ["optimizers", "zoo"]:
+        return parts[0]
+    return ".".join(parts[:2])
+
+
+def parents(name: str) -> set[str]:
+    """The packages above a module."""
+    parts = name.split(".")
+    return {".".join(parts[:length]) for length in range(1, len(parts))}
+
+
+def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that import statements bring in, as "module" or "module.attribute"."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def at_once(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that an import of the module executes: no functions, nothing under TYPE_CHECKING."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def reach(graph: Graph, start: str) -> set[str]:
+    """What can be reached from a node along arrows."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = set(graph.get(waiting.pop(), ())) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """The nodes that can be reached from themselves, in groups that reach each other."""
+    reached = {name: reach(graph, name) for name in graph}
+    groups = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in graph
+        if name in reached[name]
+    }
+    return sorted(map(list, groups))
+
+
+def floors(graph: Graph) -> int:
+    """The number of nodes on the longest way down; a circle counts as one floor."""
+    reached = {name: reach(graph, name) for name in graph}
+
+    @functools.cache
+    def height(name: str) -> int:
+        below = (other for other in reached[name] if name not in reached[other])
+        return 1 + max(map(height, below), default=0)
+
+    return max(map(height, graph), default=0)
+
+
+def within(graph: Graph, package: str) -> dict[str, set[str]]:
+    """The part of a graph that lies in one package."""
+    ours = {name for name in graph if name.partition(".")[0] == package}
+    return {name: graph[name] & ours for name in sorted(ours)}
+
+
+def count(root: Path) -> str:
+    """Rooms, floors, arrows and circles of a checkout, in lines."""
+    house = House.of(root)
+    arrows = house.arrows()
+    lines = []
+    for package in PACKAGES:
+        graph = within(arrows, package)
+        number = sum(map(len, graph.values()))
+        lines.append(f"{package}: {len(graph)} rooms, {floors(graph)} floors, {number} arrows")
+    files = circles({name: house.imports(name) for name in house.files})
+    lines.append(f"circles of files: {len(files)} {files or ''}".rstrip())
+    lines.append(f"circles of rooms: {len(circles(arrows))}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(count(Path(sys.argv[1]) if sys.argv[1:] else ROOT))

@@ -1,0 +1,133 @@
+"""What a job does, and what its pickle holds: plain values, so that code may move while it waits."""
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from harness.config.key import run_key
+from harness.config.settings import resolve_config
+from harness.store import Store
+from harness.store.points import SEARCH, Point
+from harness.train.monitor import STOP_SIGNALS, Monitor
+from sweeps.cluster import job, job_array, snapshot
+from tests.helpers import version_0_1
+from tests.helpers.waiting import wait_for
+
+# As submitit does, where nothing of ours is on the path but the working folder.
+JOB = f"""
+import pickle, sys
+from pathlib import Path
+sys.path[1:] = [place for place in sys.path[1:] if Path(place).resolve() != Path({str(snapshot.HOME)!r})]
+pickle.loads(bytes.fromhex(sys.argv[1])).result()
+"""
+
+
+def point(tiny, key=""):
+    return Point("tiny", "only", SEARCH, key or run_key(resolve_config(tiny)), tiny)
+
+
+def task(tmp_path, tiny, key="", code=snapshot.HOME):
+    """What `job.work` is called with."""
+    return {"root": str(tmp_path / "store"), "code": str(code), "point": asdict(point(tiny, key))}
+
+
+def start(task, code, **environment):
+    words = [sys.executable, "-c", JOB, pickle.dumps(task).hex()]
+    return subprocess.Popen(words, cwd=code, env=os.environ | environment, text=True)
+
+
+class Names(pickle.Unpickler):
+    """Loads a pickle and keeps the modules of all classes and functions that it names."""
+
+    def __init__(self, file):
+        super().__init__(file)
+        self.modules = set()
+
+    def find_class(self, module, name):
+        self.modules.add(module)
+        return super().find_class(module, name)
+
+
+def modules_named(data):
+    names = Names(io.BytesIO(data))
+    names.load()
+    return names.modules
+
+
+def test_a_pickle_names_no_class_of_ours(tmp_path, tiny):
+    job_array.delayed(tmp_path, snapshot.HOME, point(tiny)).dump(tmp_path / "task.pkl")
+    assert modules_named((tmp_path / "task.pkl").read_bytes()) == {"builtins", "submitit.core.utils"}
+
+
+def test_a_name_of_ours_would_be_seen(tiny):
+    assert "harness.store.points" in modules_named(pickle.dumps(point(tiny)))
+
+
+@pytest.mark.parametrize("version", ["now", "0.1"])
+def test_a_job_runs_where_only_its_snapshot_is(tmp_path, tiny, version):
+    root = tmp_path / "store"
+    code = snapshot.take(root) if version == "now" else version_0_1.extract(root / "code" / "v1")
+    process = start(job_array.delayed(root, code, point(tiny)), code)
+    assert process.wait(timeout=120) == 0
+    record = Store(root).record(run_key(resolve_config(tiny)))
+    assert record is not None and record.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"code": "/elsewhere"}, "instead of its snapshot /elsewhere"),
+        ({"key": "0123456789ab"}, "run 0123456789ab was planned with other data or defaults"),
+    ],
+)
+def test_a_job_with_other_code_or_data_ends_before_it_trains(tmp_path, tiny, changes, words):
+    with pytest.raises(SystemExit, match=words):
+        job.work(**task(tmp_path, tiny, **changes))
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny, monkeypatch):
+    kept = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    handlers = []
+    monkeypatch.setattr(job, "resolve_config", lambda told: handlers.append(signal.getsignal(signal.SIGUSR2)))
+    monkeypatch.setattr(job, "run_key", lambda config: "another")
+    try:
+        with pytest.raises(SystemExit):
+            job.work(**task(tmp_path, tiny, key="0123456789ab"))
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    assert [getattr(one, "__func__", None) for one in handlers] == [Monitor._request_stop]
+
+
+@pytest.mark.parametrize(
+    ("number", "shown", "requeues"),
+    [
+        (signal.SIGUSR2, "", True),
+        (signal.SIGTERM, "JobState=RUNNING PreemptTime=2026-11-21T10:14:45", True),
+        (signal.SIGTERM, "JobState=RUNNING PreemptTime=None", False),
+        (signal.SIGTERM, "JobState=COMPLETING PreemptTime=None", False),
+    ],
+    ids=["warned", "preempted", "terminated", "cancelled"],
+)
+def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, number, shown, requeues):
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {tmp_path}/called\n')
+    scontrol.chmod(0o755)
+    root, slow = tmp_path / "store", point(tiny | {"steps": 3000, "log_every": 1})
+    folder = Store(root).run_folder(slow.key)
+    # The last task of an array to start has the number of the whole array: that must not be requeued.
+    env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
+    process = start(job_array.delayed(root, snapshot.HOME, slow), snapshot.HOME, **env)
+    wait_for((folder / "metrics.jsonl").exists)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 2
+    assert (folder / "checkpoint.pt").exists()
+    called = tmp_path / "called"
+    assert (called.read_text() if called.exists() else "") == ("requeue 8_2\n" if requeues else "")

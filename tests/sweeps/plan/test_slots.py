@@ -1,0 +1,46 @@
+"""Slots and studies on disk: sweeps and the store read one file by one function, damaged files included."""
+
+import pytest
+
+from harness.errors import UsageError
+from harness.store import points, submissions
+from harness.store.points import Point, filled, read_points, search_of
+from sweeps.cluster import submissions as of_queue
+from sweeps.plan import slots
+from tests.helpers.searching import SEARCH, plan
+
+FILLED = '{"study": "s", "trial": 0, "key": "abc", "overrides": {"optimizer.lr": 0.1}}'
+
+
+@pytest.mark.parametrize("text", [FILLED, FILLED[:-9], "[]", '{"trial": 0}', "null", ""])
+def test_a_slot_is_filled_for_all_readers_or_for_none(tmp_path, write_spec, text):
+    (study,) = plan(tmp_path, write_spec(SEARCH))
+    points.slot_path(tmp_path, "tiny", study.slot(0)).write_text(text)
+    point = read_points(tmp_path, "tiny")[0]
+    assert bool(slots.read_slots(tmp_path, study)) == bool(point.key) == (text == FILLED)
+    assert filled(tmp_path, Point("tiny", "", "", "", {}, study.slot(0))).key == point.key
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[:-9], lambda text: "[]", lambda text: "{}"])
+def test_a_study_is_readable_for_all_readers_or_for_none(tmp_path, write_spec, damage):
+    (study,) = plan(tmp_path, write_spec(SEARCH))
+    point = read_points(tmp_path, "tiny")[0]
+    assert search_of(tmp_path, point)["mode"] == study.mode == "tpe"
+    assert search_of(tmp_path, point)["axes"] == study.axes
+    path = points.study_path(tmp_path, "tiny", study.name)
+    path.write_text(damage(path.read_text()))
+    assert search_of(tmp_path, point) == {}
+    with pytest.raises(UsageError, match="is missing or damaged"):
+        slots.read_study(tmp_path, "tiny", study.name)
+
+
+def test_one_reader_knows_what_was_submitted(tmp_path):
+    (tmp_path / "sweeps" / "tiny").mkdir(parents=True)
+    one = submissions.intend(tmp_path, "tiny", ["abc", "s/0"], {"code": "v1"})
+    submissions.answer(tmp_path, one, job="7")
+    (found,) = of_queue.read_all(tmp_path)
+    assert (found.code, found.job, found.task("s/0")) == ("v1", "7", "7_1")
+    assert of_queue.read is submissions.read and not submissions.is_damaged(tmp_path)
+    with open(tmp_path / "sweeps" / "tiny" / "submissions.jsonl", "a") as file:
+        file.write('{"submission": "torn\n')
+    assert submissions.is_damaged(tmp_path) and len(submissions.read(tmp_path, "tiny")) == 1

@@ -1,0 +1,46 @@
+"""One reader of shapes for all parts of a sweep file: each unknown key is refused in the same sentence."""
+
+import pytest
+
+from harness.errors import UsageError
+from sweeps.spec import sweep_file as specs
+
+FILE = """
+base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16, evaluation.every: 1}
+blocks: [{name: one, set: {optimizer.name: sgdm}, space: {optimizer.lr: {low: 0.1, high: 1}}}]
+search: {mode: tpe, trials: 2, pruner: {asha: {}}}
+resources: {timeout_min: 5}
+replicate: {seeds: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "sentence"),
+    [
+        ("replicate:", "replicat:", "Unknown key 'replicat' in the sweep; did you mean 'replicate'?"),
+        ("name: one", "nam: one", "Unknown key 'nam' in block 1; did you mean 'name'?"),
+        ("high: 1", "hig: 1", "Unknown key 'hig' in the range of optimizer.lr; did you mean 'high'?"),
+        ("trials: 2", "trial: 2", "Unknown key 'trial' in search; did you mean 'trials'?"),
+        ("asha: {}", "ash: {}", "Unknown pruner 'ash' in search; did you mean 'asha'?"),
+        (
+            "{}}",
+            "{min: 1}}",
+            "Unknown key 'min' in search.pruner.asha; known are: min_resource, reduction_factor",
+        ),
+        ("timeout_min", "timeout", "Unknown resource 'timeout' in resources; did you mean 'timeout_min'?"),
+        ("seeds: 1", "seed: 1", "Unknown key 'seed' in replicate; did you mean 'seeds'?"),
+        (
+            "timeout_min: 5",
+            "timeout_min: 0",
+            "timeout_min in resources must be a whole number from 1, not 0.",
+        ),
+        ("trials: 2", "trials: two", "search.trials must be a whole number from 1, not 'two'."),
+        ("replicate: {seeds: 1}", "replicate: 3", "'replicate' must be a mapping, not 3."),
+    ],
+)
+def test_an_unknown_key_is_one_sentence_wherever_it_stands(write_spec, right, wrong, sentence):
+    specs.load(write_spec(FILE))
+    path = write_spec(FILE.replace(right, wrong, 1))
+    with pytest.raises(UsageError) as caught:
+        specs.load(path)
+    assert str(caught.value) == f"{path}: {sentence}"
