@@ -6,6 +6,7 @@ import signal
 import hypothesis
 import pytest
 
+from tests.helpers import prepared
 from tests.helpers.command import TINY, Htbench
 
 # On a shared machine a slow example says nothing about the code.
@@ -17,6 +18,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One thread per process, set before torch is imported: more threads than cores run far slower.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _documents_are_prepared_once(tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all workers
+    os.environ[prepared.FOLDER] = str(folder / "prepared")
+    prepared.share()
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from harness.store.points import SEARCH, Point
 from harness.train.learner import Learner
 from harness.train.monitor import Monitor
 from sweeps.execute import execute
-from tests.helpers import waiting
+from tests.helpers import prepared, waiting
 
 LM = {
     "task": "pydocs",
@@ -71,6 +71,7 @@ def folder(settings, root):
 
 def work(settings, root, trouble, step):
     torch.set_num_threads(1)
+    prepared.share()
     rank = int(os.environ.get("RANK", 0))
     monitor = Monitor()
     if trouble == "stop the last" and not is_main():

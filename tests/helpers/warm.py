@@ -25,15 +25,10 @@ from multiprocessing import util
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-PRELOAD = (
-    "htbench",
-    "sweeps.local.preload",
-    "sweeps.commands",
-    "results.commands",
-    "sweeps.studies.connection",
-)
+from tests.helpers import prepared
+
+PRELOAD = ("sweeps.local.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
 _REQUEST = 1 << 17  # bytes; a request holds an environment
-_STATUS = 3  # file descriptor of a command until it has told its pid
 
 
 class Command:
@@ -108,6 +103,7 @@ def serve(requests: socket.socket) -> None:
     """Fork a command for every request; returns in the command's process, as if it had just begun."""
     for name in PRELOAD:
         importlib.import_module(name)
+    prepared.share()
     while True:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:

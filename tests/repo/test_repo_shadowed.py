@@ -34,7 +34,9 @@ def call(project, *words, program=("-m", "htbench")):
     return subprocess.run(words, capture_output=True, text=True, cwd=project, env=env, timeout=300)
 
 
-@pytest.mark.parametrize("program", [("-m", "htbench"), ("-m", "harness.cli")], ids=" ".join)
+@pytest.mark.parametrize(
+    "program", [("-m", "htbench"), pytest.param(("-m", "harness.cli"), marks=pytest.mark.slow)], ids=" ".join
+)
 def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project, program):
     done = call(project, "sweep", "run", "tiny.yaml", "--workers", "2", program=program)
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ from sweeps.local.pool import Pool
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.resources import Resources
+from tests.helpers.command import Htbench
 from tests.helpers.in_ranks import LM, folder
 from tests.helpers.sweeping import trials_by_state
 from tests.helpers.waiting import wait_for
@@ -38,7 +39,7 @@ def words(settings):
 
 
 def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
-    settings = LM | {"steps": 300, "checkpoint.every_steps": 5}
+    settings = LM | {"steps": 150, "checkpoint.every_steps": 5}
     process = htbench.start("run", *words(settings | {"processes": 2}))
     checkpoint = folder(settings, htbench.root) / "checkpoint.pt"
     wait_for(checkpoint.exists)
@@ -54,13 +55,14 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     ]
     outputs = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    assert "completed after 300 steps" in outputs[0][0] and outputs[1][0] == ""
+    assert "completed after 150 steps" in outputs[0][0] and outputs[1][0] == ""
     record = Store(htbench.root).record(run_key(resolve_config(settings)))
     assert record.attempts == 2 and record.environment["world_size"] == 2
 
 
 def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench):
-    process = htbench.start("run", *words(LM | {"steps": 150, "processes": 2}))
+    fresh = Htbench(htbench.root, fresh=True)  # which takes seconds to start two processes
+    process = fresh.start("run", *words(LM | {"steps": 150, "processes": 2}))
     starter = psutil.Process(process.pid)
     wait_for(lambda: "spawn_main" in str([child.cmdline() for child in starter.children()]), every=0.01)
     process.send_signal(signal.SIGTERM)

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from harness.store import Store
+from tests.helpers.command import Htbench
 from tests.helpers.waiting import wait_for
 
 # No periodic checkpoint within the test: the one that is found was written because of the death.
@@ -18,12 +19,12 @@ def alive(processes):
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize("command", ["run", "sweep run"])
-def test_nobody_trains_on_after_the_command_was_killed(htbench, write_spec, command):
+@pytest.mark.parametrize(("command", "fresh"), [("run", False), ("sweep run", True)])
+def test_nobody_trains_on_after_the_command_was_killed(htbench, write_spec, command, fresh):
     words = [f"{name}={value}" for name, value in BASE.items()] + ["processes=2"]
     if command == "sweep run":
         words = [write_spec(SPEC), "--workers", "2"]
-    process = htbench.start(*command.split(), *words)
+    process = Htbench(htbench.root, fresh=fresh).start(*command.split(), *words)
     wait_for(
         lambda: len(list(htbench.root.glob("runs/*/*/metrics.jsonl"))) == (2 if "sweep" in command else 1)
     )

@@ -12,10 +12,11 @@ import pytest
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from harness.store import Store
 from harness.store.points import read_points
+from tests.helpers.command import Htbench
 from tests.helpers.sweeping import SPEC, carried_out, check_whole, results
 from tests.helpers.waiting import wait_for
 
-LONG = SPEC.replace("steps: 8", "steps: 300")
+LONG = SPEC.replace("steps: 8", "steps: 150")
 
 
 def attempts(root):
@@ -77,9 +78,10 @@ def test_again_trains_nothing_and_an_extended_grid_only_the_new_points(copy, htb
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", ["sweeps/tiny/points.jsonl", "runs/*/*/metrics.jsonl"])
 def test_interrupted_it_saves_and_goes_on(htbench, write_spec, moment, number):
-    """While the server still loads torch, and in the middle of runs; Ctrl-C reaches the whole group."""
+    """While the server of a fresh Python loads torch, and in the middle of runs; Ctrl-C reaches all."""
     spec = write_spec(LONG)
-    process = htbench.start("sweep", "run", spec, "--workers", 2)
+    command = Htbench(htbench.root, fresh=moment.startswith("sweeps"))
+    process = command.start("sweep", "run", spec, "--workers", 2)
     wait_for(lambda: list(htbench.root.glob(moment)))
     time.sleep(0.3)
     os.killpg(process.pid, number)
@@ -174,8 +176,6 @@ def test_a_record_that_nothing_can_mend_is_trained_again(copy, htbench, finished
 @pytest.mark.slow
 def test_twenty_random_kills_of_the_whole_group(htbench, write_spec, tmp_path):
     spec = write_spec(LONG.replace("[0.03, 0.1]", "[0.03, 0.05, 0.1, 0.2]").replace("seeds: 1", "seeds: 2"))
-    from tests.helpers.command import Htbench
-
     calm = Htbench(tmp_path / "calm")
     assert calm("sweep", "run", spec).returncode == 0
     chance = random.Random(0)
@@ -183,7 +183,7 @@ def test_twenty_random_kills_of_the_whole_group(htbench, write_spec, tmp_path):
     while kills < 20:
         # `retry` is `run` after forgiving: two early deaths of a run in a row count as a failure.
         process = htbench.start("sweep", "retry", spec)
-        time.sleep(chance.uniform(0.5, 6.0))
+        time.sleep(chance.uniform(0.1, 3.0))
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

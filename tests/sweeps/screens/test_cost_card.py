@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from harness import cli
 from harness.config.settings import resolve_config
 from harness.cost import measure
 from harness.cost.from_runs import from_records
@@ -178,10 +179,11 @@ def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
     assert row.cost.runs == 2 and view.seconds == pytest.approx(2 * row.seconds)
 
 
-def test_the_plan_as_json_has_all_of_it(htbench, write_spec):
+def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
+    monkeypatch.setattr(measure, "measure", lambda *_: SEEN)
     spec = write_spec(SPEC + "resources: {mem: 1M}\n")
-    done = htbench("sweep", "plan", spec, "--json")
-    (view,) = json.loads(done.stdout)
+    assert cli.main(["sweep", "plan", str(spec), "--json", "--root", str(store.root)]) == 0
+    (view,) = json.loads(capsys.readouterr().out)
     assert view["states"] == {"waiting": 2} and view["to_run"] == 4 and view["replicas_to_come"] == 2
     (row,) = view["card"]
     assert (row["steps"], row["images"], row["runs"]) == (8, 128, 4)
@@ -202,13 +204,13 @@ def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
     assert "1 finished runs are of other code: of-yore" in capsys.readouterr().out
 
 
-def test_a_folder_means_all_sweep_files_in_it(htbench, write_spec, tmp_path):
+def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsys):
     write_spec(SPEC)
     write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml")
-    done = htbench("sweep", "plan", tmp_path, "--no-measure")
-    assert done.returncode == 0, done.stderr
+    assert cli.main(["sweep", "plan", str(tmp_path), "--no-measure", "--root", str(store.root)]) == 0
+    out = capsys.readouterr().out
     for name in ("tiny", "other"):
-        assert f"{name}: 2 points and 2 replicas of winners to come, 0 finished, 4 to run" in done.stdout
+        assert f"{name}: 2 points and 2 replicas of winners to come, 0 finished, 4 to run" in out
 
 
 # --- what will not fit ---

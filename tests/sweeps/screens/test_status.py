@@ -19,6 +19,7 @@ from sweeps.cluster import submissions
 from sweeps.plan.planned import search_points, write_plan
 from sweeps.screens import status
 from sweeps.spec import sweep_file as specs
+from tests.helpers.command import Htbench
 from tests.helpers.waiting import wait_for
 
 SPEC = """
@@ -256,7 +257,8 @@ def test_watching_ends_with_the_sweep(htbench, write_spec):
 
 
 def test_watching_draws_again_until_it_is_interrupted(htbench, write_spec, tmp_path):
-    process = htbench.start("sweep", "status", write_spec(SPEC), "--watch", "--every", "0.2")
+    fresh = Htbench(htbench.root, fresh=True)  # its output can be read as it comes
+    process = fresh.start("sweep", "status", write_spec(SPEC), "--watch", "--every", "0.2")
     lines = [process.stdout.readline() for _ in range(12)]
     out = stop(process)
     assert sum("2 to go, 0 at work" in line for line in lines) >= 2, "".join(lines) + out
