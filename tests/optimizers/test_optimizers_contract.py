@@ -1,6 +1,6 @@
 """What every row of the zoo must do, whatever its mathematics; being in `ZOO` is enough to be covered.
 
-`harness/contract/properties.py` has what any other class must do too, `net.py` beside it the net that trains.
+What any other class must do, too, is in `harness/contract/properties.py`; `net.py` there has the net.
 """
 
 import inspect
