@@ -1,16 +1,43 @@
-"""What learns in a run: a model with its optimizer, and how a global batch updates them."""
+"""What a run learns from and what learns: data, a model with its optimizer, and how a batch updates them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import torch
 
 import models
 import optimizers
 from harness.config import RunConfig
+from harness.data import registry as tasks
 from harness.data.task import Batch, Task
+from harness.errors import UsageError
 from harness.parallel.group import Group
 from harness.train import curvature, schedule
 from optimizers.base import UpdateRule
+
+
+def load_task(config: RunConfig, key: str, cache: Path) -> Task:
+    """The data of a run. Raises UsageError if it is not what the config was made for."""
+    if config.data_fingerprint != tasks.fingerprint(config.task):
+        raise UsageError(
+            f"The data of '{config.task}' has changed since run {key} was planned "
+            f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); "
+            f"plan the sweep anew."
+        )
+    task = tasks.build(
+        config.task,
+        cache=cache,
+        batch_size=config.batch_size,
+        seq_len=config.seq_len,
+        data_seed=config.data_seed,
+    )
+    if config.batch_size > task.epoch_size:
+        raise UsageError(
+            f"batch_size={config.batch_size} is more than the {task.epoch_size} training samples "
+            f"of '{config.task}'."
+        )
+    return task
 
 
 class Learner:

@@ -62,7 +62,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
     with attempt if group.is_main else nullcontext(), _log_to(attempt.files.log, group):
         log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
         try:
-            return Training(config, attempt, cache_folder(store.root), monitor, group).result()
+            return Training.start(config, attempt, cache_folder(store.root), monitor, group).result()
         except StoppedError:
             if group.is_main:
                 attempt.end("stopped")
