@@ -13,7 +13,7 @@ import torch
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import RunFailedError, StoppedError, UsageError
-from harness.parallel.group import Group
+from harness.parallel.group import ALONE, Group
 from harness.store import Kind, Store
 from harness.train import run
 from harness.train.loop import Training
