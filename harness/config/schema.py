@@ -218,7 +218,9 @@ class RunConfig:
     )
     threads: int = option(Param(int, 1, low=1, help="CPU threads of the run"), key=False)
     compile: bool = option(Param(bool, False, help="torch.compile the model"), key=False)
-    log_every: int = option(Param(int, 10, low=1, help="steps between looks at the loss"), key=False)
+    log_every: int = option(
+        Param(int, 10, low=1, help="steps between transfers of the loss from the device"), key=False
+    )
 
     def updates(self, epoch_size: float) -> int:
         """The length of the run in steps, where an epoch has `epoch_size` samples."""

@@ -41,14 +41,14 @@ def load_task(config: RunConfig, key: str, cache: Path) -> Task:
 
 
 class Learner:
-    """A model and its optimizer as they are before the first update; equal arguments give equal ones.
+    """A model and its optimizer before the first update. Equal arguments give equal numbers.
 
     Args:
         config: of the run.
-        task: what is learnt.
+        task: data and loss.
         total: updates of the run, for the learning rate.
-        device: where the model is.
-        group: the processes of the run; each makes the same updates, from its part of every batch.
+        device: of the model.
+        group: the processes of the run; each computes its part of every batch.
     """
 
     def __init__(self, config: RunConfig, task: Task, total: int, device: torch.device, group: Group) -> None:
@@ -56,7 +56,7 @@ class Learner:
         self.micro_batch = config.micro_batch or config.batch_size
 
         torch.set_num_threads(config.threads)
-        # Convolutions and matrix products alike; torch's own default is TF32 for convolutions only.
+        # For convolutions and matrix products; torch's own default is TF32 for convolutions only.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
         torch.manual_seed(config.seed)
         self.model = models.build(config.model, **task.model_options)
@@ -99,7 +99,7 @@ class Learner:
         for micro in batch.split(self.micro_batch):
             with self.autocast:
                 loss = self.task.loss(self.forward, micro.to(self.device))
-            # Divided by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
+            # Divided by the count of the whole batch, so that unequal micro-batches get the right weight.
             mean = loss / batch.count
             torch.autograd.backward(mean)
             total += mean.detach()
@@ -117,7 +117,7 @@ class Learner:
             group["lr"] = group["initial_lr"] * factor
 
     def _observe_curvature(self, batch: Batch, step: int) -> None:
-        """Before the updates for which Sophia wants it, a second backward pass on the coming batch."""
+        """Make a second backward pass on the batch, before those updates for which Sophia needs it."""
         rule = self.optimizer
         if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
             curvature.observe(
@@ -134,7 +134,7 @@ class Learner:
             )
 
     def evaluate(self, split: str) -> dict[str, float]:
-        """Figures of a held-out split, the same in all processes."""
+        """Metrics of a held-out split, the same in all processes."""
         self.group.broadcast_buffers(self.model)
         with self.autocast:
             return self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)

@@ -126,18 +126,18 @@ class Training:
             try:
                 diverged = self._train(metrics)
             except PrunedError as why:
-                self._save(metrics)  # whoever else wants the run goes on from here
+                self._save(metrics)  # another study can resume from here
                 return self._finish({}, "pruned", str(why))
-            figures = {} if diverged else self._final_figures(metrics)
+            figures = {} if diverged else self._final_metrics(metrics)
             metrics.flush(durable=True)
         if not math.isfinite(figures.get("val_loss", 0.0)):
-            # The last update did it: no training loss has seen it.
+            # The last update caused it, after the last training loss.
             diverged = f"the validation loss was not finite after step {self.progress.step}"
         return self._finish(figures, "diverged" if diverged else "completed", diverged)
 
     def _train(self, metrics: Metrics) -> str:
         config, progress = self.config, self.progress
-        # Losses stay on the device until the next look, so that a GPU is not kept waiting.
+        # Losses stay on the device until `_read_losses`, so that a GPU does not wait for the CPU.
         losses: list[torch.Tensor] = []
         rates: list[float] = []
         self._report(self._report_again)
@@ -152,24 +152,24 @@ class Training:
             quiet = progress.step % config.log_every and progress.step not in (self.warm_from, self.total)
             if quiet and not (stop or evaluate or save):
                 continue
-            diverged = self._look(losses, rates, metrics, began)
+            diverged = self._read_losses(losses, rates, metrics, began)
             losses, rates = [], []
             if diverged:
                 return diverged
             if evaluate:
                 figures = self._evaluate(progress.step, metrics)
-                metrics.flush()  # a study that is written anew meanwhile reads it there
+                metrics.flush()  # a study that is rebuilt meanwhile reads it there
                 self._report(functools.partial(self.monitor.report, progress.step, figures))
             if save or stop:
                 self._save(metrics)
             if stop:
-                self.group.broadcast(None)  # once the leader is here, it has saved
+                self.group.broadcast(None)  # wait until the main process has saved
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
             began = Moment.now()
         return ""
 
     def _due(self) -> tuple[bool, bool, bool]:
-        """Whether after this step to stop, to evaluate, to save. The last step does its own."""
+        """Whether to stop, to evaluate, to save after this step. `result` does so after the last step."""
         step, config = self.progress.step, self.config
         if step == self.total:
             return False, False, False
@@ -182,11 +182,13 @@ class Training:
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
         return stop, evaluate, save
 
-    def _look(self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment) -> str:
-        """Write the rows of the steps since the last look; say so if the run has diverged at one of them."""
+    def _read_losses(
+        self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment
+    ) -> str:
+        """Write the rows of the steps since the last call; return why the run has diverged, if so."""
         progress = self.progress
         first = progress.step - len(losses) + 1
-        values = torch.stack(losses).tolist()  # a GPU delivers them when it has done all of these steps
+        values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
         ended = Moment.now()
         *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
         progress.seconds += ended.wall - began.wall
@@ -205,7 +207,7 @@ class Training:
     def _save(self, metrics: Metrics) -> None:
         if self.group.is_main:
             self.attempt.check()
-            # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
+            # Rows first: resuming cuts rows after the checkpoint, but can't restore missing rows before it.
             metrics.flush(durable=True)
             progress = dataclasses.asdict(self.progress)
             checkpoint.save(
@@ -220,7 +222,7 @@ class Training:
         metrics.add(step, named)
         return named
 
-    def _final_figures(self, metrics: Metrics) -> dict[str, float]:
+    def _final_metrics(self, metrics: Metrics) -> dict[str, float]:
         figures = {}
         if self.group.is_main:
             metrics.flush()
@@ -233,7 +235,7 @@ class Training:
         return figures
 
     def _report(self, report: Callable[[], None]) -> None:
-        """Let the leader report; whether its study has seen enough is for all to know."""
+        """Let the main process report, and raise PrunedError in all processes if its study prunes the run."""
         enough = None
         if self.group.is_main:
             try:
@@ -245,13 +247,13 @@ class Training:
             raise PrunedError(enough)
 
     def _report_again(self) -> None:
-        """The process that made this checkpoint may have died before it heard what its report led to."""
+        """Repeat the last report: the process that saved may have died before the study answered."""
         for row in read(self.attempt.files.metrics):
             if 0 < row["step"] == self.progress.step and "val_loss" in row:
                 self.monitor.report(row["step"], row)
 
     def _finish(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
-        """The record; of several processes the leader makes it."""
+        """The record, made by the main process and broadcast."""
         record = self._record(figures, status, note) if self.group.is_main else None
         written = self.group.broadcast(record)
         assert written is not None
