@@ -155,7 +155,7 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     assert isinstance(attempt, Attempt)
     losses: list[float] = []
     with attempt:
-        training = loop.Training(config, attempt, cache_folder(root), Monitor())
+        training = loop.Training.start(config, attempt, cache_folder(root), Monitor())
         bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
         turns = Turns(training.task.batch, bare)
         training.task.batch = turns.batch  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""`htbench bench`: what the harness and the optimizers cost on this machine, and how exact their maps are."""
+"""`htbench bench`: the time of the harness and the optimizers here, and the accuracy of their maps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From YAML and `key=value` words to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
+"""YAML and `key=value` words to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
 
-Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`): a
-file, the command line and a sweep's points all speak it, and `a | b` merges two of them.
+Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`). Files,
+the command line and a sweep's points are all turned into it, and `a | b` merges two of them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def params_of(row: OptimizerSpec | None) -> dict[str, Param]:
 
 
 def known_settings() -> set[str]:
-    """The names of all settings; of optimizers from outside nobody knows what they take."""
+    """The names of all settings, but for hyperparameters of optimizers outside the zoo."""
     return {name for row in optimizers.ZOO.values() for name in params_of(row)}
 
 
@@ -141,7 +141,7 @@ def resolve_config(settings: Settings) -> RunConfig:
             that do not go together; one sentence.
     """
     try:
-        given, hyper, code = _sort_out(settings)
+        given, hyper, code = _divide(settings)
         config: RunConfig = _build(RunConfig, given)
         return _resolve(config, hyper, code)
     except ValueError as error:
@@ -160,7 +160,7 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
 
 
-def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dict[str, Value]]:
+def _divide(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dict[str, Value]]:
     """The settings of fields, of the optimizer's hyperparameters, and the revisions."""
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}

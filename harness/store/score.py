@@ -1,4 +1,4 @@
-"""Which run is better: the one rule by which sweeps pick winners and tables pick columns. Torch-free."""
+"""Which run is better: the rule by which sweeps choose winners and tables choose runs. Torch-free."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def score(record: RunRecord) -> Score | None:
     """What to minimise: the task's metric on the validation split, then the validation loss to break ties.
 
     Returns:
-        None if the run has no such figure (diverged or pruned): it can't win.
+        None if the run has no such metric (diverged or pruned): it can't win.
     """
     task = tasks.recorded(record.config["task"], record.environment)
     metric, loss = record.metrics.get(f"val_{task.metric}"), record.metrics.get("val_loss")
@@ -26,7 +26,7 @@ def score(record: RunRecord) -> Score | None:
 
 
 def mean_score(scores: Sequence[Score | None]) -> Score | None:
-    """The score of a candidate over its seeds; one seed without a figure disqualifies it."""
+    """The score of a candidate over its seeds; None if one seed has no score."""
     if not scores or any(one is None for one in scores):
         return None
     sound = [one for one in scores if one is not None]
