@@ -37,7 +37,7 @@ _TESTS = {"test", "tests", "idle_test", "__pycache__"}
 
 @functools.cache
 def fingerprint() -> str:
-    """Sixteen hex digits over the source files and all parameters of the tokens. Parses and trains nothing."""
+    """Sixteen hex digits over the sources and all parameters of the tokens. Parses and trains nothing."""
     digest = hashlib.sha256()
     shape = (VOCABULARY, HELD_OUT_SHARE, LARGEST_SHARE, HELD_OUT_TOKENS)
     digest.update(repr((shape, importlib.metadata.version("tokenizers"))).encode())
