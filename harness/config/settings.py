@@ -44,7 +44,7 @@ def params_of(row: OptimizerSpec | None) -> dict[str, Param]:
     """The declaration of every setting of a run by its dotted name.
 
     Args:
-        row: the optimizer of the run; None if nobody knows it, then without its hyperparameters.
+        row: the optimizer of the run; None: unknown, then without its hyperparameters.
     """
     if row is None:
         return dict(FIELDS)

@@ -106,10 +106,10 @@ def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
         name: of the task.
         environment: of the record.
     """
-    told = environment.get("task")
-    if name in TASKS or not isinstance(told, Mapping):
+    noted = environment.get("task")
+    if name in TASKS or not isinstance(noted, Mapping):
         return spec(name)
-    return TaskSpec(name, **told, fingerprint="", loader="", adamw_lr=0.0)
+    return TaskSpec(name, **noted, fingerprint="", loader="", adamw_lr=0.0)
 
 
 # --- data ---

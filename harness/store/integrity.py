@@ -55,8 +55,8 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         return "record.json says diverged, metrics.jsonl has the figures of a completed run"
     if "train_loss" in record.metrics:
         curve |= _train_loss(rows, last)
-    told = {name: one for name, one in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
-    return next((what for name in told | curve if (what := _difference(name, told, curve))), "")
+    noted = {name: one for name, one in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
+    return next((what for name in noted | curve if (what := _difference(name, noted, curve))), "")
 
 
 def lost(folder: Path) -> str:
@@ -100,8 +100,8 @@ def _train_loss(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, float
     return {"train_loss": statistics.fmean(losses[step] for step in tenth)}
 
 
-def _difference(name: str, told: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
-    here, there = (values.get(name, "missing") for values in (told, curve))
+def _difference(name: str, noted: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
+    here, there = (values.get(name, "missing") for values in (noted, curve))
     numbers = all(isinstance(value, int | float) for value in (here, there))
     if here == there or (numbers and math.isclose(here, there, **_ROUNDING)):
         return ""

@@ -44,7 +44,7 @@ class Records:
         return self.files(key).path
 
     def last_attempt(self, key: str) -> int:
-        """The number of the highest attempt, 0 if nobody ever tried."""
+        """The number of the highest attempt, 0 if there is none."""
         return self.files(key).last_attempt()
 
     def attempt(self, key: str, number: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def winner(candidates: Mapping[Name, Score | None]) -> tuple[Name | None, list[N
         candidates: in the order in which equals are preferred.
 
     Returns:
-        winner (None if nobody has a score) and the tied ones.
+        winner (None if no candidate has a score) and the tied ones.
     """
     scored = {name: one for name, one in candidates.items() if one is not None}
     if not scored:

@@ -3,8 +3,8 @@
     <root>/runs/<k2>/<key>/   the files of one run (`harness/store/run_folder.py`)
     <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
 
-Whoever creates `attempts/<n>.json` first owns the run. Attempt n+1 may be created only when the owner of n is
-dead, and an owner that finds a higher attempt than its own has lost the run and writes nothing more.
+The process that creates `attempts/<n>.json` owns the run. Attempt n+1 may be created only when the owner of n
+is dead. An owner that finds a higher attempt than its own has lost the run and writes nothing more.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ def code_version() -> str:
     The digest is over the changed and the untracked, not ignored, files of the packages: two edits are two
     versions.
     """
-    told = os.environ.get(CODE_VERSION_VARIABLE)
-    if told:
-        return told
+    given = os.environ.get(CODE_VERSION_VARIABLE)
+    if given:
+        return given
     found, commit = ask(*git(HOME), "rev-parse", "--short=12", "HEAD")
     if not found or not (HOME / ".git").exists():
         return f"htbench {_version('htbench')}"

@@ -22,9 +22,9 @@ def usable_cores() -> float:
 
 def visible_gpus() -> list[str]:
     """The GPUs that runs may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
-    told = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if told is not None:
-        return [name for name in told.split(",") if name.strip()]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name.strip()]
     found, listed = ask("nvidia-smi", "-L")
     return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
 

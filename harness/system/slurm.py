@@ -79,10 +79,10 @@ def preempted() -> bool:
     A job that ends within that time does not come back unless it requeues itself.
     """
     try:
-        told = call("scontrol", "show", "job", "-o", own_job())
+        text = call("scontrol", "show", "job", "-o", own_job())
     except SlurmError:
         return False
-    return "JobState=RUNNING" in told and "PreemptTime=None" not in told
+    return "JobState=RUNNING" in text and "PreemptTime=None" not in text
 
 
 def call(*command: str) -> str:
@@ -127,8 +127,8 @@ def queue(age: float = 0.0) -> dict[str, Job]:
     wanted = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
     try:
         # Without --all, jobs in hidden partitions are left out, even those of this user.
-        told = call("squeue", "--noheader", "--array", "--all", "--Format", wanted)
-        rows = [_parse(line) for line in told.splitlines()]
+        text = call("squeue", "--noheader", "--array", "--all", "--Format", wanted)
+        rows = [_parse(line) for line in text.splitlines()]
     except SlurmError as error:
         _remember(error)
         raise
@@ -173,10 +173,10 @@ def config() -> dict[str, str]:
 
 
 def cluster() -> str:
-    """The cluster's name; empty if nobody knows it."""
-    told = os.environ.get("SLURM_CLUSTER_NAME")
-    if told is not None:
-        return told
+    """The cluster's name; empty if it is not known."""
+    text = os.environ.get("SLURM_CLUSTER_NAME")
+    if text is not None:
+        return text
     try:
         return config().get("ClusterName", "")
     except SlurmError:

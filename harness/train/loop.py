@@ -119,8 +119,8 @@ class Training:
 
     def result(self) -> RunRecord:
         """Train what is left and write the record."""
-        leads = self.group.is_main
-        with MetricsFile(self.attempt.files.metrics, self.progress.step) if leads else Metrics() as metrics:
+        is_main = self.group.is_main
+        with MetricsFile(self.attempt.files.metrics, self.progress.step) if is_main else Metrics() as metrics:
             if self.config.evaluation.untrained and self.progress.step == 0:
                 self.progress.untrained_loss = self._evaluate(0, metrics)["val_loss"]
             try:
@@ -128,12 +128,12 @@ class Training:
             except PrunedError as why:
                 self._save(metrics)  # another study can resume from here
                 return self._finish({}, "pruned", str(why))
-            figures = {} if diverged else self._final_metrics(metrics)
+            values = {} if diverged else self._final_metrics(metrics)
             metrics.flush(durable=True)
-        if not math.isfinite(figures.get("val_loss", 0.0)):
+        if not math.isfinite(values.get("val_loss", 0.0)):
             # The last update caused it, after the last training loss.
             diverged = f"the validation loss was not finite after step {self.progress.step}"
-        return self._finish(figures, "diverged" if diverged else "completed", diverged)
+        return self._finish(values, "diverged" if diverged else "completed", diverged)
 
     def _train(self, metrics: Metrics) -> str:
         config, progress = self.config, self.progress
@@ -157,9 +157,9 @@ class Training:
             if diverged:
                 return diverged
             if evaluate:
-                figures = self._evaluate(progress.step, metrics)
+                values = self._evaluate(progress.step, metrics)
                 metrics.flush()  # a study that is rebuilt meanwhile reads it there
-                self._report(functools.partial(self.monitor.report, progress.step, figures))
+                self._report(functools.partial(self.monitor.report, progress.step, values))
             if save or stop:
                 self._save(metrics)
             if stop:
@@ -223,16 +223,16 @@ class Training:
         return named
 
     def _final_metrics(self, metrics: Metrics) -> dict[str, float]:
-        figures = {}
+        values = {}
         if self.group.is_main:
             metrics.flush()
             losses = [row["loss"] for row in read(self.attempt.files.metrics) if "loss" in row]
-            figures["train_loss"] = statistics.fmean(losses[-max(1, self.total // 10) :])  # of the last tenth
+            values["train_loss"] = statistics.fmean(losses[-max(1, self.total // 10) :])  # of the last tenth
         if self.progress.untrained_loss is not None:
-            figures["untrained_val_loss"] = self.progress.untrained_loss
+            values["untrained_val_loss"] = self.progress.untrained_loss
         for split in ("val", "test"):
-            figures |= self._evaluate(self.progress.step, metrics, split)
-        return figures
+            values |= self._evaluate(self.progress.step, metrics, split)
+        return values
 
     def _report(self, report: Callable[[], None]) -> None:
         """Let the main process report, and raise PrunedError in all processes if its study prunes the run."""
@@ -252,14 +252,14 @@ class Training:
             if 0 < row["step"] == self.progress.step and "val_loss" in row:
                 self.monitor.report(row["step"], row)
 
-    def _finish(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
+    def _finish(self, values: dict[str, float], status: Status, note: str) -> RunRecord:
         """The record, made by the main process and broadcast."""
-        record = self._record(figures, status, note) if self.group.is_main else None
+        record = self._record(values, status, note) if self.group.is_main else None
         written = self.group.broadcast(record)
         assert written is not None
         return written
 
-    def _record(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
+    def _record(self, values: dict[str, float], status: Status, note: str) -> RunRecord:
         config, progress, place = self.config, self.progress, self.learner.device.type
         times = progress.times.summary(timing.warm_up(self.total))
         if config.checkpoint.keep_weights and status == "completed":
@@ -269,7 +269,7 @@ class Training:
             key=self.attempt.key,
             config=dataclasses.asdict(config),
             status=status,
-            metrics=finite(figures),
+            metrics=finite(values),
             steps=progress.step,
             useful_seconds=progress.seconds,
             seconds_per_step=times.get("mean"),
@@ -292,6 +292,8 @@ class Training:
             note=note,
             pruned_by=[self.monitor.study] if status == "pruned" else [],
         )
-        told = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
-        log.info("%s after %d steps: %s", record.status, record.steps, told)
+        shown = ", ".join(
+            f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None
+        )
+        log.info("%s after %d steps: %s", record.status, record.steps, shown)
         return self.attempt.finish(record)

@@ -39,9 +39,9 @@ class Progress:
 
         Version 0.1 noted `windows`, the seconds per step of windows of unknown lengths: they are not counted.
         """
-        told = {name: one for name, one in value.items() if name != "windows"}
-        parts = {"divergence": Divergence(**told["divergence"]), "times": StepTimes(**told.get("times", {}))}
-        return cls(**(told | parts))
+        kept = {name: one for name, one in value.items() if name != "windows"}
+        parts = {"divergence": Divergence(**kept["divergence"]), "times": StepTimes(**kept.get("times", {}))}
+        return cls(**(kept | parts))
 
 
 def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any] | None]:

@@ -40,7 +40,7 @@ class Survey:
         without_curve: completed runs without a metrics.jsonl with which to compare their record.
         torn_index_lines: lines of the index that are no JSON objects.
         damaged: record, attempt, points, slot, submissions or study -> the files that can't be read whole.
-        leftovers: temporary files that nobody has touched for STALE_SECONDS.
+        leftovers: temporary files that are older than STALE_SECONDS.
         complete: False if the time limit came before all files were read.
     """
 

@@ -49,7 +49,7 @@ def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Ite
         orphans: also folders of unfinished runs that no sweep wants.
 
     Raises:
-        UsageError: orphans can't be told, as a sweep's plan is missing or damaged.
+        UsageError: orphans can't be found, as a sweep's plan is missing or damaged.
     """
     wanted = _wanted(store.root) if orphans else set()
     yield from _items("temporary", _temporaries(store.root))
@@ -139,7 +139,7 @@ def _needed_code(store: Store) -> set[str] | None:
     """The versions that submissions name whose points are not all finished, or whose jobs are in the queue.
 
     Returns:
-        None if a list of submissions is damaged, so that nobody knows.
+        None if a list of submissions is damaged.
     """
     if submissions.is_damaged(store.root):
         return None
