@@ -52,6 +52,22 @@ def params_of(row: OptimizerSpec | None) -> dict[str, Param]:
     return FIELDS | {f"{_HYPER}{name}": param for name, param in own.items()}
 
 
+def param_of(optimizer: str, setting: str) -> Param:
+    """The entry of `params_of` for one setting, without building the table: a plan asks ten thousand times.
+
+    Args:
+        optimizer: a name in the zoo, or `module:Class`.
+        setting: dotted, such as `optimizer.lr`.
+
+    Raises:
+        KeyError: there is no such setting.
+    """
+    row = optimizers.spec(optimizer)
+    name = setting.removeprefix(_HYPER)
+    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
+    return own[name] if name in own and name != setting else FIELDS[setting]
+
+
 def known_settings() -> set[str]:
     """The names of all settings, but for hyperparameters of optimizers outside the zoo."""
     return {name for row in optimizers.ZOO.values() for name in params_of(row)}

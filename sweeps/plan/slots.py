@@ -24,13 +24,12 @@ from typing import Any
 
 from harness.config import RunConfig, Value
 from harness.config.key import identity, run_key
-from harness.config.settings import resolve_config
+from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
 from harness.store import points as plans
 from harness.store.points import SEARCH, Point, is_tuned, study_path
 from harness.system import atomic
 from harness.system.folders import make_folder
-from sweeps.plan.params import param_of
 from sweeps.spec.search import Range, Search
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 

@@ -16,9 +16,9 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from harness.config import Value
+from harness.config.settings import param_of
 from harness.data import registry as tasks
 from harness.store import Kind, RunState, Store
-from sweeps.plan.params import param_of
 from sweeps.plan.planned import Planned
 from sweeps.plan.states import word
 from sweeps.studies.journal import Journal

@@ -49,7 +49,7 @@ def reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, fl
 
 def evaluations(folder: Path, metric: str) -> dict[int, float]:
     """All finite evaluations of a run by step, that of the untrained model and that of the end included."""
-    rows = curve.read(folder / "metrics.jsonl")
+    rows = curve.read(RunFolder(folder).metrics)
     return {row["step"]: row[metric] for row in rows if row.get(metric) is not None}
 
 
