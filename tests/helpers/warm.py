@@ -32,7 +32,13 @@ _REQUEST = 1 << 17  # bytes; a request holds an environment
 
 
 class Command:
-    """A command at work, with the part of `subprocess.Popen` that tests need."""
+    """A command at work, with the part of `subprocess.Popen` that tests need.
+
+    Args:
+        words: of `htbench`, or `-c CODE WORDS` as for Python itself.
+        env: all of its environment.
+        cwd: its working folder, None: ours.
+    """
 
     def __init__(self, words: list[str], env: dict[str, str], cwd: Path | None) -> None:
         self.returncode: int | None = None
@@ -187,4 +193,8 @@ def _run(code: str, argv: list[str]) -> NoReturn:
 
 if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv.pop())))
-    runpy.run_module("harness.cli", run_name="__main__", alter_sys=True)
+    if sys.argv[1:2] == ["-c"]:
+        code = sys.argv.pop(2)
+        exec(code, {"__name__": "__main__"})
+    else:
+        runpy.run_module("harness.cli", run_name="__main__", alter_sys=True)

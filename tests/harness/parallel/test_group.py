@@ -26,7 +26,7 @@ from tests.helpers.interrupting import finish, interrupt
 ALL = {"grad_clip": 0.5, "micro_batch": 4, "evaluation.every": 4, "checkpoint.keep_weights": True}
 MUON = {"optimizer.name": "muon", "optimizer.lr": 0.02, "optimizer.ns_dtype": "float32"}
 SOPHIA = {"optimizer.name": "sophia", "optimizer.lr": 2e-3, "optimizer.curvature_interval": 2}
-LONG = LM | {"steps": 200, "checkpoint.every_steps": 5, "log_every": 5}
+LONG = LM | {"steps": 100, "checkpoint.every_steps": 5, "log_every": 5}
 
 
 def result(settings, root):

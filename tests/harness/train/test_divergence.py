@@ -38,7 +38,8 @@ def trained(settings, root):
 # --- real runs ---
 
 
-@pytest.mark.parametrize(("workload", "lr"), [(LM, 3.0), ({}, 10.0)])
+# Quick are the language model that unlearns and the digits that do not; all four are a matter of a minute.
+@pytest.mark.parametrize(("workload", "lr"), [(LM, 3.0), pytest.param({}, 10.0, marks=pytest.mark.slow)])
 def test_a_run_that_unlearns_has_diverged(tmp_path, tiny, workload, lr):
     """Its loss never is three times its best, or not for 200 steps: the rule of version 0.1 let it pass."""
     record, losses = trained(tiny | workload | RISING | {"steps": 200, "optimizer.lr": lr}, tmp_path)
@@ -46,7 +47,7 @@ def test_a_run_that_unlearns_has_diverged(tmp_path, tiny, workload, lr):
     assert f"({losses[0]:.4g})" in record.note and record.steps == len(losses) < 200
 
 
-@pytest.mark.parametrize(("workload", "lr"), [(LM, 0.3), ({}, 1.0)])
+@pytest.mark.parametrize(("workload", "lr"), [pytest.param(LM, 0.3, marks=pytest.mark.slow), ({}, 1.0)])
 def test_a_run_at_a_merely_bad_rate_has_not(tmp_path, tiny, workload, lr):
     """It keeps what little it learns: a language model the frequencies of its tokens."""
     record, losses = trained(tiny | workload | {"steps": 200, "optimizer.lr": lr}, tmp_path)
