@@ -257,11 +257,11 @@ def _store(root: Path) -> Iterator[Finding]:
     }
     for kind, paths in found.damaged.items():
         level = _note if kind in ("attempt", "submissions") else _problem
-        yield level("store", f"damaged {kind} files: {_some(paths)}", advice[kind])
+        yield level("store", f"damaged {kind} files: {_first_three(paths)}", advice[kind])
     yield from _records(found, root)
     yield from _index(found, mend)
     if found.leftovers:
-        text = f"temporary files of dead processes: {_some(found.leftovers)}"
+        text = f"temporary files of dead processes: {_first_three(found.leftovers)}"
         yield _note("store", text, "harmless; delete them when nothing runs")
 
 
@@ -272,7 +272,7 @@ def _records(found: Survey, root: Path) -> Iterator[Finding]:
         advice = "" if AGAIN in what else f"delete {folder}: then the same command trains the run again"
         yield _problem("records", f"run {key}: {what}", advice)
     if found.without_curve:
-        text = f"completed runs without metrics.jsonl: {_some(found.without_curve)}"
+        text = f"completed runs without metrics.jsonl: {_first_three(found.without_curve)}"
         yield _note("records", text, "nothing vouches for their figures")
 
 
@@ -283,13 +283,13 @@ def _index(found: Survey, mend: str) -> Iterator[Finding]:
         text = f"index.jsonl lacks {len(lacking)} records, has {len(gone)} whose run has none"
         yield _note("index", f"{text}, and {found.torn_index_lines} torn lines", f"`{mend}` writes it anew")
     elif differing := [key for key in found.differing if key not in lacking]:
-        text = f"index.jsonl has other figures than record.json for {_some(differing)}"
+        text = f"index.jsonl has other figures than record.json for {_first_three(differing)}"
         yield _problem("index", text, f"`{mend}` writes it anew from the records")
     elif found.records:
         yield _ok("index", "index.jsonl agrees with the run folders")
 
 
-def _some(paths: list[str]) -> str:
+def _first_three(paths: list[str]) -> str:
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
