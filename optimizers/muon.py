@@ -1,6 +1,6 @@
 """Muon, and two optimizers that rescale its update: NorMuon (by rows) and AdaMuon (by entries).
 
-Each takes the name of a map of the singular values. HTMuon therefore needs no class: each of its variants is
+Each takes its map of the singular values by name. HTMuon therefore needs no class: each of its variants is
 a row of the registry that selects Muon, NorMuon or AdaMuon with another map.
 """
 

@@ -102,7 +102,7 @@ def _select(
 ) -> tuple[list[str], list[str] | None]:
     """The tables or figures to make, and the names of the sweeps to read; None means all sweeps.
 
-    In `--sweep a b`, argparse takes b as the name of a table. If there is no such table but the store has a
+    In `--sweep a b`, argparse takes b as the name of a table or figure. If there is none but the store has a
     sweep b, b is read as a sweep.
     """
     sweeps = [name for word in args.sweep or [] for name in word.split(",")]

@@ -1,8 +1,8 @@
 """Runs sweeps on this machine.
 
 It decides which point starts next, waits for points that other processes work on, and adds replicas when all
-search points of their objective are settled. A settled point needs no more work: it has a result or has
-failed.
+search points of their objective are settled. A settled point needs no more work: it has a result, has
+failed, or was given up after several killed workers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import refresh
 
 POLL_SECONDS = 0.2
-MOST_DEATHS = 3  # a point is queued again after so many workers killed by a signal, then given up
+MOST_DEATHS = 3  # a point is queued again at most so often after a signal killed its worker
 STUDY_SECONDS = 5.0  # least time between two refreshes of the studies while runs are active
 
 
@@ -154,7 +154,7 @@ class Runner:
                 pool.stop()
                 return
             for one in list(self._elsewhere.values()):
-                if self._read_state(one).kind is Kind.WAITING:
+                if self._check_point(one).kind is Kind.WAITING:
                     self._todo.append(one)
             if not self._at_work and not self._todo:
                 time.sleep(POLL_SECONDS)
@@ -162,12 +162,12 @@ class Runner:
             self._refresh_studies_when_due()
 
     def _start(self, one: Planned, pool: Pool) -> None:
-        if self._read_state(one).kind is Kind.WAITING:
+        if self._check_point(one).kind is Kind.WAITING:
             self._at_work[one.point.id] = one
             pool.start(one.point, one.config.processes)
 
-    def _read_state(self, one: Planned) -> RunState:
-        """Read a point's state. Settle it if it has ended; remember it if another process works on it."""
+    def _check_point(self, one: Planned) -> RunState:
+        """Return a point's state. Settle it if it has ended; remember it if another process works on it."""
         point = plans.filled(self.store.root, one.point)
         now = state(self.store, point)
         self._elsewhere.pop(point.id, None)
@@ -180,7 +180,7 @@ class Runner:
 
     def _ended(self, one: Planned, status: int) -> None:
         """Handle the end of a worker: settle its point, or queue it again if the worker was killed."""
-        now = self._read_state(one)
+        now = self._check_point(one)
         if now.kind is not Kind.WAITING or self.interrupted:
             return
         self._deaths[one.point.id] += 1

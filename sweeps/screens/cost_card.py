@@ -79,7 +79,7 @@ class Row:
 
     @property
     def seconds(self) -> float | None:
-        """The time of one run; None if it is not known."""
+        """Seconds of one run; None if they are not known."""
         if self.cost is None or self.steps is None:
             return None
         return self.cost.seconds(self.work.config, self.steps)
