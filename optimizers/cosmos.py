@@ -16,7 +16,7 @@ from optimizers.zoo.subspace import COSMOS
 
 
 class Cosmos(UpdateRule):
-    """Adam in a followed subspace of low rank and Newton-Schulz on what is outside of it (COSMOS).
+    """Adam in a low-rank subspace of the gradients, Newton-Schulz on the rest of the momentum (COSMOS).
 
         M <- b1 M + (1-b1) G
         U' <- QR(b3 U S + (1-b3) G^T G U)                       at t = 1: leading eigenvectors of G^T G
@@ -35,30 +35,34 @@ class Cosmos(UpdateRule):
         lr: learning rate.
         weight_decay: decoupled weight decay.
         betas: b1, b2, b3.
-        rank: r, cut to n. At r = n nothing is outside of the subspace, and B is zero.
+        rank: r; at most n is used. With r = n the subspace is the whole space, and B is zero.
         lr_ratio: as above.
-        gamma: as above; None takes lr_ratio.
-        eps: added to the root of V and to the two norms; with "ema", to lr ||Gt||, as released.
-        momentum_rule: "ema" for M as above. "nesterov" puts (G + b1 B) / (1 + b1 (1-b1^t) / (1-b1)) in the
-            place of M and of M / (1-b1^t), where B <- b1 B + G; "gradient" puts G (1-b1) / (1-b1^t) there.
-        side: "right" as above; "left" does it for the transposes of W and G.
-        split_qkv: Newton-Schulz on each third of the rows (with "left", columns) of a matrix with m = 3n.
-        ns_steps, ns_dtype: of Newton-Schulz.
+        gamma: as above; None means lr_ratio.
+        eps: added to the bias-corrected root of V, to ||B|| and to ||Gt||. With "ema" it is added to
+            lr ||Gt|| instead of ||Gt||, as in the released code.
+        momentum_rule: "ema": M as above. "nesterov": M <- b1 M + G, and (G + b1 M) / (1 + b1 (1-b1^t) /
+            (1-b1)) replaces both M and M / (1-b1^t) in A and B. "gradient": there G (1-b1) / (1-b1^t) does.
+        side: "right" as above; "left" applies the block to the transposes of W and G.
+        split_qkv: apply Newton-Schulz to each third of the rows where m = 3n (with "left": to each third of
+            the columns where n = 3m), since the matrix may be a fused query, key and value.
+        ns_steps, ns_dtype: number and precision of the Newton-Schulz iterations.
         max_rows: as above.
-        fallback_beta1: f in the first moment m <- b1 m + (1-f) G of that Adam and in its bias correction
-            m / (1 - f^t); None takes b1.
+        fallback_beta1: f in the Adam of the other parameters: its first moment is m <- b1 m + (1-f) G, and
+            the bias-corrected one m / (1 - f^t). None means b1.
 
     Raises:
         ValueError: a hyperparameter is out of its range.
 
     Source: https://arxiv.org/abs/2502.17410; https://github.com/lliu606/COSMOS;
-        https://github.com/TDCSZ327/HTmuon; HTMuon paper, Algorithm "COSMOS". The block has eps inside the
-        root and leaves NORM open; in all codes it is NORM(X) = sqrt(n) X / ||X||. The defaults are the class
-        COSMOS_for_llama as the paper's authors call it; it takes weight_decay and never uses it (0 is the
-        released behaviour), we do. COSMOS_for_gpt is side="left", split_qkv=True. The original's class COSMOS
-        is momentum_rule="nesterov", gamma=0.2, fallback_beta1=0.9, with one beta for b2 and b3; without
-        Nesterov it ignores the momentum by mistake, which is "gradient". Of a bfloat16 parameter they keep U,
-        S and V in bfloat16, we in float32.
+        https://github.com/TDCSZ327/HTmuon; HTMuon paper, Algorithm "COSMOS".
+
+    Differences: the paper's block has eps inside the root and does not define NORM; in all released code it
+    is NORM(X) = sqrt(n) X / ||X||. Our defaults are those with which the HTMuon authors call the class
+    COSMOS_for_llama. That class accepts weight_decay but does not apply it; ours does (0 gives the released
+    behaviour). COSMOS_for_gpt is side="left", split_qkv=True. The class COSMOS of the original code is
+    momentum_rule="nesterov", gamma=0.2, fallback_beta1=0.9, with one beta for b2 and b3; without Nesterov it
+    ignores the momentum by mistake, which is "gradient" here. For a bfloat16 parameter the released code
+    keeps U, S and V in bfloat16, ours in float32.
     """
 
     table = COSMOS
@@ -85,7 +89,7 @@ class Cosmos(UpdateRule):
         super().__init__(params, locals())
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
-        """Adam, or Adam in a subspace that is the whole space, which leaves nothing to Newton-Schulz."""
+        """Name the two cases without Newton-Schulz: plain Adam, and a subspace that is the whole space."""
         if W.ndim != 2 or len(W) > group["max_rows"]:
             return "Adam"
         n = W.shape[group["side"] == "right"]
@@ -117,7 +121,7 @@ class Cosmos(UpdateRule):
 
 
 def _momentum(G: Tensor, state: dict[str, Any], b1: float, rule: str) -> tuple[Tensor, float]:
-    """Update the momentum; return what stands for M in the block, and its bias correction."""
+    """Update the momentum; return what the block uses as M, and the divisor 1-b1^t of A (1 if applied)."""
     c = 1 - b1 ** state["step"]
     if rule == "ema":
         return precise(ema(state, "M", G, b1)), c
@@ -130,7 +134,7 @@ def _momentum(G: Tensor, state: dict[str, Any], b1: float, rule: str) -> tuple[T
 
 
 def _follow(G: Tensor, state: dict[str, Any], b3: float, rank: int) -> tuple[Tensor, Tensor]:
-    """Update the subspace U and the Gram matrix S in it with the gradient G; return U and G U."""
+    """Update the basis U and the Gram matrix S (r, r) with the gradient G (m, n); return U and G U (m, r)."""
     if "U" not in state:
         U = singular_vectors(G.mT @ G, rank, right=False)
         GU = G @ U
@@ -146,14 +150,14 @@ def _follow(G: Tensor, state: dict[str, Any], b3: float, rank: int) -> tuple[Ten
 
 
 def _outside(X: Tensor, group: dict[str, Any]) -> Tensor:
-    """Apply Newton-Schulz to X, or to each third of its rows where it may be a fused query, key and value."""
+    """Apply Newton-Schulz to X, or to each third of its rows if `split_qkv` applies to its shape."""
     fused = group["split_qkv"] and X.shape[0] == 3 * X.shape[1]
     dtype = DTYPES[group["ns_dtype"]]
     return torch.cat([_newton_schulz(part, group["ns_steps"], dtype) for part in X.chunk(3 if fused else 1)])
 
 
 def _newton_schulz(X: Tensor, steps: int, dtype: torch.dtype) -> Tensor:
-    """Do as `newton_schulz`, with the products grouped as COSMOS groups them: in bfloat16 it tells."""
+    """Like `newton_schulz`, but with the products in the order of COSMOS: in bfloat16 the result differs."""
     if X.shape[0] > X.shape[1]:
         return _newton_schulz(X.mT, steps, dtype).mT
     a, b, c = QUINTIC

@@ -1,7 +1,7 @@
-"""Muon, and the two optimizers that scale its update anew, NorMuon and AdaMuon.
+"""Muon, and two optimizers that rescale its update: NorMuon (by rows) and AdaMuon (by entries).
 
-Each takes its map of the singular values by name. HTMuon in all its forms is therefore rows of the registry,
-not classes: Muon, NorMuon or AdaMuon with another map.
+Each takes its map of the singular values by name. HTMuon therefore needs no class: each of its variants is
+a row of the registry that selects Muon, NorMuon or AdaMuon with another map.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from optimizers.base import ema, matrix_view, second_moment
 from optimizers.spectral.rule import SpectralRule, momentum, transform
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
-# The factor s of an m x n matrix. "shape" is the paper's; "rms0.2" gives updates the RMS of AdamW's and so
-# wants AdamW-sized learning rates (Moonlight, https://arxiv.org/abs/2502.16982).
+# The factor s of an m x n matrix. "shape" is the paper's. "rms0.2" gives updates about the RMS of AdamW's
+# updates, so AdamW's learning rates suit it (Moonlight, https://arxiv.org/abs/2502.16982).
 SCALE_RULES = {
     "shape": lambda m, n: math.sqrt(max(1, m / n)),
     "rms0.2": lambda m, n: 0.2 * math.sqrt(max(m, n)),
@@ -27,7 +27,7 @@ SCALE_RULES = {
 
 
 class Muon(SpectralRule):
-    """Momentum whose singular values are made equal (Muon) or drawn together (HTMuon).
+    """Momentum with its singular values replaced: by 1 (Muon), by their power p or by their rank (HTMuon).
 
         M <- beta M + (1-beta) G
         O <- NewtonSchulz5(M)                        Muon            spectral="newton_schulz"
@@ -51,10 +51,12 @@ class Muon(SpectralRule):
         ValueError: as `SpectralRule`.
 
     Source: HTMuon paper, Algorithms "Muon", "Muon_SVD", "HTMuon", "HTMuon_NS" and "HTMuon_HT";
-        https://github.com/TDCSZ327/HTmuon; https://github.com/KellerJordan/Muon. The blocks have no Nesterov
-        momentum, the released code has it, and so do we (`nesterov=False` is the block). The released HTMuon
-        has p = 0.25, its scripts for HTMuon_HT alpha = 0.125; the paper and we have 0.125 and 0.25. The
-        released code decays a weight that got no gradient; we skip it, as torch.optim does.
+        https://github.com/TDCSZ327/HTmuon; https://github.com/KellerJordan/Muon.
+
+    Differences: the paper's blocks have no Nesterov momentum (`nesterov=False` here). The released code has
+    it, and it is our default. We take p = 0.125 for HTMuon and alpha = 0.25 for HTMuon_HT from the paper; the
+    released code has p = 0.25, and its scripts have alpha = 0.125. The released code decays a weight that has
+    no gradient; we skip the weight, as torch.optim does.
     """
 
     table = MUON
@@ -74,7 +76,7 @@ class Muon(SpectralRule):
 
 
 class NorMuon(SpectralRule):
-    """Muon with rows brought to one size by their second moment (NorMuon), with any map (HTMuon+NorMuon).
+    """Muon with each row divided by the root of its second moment (NorMuon), with any map (HTMuon+NorMuon).
 
         M <- beta M + (1-beta) G,   O <- map of M, as in Muon
         v <- beta2 v + (1-beta2) rowmean(O.O)                     v in R^m
@@ -86,20 +88,23 @@ class NorMuon(SpectralRule):
     Args:
         params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
         lr: learning rate.
-        beta2: decay of v; it starts at zero and is not bias corrected, which s makes up for.
-        eps: added to v, or to its root.
-        eps_placement: "inside" the root (the paper's authors) or "outside" (the original and the block).
-        norm_rule: how long the update is made.
-        shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk` the means go over the
-            width of a kernel and the norms over its height and width, as in the released code.
+        beta2: decay of v. v starts at zero without bias correction; dividing by ||Ohat|| removes that factor.
+        eps: added to v or to its root, and to ||Ohat||.
+        eps_placement: "inside" the root (the HTMuon authors) or "outside" (the original code and the block).
+        norm_rule: the norm of the update s Ohat, "preserve" or "rms0.2", as above.
+        shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, `rowmean` is over the
+            width of a kernel, and m, n and the norms are those of its height and width, as in the released
+            code.
 
     Raises:
         ValueError: as `SpectralRule`.
 
     Source: https://arxiv.org/abs/2510.05491; HTMuon paper, Algorithm "NorMuon" (HTMuon+NorMuon is named there
-        without a block); https://github.com/zichongli5/NorMuon; https://github.com/TDCSZ327/HTmuon. The block
-        makes the update 0.2 sqrt(m n) long and has no Nesterov momentum; both codes keep its length, multiply
-        by sqrt(max(1, m/n)) and use Nesterov, and so do we: the published learning rates go with that rule.
+        without a block); https://github.com/zichongli5/NorMuon; https://github.com/TDCSZ327/HTmuon.
+
+    Differences: the paper's block gives the update the norm 0.2 sqrt(m n) and has no Nesterov momentum. Both
+    released codes keep the norm of O, multiply it by sqrt(max(1, m/n)) and use Nesterov momentum. Our default
+    is theirs, because the published learning rates were tuned with it.
     """
 
     table = NORMUON
@@ -126,7 +131,8 @@ class NorMuon(SpectralRule):
         v = ema(state, "v", O.square().mean(-1, keepdim=True), group["beta2"])
         inside = group["eps_placement"] == "inside"
         Ohat: Tensor = O * (v + group["eps"]).rsqrt() if inside else O / (v.sqrt() + group["eps"])
-        # Per kernel with the quirk, where the released rms rule then goes on to the norm of the whole.
+        # With the quirk this is one norm per (h, w) slice; "rms0.2" below takes the norm of the whole tensor,
+        # as the released code does.
         norm = partial(torch.linalg.matrix_norm, keepdim=True)
         Ohat.mul_(norm(O) / (norm(Ohat) + group["eps"]))
         m, n = O.shape[-2:]
@@ -136,7 +142,7 @@ class NorMuon(SpectralRule):
 
 
 class AdaMuon(SpectralRule):
-    """Muon on the sign of its momentum, scaled entry by entry as Adam does (AdaMuon), with any map.
+    """Muon on the sign of its momentum, with each entry scaled as in Adam (AdaMuon), and with any map.
 
         B <- beta B + G
         O <- map of sign(G + beta B)          sign(B) without nesterov
@@ -147,7 +153,8 @@ class AdaMuon(SpectralRule):
     Args:
         params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
         lr: learning rate.
-        beta2: decay of V, which starts at zero and is not bias corrected; None takes beta.
+        ema: True averages the gradients in B, False sums them as above; sign(B) is the same.
+        beta2: decay of V, which starts at zero without bias correction; None means beta.
         eps: keeps the divisions finite.
         shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, m and n are the smallest
             and the largest dimension of a kernel, as in the released code, not those of its matrix.
@@ -156,10 +163,12 @@ class AdaMuon(SpectralRule):
         ValueError: as `SpectralRule`.
 
     Source: https://arxiv.org/abs/2507.11005; HTMuon paper, Algorithm "AdaMuon";
-        https://github.com/Chongjie-Si/AdaMuon; https://github.com/TDCSZ327/HTmuon. The block has no Nesterov
-        momentum; both codes have it, and so do we. The original averages where the block and the paper's
-        authors sum, which the sign makes one. In their code O, V and the update are bfloat16; ours are in the
-        precision of the parameter. That HTMuon plugs in here is a claim of the paper without an experiment.
+        https://github.com/Chongjie-Si/AdaMuon; https://github.com/TDCSZ327/HTmuon.
+
+    Differences: the paper's block has no Nesterov momentum; both released codes have it, and it is our
+    default. The original code averages the gradients, the block and the HTMuon authors sum them; the sign
+    makes both equal. In the HTMuon authors' code O, V and the update are bfloat16; ours have the precision of
+    the parameter. The HTMuon paper says that HTMuon can replace Muon here, but has no experiment on it.
     """
 
     table = ADAMUON

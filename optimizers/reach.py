@@ -1,6 +1,7 @@
-"""How much of a model a rule trains in its own way: if little, a result says little about the rule.
+"""Warns if an optimizer applies its own rule to few parameters of a model.
 
-A run (`harness/train/loop.py`) and `htbench zoo --routing` say the same sentence.
+A result then says little about the rule. A run (`harness/train/loop.py`) and `htbench zoo --routing` show the
+same sentence.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from optimizers.zoo.registry import ZOO
 
 
 def little_reach(name: str, optimizer: Optimizer) -> str:
-    """One sentence if the rule trains few of the matrices and kernels in its own way, else nothing.
+    """Return one sentence if the rule trains few of the matrices and kernels in its own way, else "".
 
-    Few are less than half of the parameters with two or more dimensions, or those with less than a quarter of
-    the entries: embeddings and head alone, which many rules leave to AdamW, may well be half of the entries.
-    A parameter that gets the auxiliary AdamW or a `fallback` of the rule is not trained in its own way.
+    Only parameters with two or more dimensions are counted. Few means less than half of them, or less than a
+    quarter of their entries. The second limit is lower because many rules leave the embeddings and the head
+    to AdamW, and these can be half of the entries. A parameter that the auxiliary AdamW trains, or a
+    `fallback` of the rule, is not trained in the rule's own way.
 
     Args:
         name: the row of the zoo; for any other optimizer the sentence is empty.
-        optimizer: what `build` made of it.
+        optimizer: the optimizer that `build` returned for this row.
     """
     if name not in ZOO:
         return ""
@@ -43,7 +45,7 @@ def little_reach(name: str, optimizer: Optimizer) -> str:
 
 
 def treatments(optimizer: Optimizer) -> dict[Tensor, str]:
-    """For every parameter the class of the optimizer that steps it, and its `fallback` if it has one."""
+    """Map each parameter to the class name of the optimizer that updates it, plus its `fallback` if any."""
     parts = getattr(optimizer, "parts", (optimizer,))
     groups = [(part, group) for part in parts for group in part.param_groups]
     return {p: _treatment(part, group, p) for part, group in groups for p in group["params"]}

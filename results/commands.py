@@ -21,7 +21,7 @@ from results.tables.registry import TABLES
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """[NAME ...] [--sweep NAME]... [--format md|csv|latex] [--out DIR] [--strict]"""
+    """Add [NAME ...] [--sweep NAME]... [--format FORMAT] [--out DIR] [--strict]."""
     _add_common(parser, TABLES)
     parser.add_argument(
         "--strict",
@@ -35,23 +35,27 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def table(args: argparse.Namespace) -> int:
-    """Print tables, or write one file each."""
+    """Print tables, or write one file each. With `--strict`, exit status 1 if a table mixes unlike runs.
+
+    Raises:
+        UsageError: a table is unknown, or the folder can't be written to.
+    """
     names, sweeps = _select(args, TABLES, "table")
     frame = load(Store(args.root), sweeps)
     tables = [TABLES[name](frame) for name in names]
     if args.out is None:
         print(render_all(tables, args.format), end="")
-        return _mixed(tables) if args.strict else 0
+        return _report_mixtures(tables) if args.strict else 0
     make_folder(args.out)
     for name, shown in zip(names, tables, strict=True):
         path = args.out / f"{name}.{FORMATS[args.format].suffix}"
         atomic.write_text(path, render(shown, args.format))
         print(path)
-    return _mixed(tables) if args.strict else 0
+    return _report_mixtures(tables) if args.strict else 0
 
 
-def _mixed(tables: Iterable[Table]) -> int:
-    """Print every mixture to stderr; returns the exit status."""
+def _report_mixtures(tables: Iterable[Table]) -> int:
+    """Print to stderr which tables mix runs that are not comparable; return the exit status."""
     found = dict.fromkeys(
         f"{table.name}, {mixture}" for table in tables for one in table.sections for mixture in one.mixtures
     )
@@ -61,13 +65,17 @@ def _mixed(tables: Iterable[Table]) -> int:
 
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
-    """[NAME ...] [--sweep NAME]... [--out DIR]"""
+    """Add [NAME ...] [--sweep NAME]... [--out DIR]."""
     _add_common(parser, FIGURES)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to put them (default: ROOT/figures)")
 
 
 def figure(args: argparse.Namespace) -> int:
-    """Bring figures up to date, as PNG and PDF."""
+    """Draw the figures whose data have changed, as PNG and PDF.
+
+    Raises:
+        UsageError: a figure is unknown, or the folder can't be written to.
+    """
     names, sweeps = _select(args, FIGURES, "figure")
     store = Store(args.root)
     frame = load(store, sweeps)
@@ -94,7 +102,8 @@ def _select(
 ) -> tuple[list[str], list[str] | None]:
     """The tables or figures to make, and the names of the sweeps to read; None means all sweeps.
 
-    In `--sweep a b`, the word b is a sweep too if the store has one of that name and no table has it.
+    In `--sweep a b`, argparse takes b as the name of a table or figure. If there is none but the store has a
+    sweep b, b is read as a sweep.
     """
     sweeps = [name for word in args.sweep or [] for name in word.split(",")]
     stored = sweep_names(args.root) if sweeps else []

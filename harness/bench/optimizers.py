@@ -1,7 +1,8 @@
-"""The time of a step of every optimizer: relative to a baseline, and to other implementations.
+"""Measures the time of one step of each optimizer, relative to a baseline and to other implementations.
 
-No forward and no backward pass: parameters of the real shapes, and two sets of seeded Gaussian gradients that
-take turns. One pair is measured at a time, each side with its own copy of the parameters.
+There is no forward or backward pass. The parameters have the shapes of a real model, and the steps alternate
+between two seeded sets of Gaussian gradients. Two optimizers (a pair of sides) are measured together, each on
+its own copy of the parameters.
 """
 
 from __future__ import annotations
@@ -26,12 +27,22 @@ from harness.bench.rows import Beside, Row
 from harness.bench.subjects import Entry
 from optimizers import UpdateRule
 
-GRADIENT_NORM = 0.1  # of every parameter
+GRADIENT_NORM = 0.1  # approximate Frobenius norm of the gradient of each parameter
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure; `limit` in seconds is for one pair, see `take_turns`."""
+    """How to measure.
+
+    Attributes:
+        model: name of the model whose parameter shapes are used.
+        overrides: arguments of `models.build` that differ from their defaults.
+        device: `cpu` or `cuda`.
+        threads: CPU threads of torch.
+        dtype: of the parameters and gradients.
+        rounds: counted rounds per pair; a round is two steps of each side.
+        limit: seconds for one pair, as in `take_turns`.
+    """
 
     model: str
     overrides: Mapping[str, int]
@@ -43,10 +54,10 @@ class Settings:
 
 
 class Bench:
-    """Measures pairs on the parameters of one model.
+    """Measures pairs of optimizers on the parameters of one model.
 
     Args:
-        settings: how.
+        settings: how to measure.
         after_round: called after every round of every pair.
     """
 
@@ -66,15 +77,15 @@ class Bench:
         }
 
     def peaks(self) -> dict[str, float]:
-        """Best rates of matrix products in operations per second, by precision."""
+        """The peak rate of matrix products by precision, in floating point operations per second."""
         return {str(d).removeprefix("torch."): self.peak[d] for d in (torch.float32, torch.bfloat16)}
 
     def rows(self, entries: list[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
-        """Every entry beside one baseline, which keeps its state from pair to pair.
+        """Measure each entry against one baseline. The baseline keeps its optimizer state between pairs.
 
         Args:
-            entries: what to measure. The baseline itself may be among them: two copies of it are then
-                compared, which shows what a ratio of one looks like.
+            entries: what to measure. The list may contain the baseline: its ratio to a second copy of itself
+                shows the measurement error, since the true ratio is 1.
             against: the baseline.
             watch: called with the label of each entry before it is measured.
         """
@@ -108,7 +119,7 @@ class Bench:
         )
 
     def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[Beside]:
-        """An entry beside each peer that it has; `watch` is called with a label before each is measured."""
+        """Measure an entry against each of its peers; `watch` gets a label before each measurement."""
         for peer in peers_of(entry.name):
             found = Beside(entry.label, peer.label, peer.version, peer.matrices)
             note = peer.obstacle(entry.hyper)
@@ -123,7 +134,7 @@ class Bench:
         try:
             theirs = self._theirs(entry, peer)
             times = self._times(ours, theirs)
-        except Exception as error:  # whatever goes wrong in code that isn't ours
+        except Exception as error:  # code of other packages may raise anything
             words, _, _ = str(error).partition("\n")
             return dataclasses.replace(found, note=f"fails: {type(error).__name__}: {words}")
         steps = per_step(times[0], entry.period, special_step(times[0], entry.special))
@@ -151,10 +162,10 @@ class Bench:
             optimizers.build(entry.name, chosen, routing=routing, **entry.measured), params, self.gradients
         )
         if isinstance(side.optimizer, UpdateRule):
-            side.load()  # Sophia's steps are cheaper before the first curvature pass; others ignore it
+            side.load()  # before a curvature estimate Sophia's steps are cheaper; others ignore it
             side.optimizer.observe_curvature(batch_size=1)
         if isinstance(side.optimizer, optimizers.Sophia):
-            side.optimizer.steps_since_estimate = None  # measured without further passes, which is no mistake
+            side.optimizer.steps_since_estimate = None  # no warning that later estimates are missing
         return side
 
     def _theirs(self, entry: Entry, peer: Peer) -> Side:
@@ -177,7 +188,7 @@ def _count(side: Side) -> int:
 
 
 def _flops(side: Side, period: int, special: int) -> dict[torch.dtype, float]:
-    """Operations of two more steps, weighed like their times."""
+    """Operations per step by precision: two more steps are made and averaged by `per_step`, as times are."""
     two: list[MatmulCount] = []
     for _ in range(2):
         side.load()

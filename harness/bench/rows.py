@@ -1,4 +1,4 @@
-"""What `htbench bench optimizers` finds: a row per optimizer, and one per other implementation of it."""
+"""The results of `htbench bench optimizers`: one row per optimizer, one per implementation by others."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from harness.bench.measurement import Measurement
 
 @dataclass(frozen=True)
 class Row:
-    """One optimizer beside the baseline.
+    """The measurements of one optimizer and its ratio to the baseline.
 
     Attributes:
-        label, name, hyper: of the entry.
-        step: milliseconds per step, with `period` above 1 the mean of a whole period.
-        ratio: in units of the baseline's step.
-        period: one in so many steps is a full one.
-        ordinary, special: median milliseconds of the other steps and of the full one; None for period 1.
-        flops: of matrix products per step, by precision.
-        share: time that they would take at the machine's peak, in units of the step.
-        state_bytes: of the state per parameter.
+        label, name, hyper: as in `subjects.Entry`.
+        step: milliseconds per step; with `period` > 1 the mean over a whole period.
+        ratio: time of a step divided by the time of a step of the baseline.
+        period: T, if only every T-th step does all the work (a full step); else 1.
+        ordinary, special: median milliseconds of the other steps and of the full step; None for period 1.
+        flops: floating point operations of the matrix products per step, by precision.
+        share: the time of these products at the machine's peak rate, as a fraction of the time of a step.
+        state_bytes: bytes of optimizer state per scalar parameter.
     """
 
     label: str
@@ -39,16 +39,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Beside:
-    """One optimizer beside another implementation of it. If it could not be measured, `note` says why.
+    """One of our optimizers compared with an implementation of it in another package.
 
     Attributes:
-        label: of the entry.
-        peer, version: the other one.
-        matrices: whether both stepped the matrices only.
+        label: as in `subjects.Entry`.
+        peer, version: package and class of the other implementation, and the package's version.
+        matrices: whether both sides updated only the matrices (parameters with two dimensions).
         ours, theirs: milliseconds per step.
-        ratio: of ours to theirs.
-        state_bytes: of their state per parameter.
-        note: why there are no measurements, which are None then.
+        ratio: ours / theirs.
+        state_bytes: bytes of the other implementation's state per scalar parameter.
+        note: why nothing was measured; the measurements are then None.
     """
 
     label: str

@@ -1,6 +1,6 @@
-"""`htbench doctor`: checks this machine and the store, and says what to do. It changes nothing.
+"""`htbench doctor`: checks this machine and the store and prints advice. It repairs nothing.
 
-Each check is a function that yields findings. An exception in a check becomes a finding, too.
+Each check is a function that yields findings. An exception in a check becomes a finding as well.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from harness.system.machine import ask, cgroup_limits, usable_cores
 from harness.upkeep.check import Survey, survey
 
 CPU_BUILD = "pip install 'torch>=2.9,<2.14' --index-url https://download.pytorch.org/whl/cpu"
-WORKER_BYTES = 0.35 * 2**30  # of one worker on a nano model: measured 0.28 GiB
-LITTLE_SPACE, NO_SPACE = 5 * 2**30, 2**28
+WORKER_BYTES = 0.35 * 2**30  # memory of one worker on a nano model; measured: 0.28 GiB
+LITTLE_SPACE, NO_SPACE = 5 * 2**30, 2**28  # free bytes below which: a note, a problem
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: ok, note (works, but read on) or problem (something will not work)."""
+    """One line of the report. Levels: ok; note: works, with a remark; problem: something will not work."""
 
     level: Literal["ok", "note", "problem"]
     subject: str
@@ -51,12 +51,12 @@ _ok, _note, _problem = (partial(Finding, level) for level in ("ok", "note", "pro
 
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """--json."""
+    """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Print what was found; exit status 1 if there is a problem."""
+    """Print the findings; return exit status 1 if one is a problem, else 0."""
     report = examine(args.root)
     if args.json:
         print(json.dumps([asdict(one) for one in report], indent=1))
@@ -74,14 +74,14 @@ def examine(root: Path) -> list[Finding]:
     Args:
         root: the store; it need not exist.
     """
-    with ThreadPoolExecutor(len(CHECKS)) as pool:  # most of them wait for torch or SLURM
+    with ThreadPoolExecutor(len(CHECKS)) as pool:  # most checks wait for torch or SLURM
         return [one for found in pool.map(partial(_guarded, root), CHECKS) for one in found]
 
 
 def _guarded(root: Path, check: Callable[[Path], Iterator[Finding]]) -> list[Finding]:
     try:
         return list(check(root))
-    except Exception as error:  # this command must work on any machine
+    except Exception as error:  # the command must report on any machine
         what = f"could not be looked at: {type(error).__name__}: {error}"
         return [_problem(check.__name__.strip("_"), what)]
 
@@ -171,7 +171,7 @@ def _controller() -> Finding:
 
 
 def _line(text: str) -> str:
-    """The lines of an error message as one, so that the report stays aligned."""
+    """Join the lines of an error message, because a finding is printed on one line."""
     return " ".join(text.split())
 
 
@@ -203,7 +203,7 @@ def _space(place: Path) -> Finding:
 
 
 def _mount(place: Path) -> tuple[str, list[str]]:
-    """The kind of file system, and how it is mounted."""
+    """The type of the file system that holds `place`, and its mount options."""
     mounts = [p for p in psutil.disk_partitions(all=True) if place.resolve().is_relative_to(p.mountpoint)]
     if not mounts:
         return "unknown file system", []
@@ -212,11 +212,11 @@ def _mount(place: Path) -> tuple[str, list[str]]:
 
 
 def _locks(folder: Path) -> Finding:
-    """Whether a lock excludes other processes: plans and caches are written under locks."""
+    """Check that `flock` excludes a second holder. Plans and caches are written under such locks."""
     local = {"localflock", "nolock", "local_lock=flock", "local_lock=all"}.intersection(_mount(folder)[1])
     advice = "mount the file system with flock (Lustre: -o flock), or choose another --root"
     try:
-        # NFS locks exclusively only what is open for writing.
+        # On NFS an exclusive lock needs a file that is open for writing.
         with atomic.locked(folder / "lock"), open(folder / "lock", "a") as second:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -229,7 +229,7 @@ def _locks(folder: Path) -> Finding:
 
 
 def _links(folder: Path) -> Finding:
-    """Whether one of two creators of a file fails: claims and records are made by hard links."""
+    """Check that only the first of two creations of one file succeeds. The store creates by hard links."""
     advice = "choose a --root on a file system that has hard links"
     try:
         wins = [atomic.create_json(folder / "once.json", {}) for _ in range(2)]
@@ -257,22 +257,22 @@ def _store(root: Path) -> Iterator[Finding]:
     }
     for kind, paths in found.damaged.items():
         level = _note if kind in ("attempt", "submissions") else _problem
-        yield level("store", f"damaged {kind} files: {_some(paths)}", advice[kind])
+        yield level("store", f"damaged {kind} files: {_first_three(paths)}", advice[kind])
     yield from _records(found, root)
     yield from _index(found, mend)
     if found.leftovers:
-        text = f"temporary files of dead processes: {_some(found.leftovers)}"
+        text = f"temporary files of dead processes: {_first_three(found.leftovers)}"
         yield _note("store", text, "harmless; delete them when nothing runs")
 
 
 def _records(found: Survey, root: Path) -> Iterator[Finding]:
-    """Every run whose record is lost or contradicts its curve."""
+    """Report each run whose record is lost or contradicts its curve."""
     for key, what in found.faults.items():
         folder = shlex.quote(str(Store(root).run_folder(key)))
         advice = "" if AGAIN in what else f"delete {folder}: then the same command trains the run again"
         yield _problem("records", f"run {key}: {what}", advice)
     if found.without_curve:
-        text = f"completed runs without metrics.jsonl: {_some(found.without_curve)}"
+        text = f"completed runs without metrics.jsonl: {_first_three(found.without_curve)}"
         yield _note("records", text, "nothing vouches for their figures")
 
 
@@ -283,13 +283,13 @@ def _index(found: Survey, mend: str) -> Iterator[Finding]:
         text = f"index.jsonl lacks {len(lacking)} records, has {len(gone)} whose run has none"
         yield _note("index", f"{text}, and {found.torn_index_lines} torn lines", f"`{mend}` writes it anew")
     elif differing := [key for key in found.differing if key not in lacking]:
-        text = f"index.jsonl has other figures than record.json for {_some(differing)}"
+        text = f"index.jsonl has other figures than record.json for {_first_three(differing)}"
         yield _problem("index", text, f"`{mend}` writes it anew from the records")
     elif found.records:
         yield _ok("index", "index.jsonl agrees with the run folders")
 
 
-def _some(paths: list[str]) -> str:
+def _first_three(paths: list[str]) -> str:
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 

@@ -1,6 +1,6 @@
-"""Documents to tokens: a byte-level BPE tokenizer, trained on the training split, and its token files.
+"""Trains a byte-level BPE tokenizer on the training split, and writes it and the tokens of all splits.
 
-Byte-level means that nothing is unknown and that a token's length in bytes can be read off its spelling.
+Byte-level: every text can be encoded, and the length of a token in bytes is the length of its spelling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ TOKEN_BYTES = "token_bytes.npy"
 
 
 def write_tokens(folder: Path, splits: Mapping[str, list[str]], vocabulary: int) -> None:
-    """Train on `splits["train"]`; write tokenizer.json, token_bytes.npy and <split>.npy of each split."""
+    """Train a tokenizer on `splits["train"]`; write it and the tokens of all splits.
+
+    Args:
+        folder: gets tokenizer.json, token_bytes.npy (V,) and, for each split, <split>.npy (tokens,).
+        splits: the documents of each split, by its name.
+        vocabulary: V, the number of tokens.
+    """
     tokenizer = train(splits["train"], vocabulary)
     tokenizer.save(str(folder / TOKENIZER))
     np.save(folder / TOKEN_BYTES, token_bytes(tokenizer))
@@ -28,7 +34,7 @@ def write_tokens(folder: Path, splits: Mapping[str, list[str]], vocabulary: int)
 
 
 def train(documents: list[str], vocabulary: int) -> tokenizers.Tokenizer:
-    """A tokenizer with exactly `vocabulary` tokens, among them the 256 bytes and the end of text."""
+    """Train a tokenizer with exactly `vocabulary` tokens, including the 256 bytes and the end of text."""
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -44,7 +50,7 @@ def train(documents: list[str], vocabulary: int) -> tokenizers.Tokenizer:
 
 
 def token_bytes(tokenizer: tokenizers.Tokenizer) -> npt.NDArray[np.uint8]:
-    """Length in bytes of each token (V,): the byte-level alphabet spells every byte as one character."""
+    """The length of each token in bytes, (V,). A spelling has one character per byte."""
     lengths = np.zeros(tokenizer.get_vocab_size(), dtype=np.uint8)
     for spelling, token in tokenizer.get_vocab().items():
         lengths[token] = 0 if spelling == END_OF_TEXT else len(spelling)
@@ -52,7 +58,7 @@ def token_bytes(tokenizer: tokenizers.Tokenizer) -> npt.NDArray[np.uint8]:
 
 
 def encode(tokenizer: tokenizers.Tokenizer, documents: list[str]) -> npt.NDArray[np.uint16]:
-    """The documents one after the other, an end of text after each: (tokens,)."""
+    """Encode and concatenate the documents, with an end-of-text token after each; (tokens,)."""
     end = [tokenizer.token_to_id(END_OF_TEXT)]
     ids = [np.array(encoding.ids + end, np.uint16) for encoding in tokenizer.encode_batch(documents)]
     return np.concatenate(ids)

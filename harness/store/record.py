@@ -13,36 +13,37 @@ Status = Literal["completed", "diverged", "pruned"]
 
 
 def timestamp(seconds: float) -> str:
-    """A time since 1970 as the UTC time of ISO 8601, to the second: "2026-01-31T12:00:00+00:00"."""
+    """Format seconds since 1970 as ISO 8601 in UTC: "2026-01-31T12:00:00+00:00"."""
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run's result. The curves stay in `metrics.jsonl`.
+    """The result of one run. Its curve is in `metrics.jsonl`, not here.
 
     Attributes:
         key: identity of the run, 12 hex digits.
         config: the resolved config as nested plain values.
-        status: `completed`, `diverged` (a result, too) or `pruned`.
+        status: `completed`, `diverged` (this counts as a result, not as a failure) or `pruned`.
         metrics: final metrics by name: `val_loss` (nats per token), `test_accuracy` (in [0, 1]) ...
         steps: updates made.
-        useful_seconds: time in training steps that count, over all attempts, in seconds.
+        useful_seconds: seconds spent in these updates, over all attempts; repeated updates count once.
         seconds_per_step: `timing["mean"]`, in seconds; in records of version 0.1 a median over windows.
-        peak_memory: greatest memory of the process (CPU) or the device (GPU), in bytes.
-        cost: parameters, tokens or images seen.
-        attempts: processes that it took.
+        peak_memory: peak memory of the process (CPU) or on the device (GPU), in bytes.
+        cost: `parameters` of the model; `samples` and `tokens` seen in training.
+        attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.
         note: why and when a run diverged or was pruned.
-        timing: seconds per step over all attempts, without evaluations and checkpoints, with the periodic
-            work of the optimizer: `mean`; `sd`, the sample standard deviation between windows of steps (none
-            of a single one); `steps`, how many were counted; `warmup`, how many were left out when each
-            process began (`harness/train/timing.py`); `cpu`, CPU seconds per step of all processes. On a CPU,
-            one process with one thread has `cpu` = `mean`, less if it shared its core. Empty: not measured.
-        began: when the first attempt began, in UTC as ISO 8601 with seconds; empty if not known.
-        ended: when the record was written, likewise.
+        timing: the time of a step over all attempts (`harness/train/timing.py`); empty if not measured. It
+            includes the periodic work of the optimizer, but no evaluations and no checkpoints. `mean`:
+            seconds per step. `sd`: the sample standard deviation over windows of steps, absent with one
+            window. `steps`: steps counted. `warmup`: steps left out at the start of each attempt. `cpu`: CPU
+            seconds per step, summed over processes; for one process with one thread on a CPU it equals
+            `mean`, or is less if other programs used the same core.
+        began: when the first attempt began, as from `timestamp`; empty if not known.
+        ended: when the record was written, in the same format.
         repeated_steps: updates made again because a process died after its last checkpoint, as far as known.
-        pruned_by: the studies that pruned it. For anyone else it is unfinished, to be gone on with.
+        pruned_by: the studies that pruned it. For every other study the run is unfinished and can be resumed.
     """
 
     key: str
@@ -65,7 +66,7 @@ class RunRecord:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The config by the dotted names that people use."""
+        """The config as a flat mapping of dotted names, such as `optimizer.lr`, to values."""
         return settings_of(self.config)
 
     def ends(self, study: str = "") -> bool:
@@ -78,7 +79,7 @@ class RunRecord:
 
     @classmethod
     def from_json(cls, value: Any) -> RunRecord | None:
-        """The record in a JSON object, or None if it is not one (a torn or foreign file)."""
+        """Read a record from a JSON value; None if it is not a record (a damaged or foreign file)."""
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(value, dict):
             return None

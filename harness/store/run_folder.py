@@ -1,8 +1,8 @@
-"""The folder of one run, `<root>/runs/<k2>/<key>/`: the name of each of its files, once. Torch-free.
+"""The names of the files in a run's folder, `<root>/runs/<first two digits of key>/<key>/`. Torch-free.
 
 config.yaml         the resolved config, for people
-attempts/<n>.json   one process at work on the run: who, from when to when (`harness/store/attempt.py`)
-metrics.jsonl       the curve (`harness/store/curve.py`)
+attempts/<n>.json   attempt n: its process, its start and its outcome (`harness/store/attempt.py`)
+metrics.jsonl       the curve: losses by step (`harness/store/curve.py`)
 log.txt             the log, for people; no program reads it
 checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
 weights.pt          the final weights, if the config asks for them
@@ -29,7 +29,7 @@ RECORD = "record.json"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of one run; each need not exist."""
+    """The paths of the files of one run; any of them may be missing."""
 
     path: Path
 
@@ -49,7 +49,7 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        """The curve."""
+        """The curve, as JSON lines."""
         return self.path / METRICS
 
     @property
@@ -73,7 +73,7 @@ class RunFolder:
         return self.path / RECORD
 
     def last_attempt(self) -> int:
-        """The number of the highest attempt; 0 if there is none."""
+        """The highest number of an attempt; 0 if there is none."""
         try:
             names = os.listdir(self.attempts)
         except (FileNotFoundError, NotADirectoryError):

@@ -17,13 +17,13 @@ log = logging.getLogger("htbench")
 
 @dataclasses.dataclass
 class Progress:
-    """The progress of a run: plain values that go into the checkpoint.
+    """The progress of a run. It is stored in the checkpoint as plain values.
 
     Attributes:
         step: updates made.
-        seconds: time spent in them.
-        times: the steps that count for the time of a step.
-        divergence: state of the divergence rule.
+        seconds: seconds spent in these updates.
+        times: statistics of the time of a step; steps of the warm-up are left out.
+        divergence: state of the rule that decides whether the run has diverged.
         untrained_loss: validation loss before the first update; None if the config does not ask for it.
     """
 
@@ -35,9 +35,12 @@ class Progress:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Progress:
-        """The progress in a checkpoint. Raises TypeError or KeyError if incompatible code has written it.
+        """Read the progress from a checkpoint's plain values.
 
-        Version 0.1 noted `windows`, the seconds per step of windows of unknown lengths: they are not counted.
+        Version 0.1 stored `windows`, seconds per step of windows of unknown length. They are ignored.
+
+        Raises:
+            TypeError, KeyError: incompatible code has written the checkpoint.
         """
         kept = {name: one for name, one in value.items() if name != "windows"}
         parts = {"divergence": Divergence(**kept["divergence"]), "times": StepTimes(**kept.get("times", {}))}
@@ -45,11 +48,17 @@ class Progress:
 
 
 def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any] | None]:
-    """The progress in the checkpoint and what `checkpoint.load` returns; without one, step 0 and None.
+    """Load the checkpoint if the run can resume from it; else return a progress at step 0 and None.
 
     Args:
         path: the checkpoint; it may be missing or damaged.
-        metrics: the curve, which must hold every step up to the checkpoint.
+        metrics: the curve. It must have the loss of every update up to the checkpoint.
+
+    Returns:
+        the progress, and the state that `checkpoint.load` returns.
+
+    Raises:
+        OSError: the system can't read the checkpoint now; it may be valid.
     """
     if not path.exists():
         return Progress(), None
@@ -63,7 +72,7 @@ def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any
     else:
         rows = read(metrics)
         if covers(rows, progress.step):
-            if progress.divergence.untrained is None:  # version 0.1 did not note it
+            if progress.divergence.untrained is None:  # version 0.1 did not store it
                 progress.divergence.untrained = next((row["loss"] for row in rows if "loss" in row), None)
             return progress, saved
         log.warning("%s lacks steps before %d; starting from the first step", metrics.name, progress.step)

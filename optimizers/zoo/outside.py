@@ -1,4 +1,4 @@
-"""A user's own optimizer class as a row of the zoo, its hyperparameters read from its signature."""
+"""Makes a row of the zoo for a user's own optimizer class. Its hyperparameters come from its signature."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from optimizers.zoo.spec import OptimizerSpec, lr, weight_decay
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-GROUP: Final = "htbench.optimizers"  # of entry points
-USUAL_LR: Final = 1e-3  # where a class has no default of its own
+GROUP: Final = "htbench.optimizers"  # group of entry points of installed packages
+USUAL_LR: Final = 1e-3  # for a class without a positive default
 
-_OF_CONFIG = ("name", "routing", "aux_lr", "hyper")  # `optimizer.X` has these meanings for every optimizer
+_OF_CONFIG = ("name", "routing", "aux_lr", "hyper")  # keys of `optimizer` in any config
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -27,13 +27,14 @@ _PLAIN = (bool, int, float, str, type(None))
 def spec(name: str) -> OptimizerSpec | None:
     """The row of a class outside of the zoo; None if there is no entry point of this name.
 
-    Its learning rate must be positive; of all else the type alone is checked.
+    The learning rate and the weight decay have a range. A class derived from `UpdateRule` gives its own
+    ranges; of the hyperparameters of any other class only the type is checked.
 
     Args:
         name: "module:Class", or an entry point of the group `htbench.optimizers`.
 
     Raises:
-        ValueError: one sentence: the class can't be imported, or a training loop can't use it.
+        ValueError: the class can't be imported, or a training loop can't use it; the message is one sentence.
     """
     place = target(name, GROUP)
     if place is None:
@@ -56,12 +57,15 @@ def spec(name: str) -> OptimizerSpec | None:
 
 
 def build(row: OptimizerSpec, params: list[Any], given: Mapping[str, Any]) -> Optimizer:
-    """The optimizer of a row made by `spec`, over all trainable parameters.
+    """Build the optimizer of a row that `spec` made.
 
     Args:
         row: of a class outside of the zoo.
-        params: all trainable parameters, or groups of them; the first argument of the class.
-        given: its hyperparameters, checked.
+        params: all trainable parameters, or group dicts of them; passed as the first argument of the class.
+        given: checked hyperparameters; passed as keyword arguments.
+
+    Raises:
+        ValueError: the class can't be imported. The constructor may raise anything.
     """
     cls: Any = load(row.target)
     optimizer: Optimizer = cls(params, **given)
@@ -90,7 +94,7 @@ def _kind(found: object) -> str:
 
 
 def _params(cls: type) -> Iterator[tuple[str, Param]]:
-    """Those that a config can hold; what a class does not take by a plain value keeps its default."""
+    """The hyperparameters that a config can hold. One whose default is not a plain value can't be set."""
     table = _table(cls)
     yield from table.items()
     for argument in _arguments(cls)[1:]:  # the first is the parameters to train
@@ -99,13 +103,13 @@ def _params(cls: type) -> Iterator[tuple[str, Param]]:
 
 
 def _table(cls: type) -> Mapping[str, Param]:
-    """What a rule derived from our `UpdateRule` says itself, with ranges."""
+    """The table of hyperparameters with ranges of a class derived from `UpdateRule`; else empty."""
     table = getattr(cls, "table", {})
     return table if isinstance(table, Mapping) and all(isinstance(p, Param) for p in table.values()) else {}
 
 
 def _arguments(function: Any) -> list[inspect.Parameter]:
-    """Those that have a name."""
+    """The parameters of a function without *args and **kwargs."""
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [p for p in inspect.signature(function).parameters.values() if p.kind not in variable]
 
@@ -115,7 +119,7 @@ def _param(argument: inspect.Parameter) -> Param | None:
     if argument.name == "weight_decay":
         return weight_decay(float(default) if isinstance(default, int | float) else 0.0, "the class's own")
     if default is argument.empty:
-        return Param(object, UNSET)  # type: ignore[arg-type]  # must be given
+        return Param(object, UNSET)  # type: ignore[arg-type]  # has no default
     if isinstance(default, list | tuple):
         numbers = all(_is_number(x) for x in default)
         return Param(tuple if numbers else object, tuple(default)) if _is_plain(default) else None
@@ -125,7 +129,7 @@ def _param(argument: inspect.Parameter) -> Param | None:
 
 
 def _type(default: object, annotation: str) -> Any:
-    """`momentum=0` may be meant as a real number, unless the class says that it is a whole one."""
+    """The type of a default. An int such as `momentum=0` allows any real number unless annotated as int."""
     if type(default) is int:
         words = annotation.replace("<class '", "").replace("'>", "")
         return float if "float" in words else int if words == "int" else Real

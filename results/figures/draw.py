@@ -1,4 +1,4 @@
-"""How each kind of panel is drawn into matplotlib axes. matplotlib and seaborn are imported when needed."""
+"""Draws each kind of panel into matplotlib axes. matplotlib and seaborn are imported when needed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from results.figures.loss_panels import LossPanel, read_curves
 from results.figures.panels import Line, Panel
 from results.figures.style import CROSS, DASHED, GREY, RING, label_log, optimizer_style
 
-_MOST_RATES = 6  # that find room as labels of an axis
-_START = 0.05  # of a run: the fall before it would flatten all that matters, and is cut off
-_MANY_TIMES = 8  # a ratio of values above which only a logarithmic axis shows them all
+_MOST_RATES = 6  # more learning rates than these do not fit as labels of an axis
+_START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest
+_MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
 
 
 def draw_lr(ax: Any, panel: Panel, _: Store) -> list[str]:
-    """A panel of `lr_curve`; no warnings."""
+    """Draw a panel of `lr_curve`; return no warnings."""
     ax.set_xscale("log")
     _draw_lines(ax, panel)
     _label_rates(ax, panel)
@@ -27,7 +27,7 @@ def draw_lr(ax: Any, panel: Panel, _: Store) -> list[str]:
 
 
 def _label_rates(ax: Any, panel: Panel) -> None:
-    """The rates that were tried, where their labels fit: few, short (not drawn by a search), well apart."""
+    """Label the learning rates that were tried, if they are few, far apart and short (not sampled ones)."""
     rates = sorted({x for line in panel.lines for x in (*line.diverged, *(x for x, _ in line.points))})
     label_log(ax.xaxis)
     if not 1 < len(rates) <= _MOST_RATES or any(len(f"{rate:g}") > 6 for rate in rates):
@@ -39,7 +39,7 @@ def _label_rates(ax: Any, panel: Panel) -> None:
 
 
 def draw_p(ax: Any, panel: Panel, _: Store) -> list[str]:
-    """A panel of `p_curve`; no warnings."""
+    """Draw a panel of `p_curve`; return no warnings."""
     from matplotlib.ticker import StrMethodFormatter
 
     _draw_lines(ax, panel)
@@ -66,7 +66,7 @@ def _draw_lines(ax: Any, panel: Panel) -> None:
         if line.points:
             sns.lineplot(x=x, y=y, ax=ax, legend=False, **style)
         else:
-            ax.plot([], [], **style)  # seaborn would leave it out of the legend, where its crosses need it
+            ax.plot([], [], **style)  # without points seaborn adds no legend entry, but the crosses need one
         _mark(ax, panel, line, style["color"])
     ax.margins(0.08)
     ax.set_ylabel(f"validation {panel.metric}")
@@ -77,11 +77,11 @@ def _draw_lines(ax: Any, panel: Panel) -> None:
 
 
 def _mark(ax: Any, panel: Panel, line: Line, colour: Any) -> None:
-    """A ring around the chosen point; at the bad edge a cross for each x at which all diverged, stacked."""
+    """Draw a ring at the chosen point, and a cross at the edge of bad values where all settings diverged."""
     for x, y in line.points:
         if x == line.chosen:
             ax.plot([x], [y], **RING, markeredgecolor=colour)
-    before = panel.lines[: panel.lines.index(line)]
+    before = panel.lines[: panel.lines.index(line)]  # their crosses at the same x must stay visible
     for x in line.diverged:
         depth = 0.03 + 0.06 * sum(x in other.diverged for other in before)
         place = {"transform": ax.get_xaxis_transform(), "clip_on": False}
@@ -91,7 +91,7 @@ def _mark(ax: Any, panel: Panel, line: Line, colour: Any) -> None:
 
 
 def explain_marks(ax: Any, panels: Sequence[Panel]) -> None:
-    """Legend entries in grey, since every optimizer has its own colour."""
+    """Add legend entries for ring and cross. They are grey, because each optimizer has its own colour."""
     if any(line.chosen is not None for panel in panels for line in panel.lines):
         ax.plot([], [], **RING, markeredgecolor=GREY, label="chosen")
     if any(line.diverged for panel in panels for line in panel.lines):
@@ -99,7 +99,7 @@ def explain_marks(ax: Any, panels: Sequence[Panel]) -> None:
 
 
 def draw_loss(ax: Any, panel: LossPanel, store: Store) -> list[str]:
-    """A panel of `loss`: mean and range over seeds. Returns what was wrong with the curves' files."""
+    """Draw a panel of `loss`: mean and range over seeds. Return warnings about damaged curves."""
     import seaborn as sns
 
     curves = read_curves(panel, store)
@@ -120,7 +120,7 @@ def draw_loss(ax: Any, panel: LossPanel, store: Store) -> list[str]:
 
 
 def _limit_losses(ax: Any, start: float, end: float) -> None:
-    """An axis from the lowest loss to the highest one after the first fall, logarithmic if that is far."""
+    """Limit the y axis to losses from `end` to `start`; make it logarithmic if their ratio is large."""
     if 0 < end < start / _MANY_TIMES:
         ax.set_yscale("log")
         ax.set_ylim(0.8 * end, 1.2 * start)

@@ -1,4 +1,7 @@
-"""What the figure of the training losses shows: each winner's runs as plain values, and their curves."""
+"""The data of the figure `loss`: the runs of each optimizer's winner as plain values, and their curves.
+
+The winner is the best setting on the validation split. Its runs here are its replicas on fresh seeds.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,20 @@ from results.analysis.metrics import loss_unit
 from results.analysis.select import OPTIMIZER, Choice, choose
 from results.figures.panels import titles, workloads
 
-_MOST_POINTS = 400  # of a curve: more cannot be seen and make a PDF heavy
-_WINDOWS = 25  # moving averages that fit into a run
+_MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
+_WINDOWS = 25  # the window of the moving average is the longest run divided by this
 
 
 @dataclass(frozen=True)
 class Run:
-    """One replica's training curve: where it is, and what it holds."""
+    """One replica's training curve.
+
+    Attributes:
+        key: of the run, whose folder has the curve.
+        seed: of the run.
+        steps: updates that it made.
+        digest: SHA-256 of `metrics.jsonl`, so that a changed curve is drawn again; empty without the file.
+    """
 
     key: str
     seed: int
@@ -31,7 +41,14 @@ class Run:
 
 @dataclass(frozen=True)
 class LossPanel:
-    """One workload of `loss`: each optimizer's winner on fresh seeds, to be smoothed over `window` steps."""
+    """One workload of the figure `loss`.
+
+    Attributes:
+        title, subtitle: text above the panel.
+        unit: of the loss.
+        window: steps of the moving average.
+        runs: the completed replicas of each optimizer's winner, by optimizer.
+    """
 
     title: str
     subtitle: str
@@ -42,14 +59,14 @@ class LossPanel:
 
 @dataclass
 class Curves:
-    """Smoothed training losses by optimizer (rows: steps, columns: seeds), and what was wrong with files."""
+    """Smoothed training losses by optimizer (rows: steps, columns: seeds), and warnings on damaged files."""
 
     losses: dict[str, pd.DataFrame] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
 def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
-    """The training loss of each optimizer's winner on its fresh seeds."""
+    """One panel per workload with completed replicas: the training loss of each optimizer's winner."""
     panels = []
     for part in workloads(frame):
         found = {str(choice.fixed["optimizer"]): _runs(choice, store) for choice in choose(part, OPTIMIZER)}
@@ -84,7 +101,7 @@ def _file_digest(store: Store, key: str) -> str:
 
 
 def read_curves(panel: LossPanel, store: Store) -> Curves:
-    """The curves of a panel, smoothed by a moving average over the last `panel.window` steps."""
+    """Read the curves of a panel and smooth each by a moving average over the last `panel.window` steps."""
     curves = Curves()
     for optimizer, runs in panel.runs.items():
         own = [(run, _losses(store, run.key)) for run in runs]
@@ -108,7 +125,7 @@ def _moving_average(losses: Mapping[int, float], window: int) -> pd.Series[float
 
 
 def _thinned(table: pd.DataFrame) -> pd.DataFrame:
-    """Every so many rows, counted from the end, so that the last step stays."""
+    """Keep at most _MOST_POINTS equally spaced rows, counted from the end, so that the last step is kept."""
     every = math.ceil(len(table) / _MOST_POINTS)
     return table.iloc[::-1].iloc[::every].iloc[::-1]
 

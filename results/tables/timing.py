@@ -1,4 +1,4 @@
-"""The time of a step: the mean over the chosen setting's runs, with a footnote where it is not comparable."""
+"""Table cells with the time of a step: its mean over runs, and footnotes where it is not comparable."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from results.analysis.summary import finite_values
 from results.formats.cells import Cell
 from results.tables import footnotes
 
-# What must be alike if times are compared; precision is among the settings that a section shares.
+# Times are comparable only if these agree. Precision must agree as well, but all rows of a section share it.
 _CONDITIONS = ("machine", "threads", "processes", "micro_batch", "compile")
 _CPU = "cpu_seconds_per_step"
-_SHARED = 0.9  # a process of one thread that gets less of its core than this has shared it
+_SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core
 
 NOTE = (
     "ms/step is the mean over all steps after a warm-up, the optimizer's periodic work included, evaluations "
@@ -25,21 +25,21 @@ _OLDER = "measured by an older version as a median, which misses periodic work: 
 
 
 def cells(choices: Sequence[Choice]) -> list[Cell]:
-    """ms/step of each row; rows that were not measured as most others were are marked."""
-    timed = [_timed(choice) for choice in choices]
+    """Milliseconds per step, one cell per choice. Footnotes mark rows not measured like most others."""
+    timed = [_timed_runs(choice) for choice in choices]
     usual = Counter(_conditions(runs[0]) for runs in timed if runs).most_common(1)
     return [_cell(runs, usual[0][0]) if runs else Cell() for runs in timed]
 
 
 def _cell(runs: Sequence[Row], usual: tuple[str, ...]) -> Cell:
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_other_conditions(runs, usual), *_shared(runs)]
+    notes = [*_other_conditions(runs, usual), *_shared_cores(runs)]
     notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
     return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
 
 
-def _timed(choice: Choice) -> list[Row]:
-    """The runs of the chosen setting whose time is known."""
+def _timed_runs(choice: Choice) -> list[Row]:
+    """The runs of the chosen setting (search and replicate stage) that have a time per step."""
     runs = [*choice.winner.runs, *choice.replicas] if choice.winner else []
     return [run for run in runs if finite_values([run], "seconds_per_step")]
 
@@ -61,9 +61,9 @@ def _differing(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
 
 
-def _shared(runs: Sequence[Row]) -> list[str]:
-    """The footnote on runs whose CPU time shows that other programs used the same cores."""
-    shared = [run for run in runs if _share(run) < _SHARED]
+def _shared_cores(runs: Sequence[Row]) -> list[str]:
+    """The footnote for runs whose CPU time shows that other programs used the same cores."""
+    shared = [run for run in runs if _cpu_per_wall(run) < _SHARED_BELOW]
     if not shared:
         return []
     milliseconds = 1000 * sum(float(run[_CPU]) for run in shared) / len(shared)
@@ -72,8 +72,8 @@ def _shared(runs: Sequence[Row]) -> list[str]:
     ]
 
 
-def _share(run: Row) -> float:
-    """The part of its cores that a run got; 1 where that can't be known, with several threads or on a GPU."""
+def _cpu_per_wall(run: Row) -> float:
+    """CPU time / wall time per process; 1 where it is not known or has no meaning: several threads, a GPU."""
     wall = float(run["seconds_per_step"])
     if run.get("device") != "cpu" or word(run.get("threads")) != "1" or not wall:
         return 1.0

@@ -1,6 +1,7 @@
-"""The local pool: fresh processes per run, forked from a server that has torch loaded.
+"""The local pool: each run gets new processes, forked from a server process that has imported torch.
 
-Never plain `fork`: a parent that has used threads or a GPU can't be copied safely. The server only imports.
+The start method is `forkserver`, not `fork`: it is not safe to fork a process that has used threads or a GPU.
+The server only imports modules.
 """
 
 from __future__ import annotations
@@ -30,19 +31,26 @@ from sweeps.execute import execute
 
 
 def default_workers() -> int:
-    """The number of runs at a time: the cores by affinity and cgroup quota, at most 8."""
+    """The default number of processes at a time: the cores by affinity and cgroup quota, at most 8."""
     return max(1, min(int(usable_cores()), 8))
 
 
 class Counter(Protocol):
-    """A number that two processes share."""
+    """A number in shared memory: a worker writes its steps, this process reads them."""
 
     value: int
 
 
 @dataclass
 class Worker:
-    """The processes at work on one point, named by its id, and the GPUs that they share."""
+    """The processes that train the run of one point.
+
+    Attributes:
+        id: of the point.
+        ranks: the processes.
+        counter: updates made so far.
+        gpu: their GPUs, as in CUDA_VISIBLE_DEVICES; None: no GPU is assigned.
+    """
 
     id: str
     ranks: Ranks
@@ -51,14 +59,14 @@ class Worker:
 
 
 class Pool:
-    """At most `workers` processes at a time, spread over the GPUs if there are any.
+    """Runs at most `workers` processes at a time, distributed over the GPUs if there are any.
 
-    A run of more processes starts as soon as no other run is at work.
+    A run that needs more than `workers` processes starts when no other run is active.
 
     Args:
         root: the store.
-        workers: number of processes; None: by cores, or one per GPU.
-        preload: modules that every process needs, imported once.
+        workers: number of processes; None: one per GPU, or `default_workers()` without a GPU.
+        preload: more modules that the server imports before it forks.
     """
 
     def __init__(self, root: Path, workers: int | None = None, preload: Sequence[str] = ()) -> None:
@@ -66,24 +74,24 @@ class Pool:
         self.root = root
         self.size = workers or len(gpus) or default_workers()
         self.gpus = len(gpus)
-        shares = max(self.size, len(gpus))  # a run may have a process on every GPU
+        shares = max(self.size, len(gpus))  # one run may need a process on each GPU
         self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["htbench", "sweeps.local.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
-        resource_tracker.ensure_running()  # its start unblocks signals, so it is not within the next block
-        with signals_held_back(), _our_code_only():  # or Ctrl-C kills the server while it imports torch
+        resource_tracker.ensure_running()  # before the next block, because its start unblocks signals
+        with signals_held_back(), _our_code_only():  # else Ctrl-C would kill the server during its imports
             forkserver.ensure_running()
 
     def has_room_for(self, processes: int) -> bool:
-        """Whether another run may start."""
+        """Whether a run of so many processes may start now."""
         busy = sum(len(worker.ranks.processes) for worker in self.running.values())
-        gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # two of a run can't share one
+        gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # a run needs distinct GPUs
         return not busy or (busy + processes <= self.size and gpus)
 
     def start(self, point: Point, processes: int = 1) -> None:
-        """Start to work on a point."""
+        """Start the processes of a point. `has_room_for` must have allowed it."""
         gpus = list(dict.fromkeys(self.free_gpus))[:processes]
         for name in gpus:
             self.free_gpus.remove(name)
@@ -93,7 +101,7 @@ class Pool:
         self.running[point.id] = Worker(point.id, ranks, counter, gpu)
 
     def finished(self, timeout: float) -> list[tuple[str, int]]:
-        """Wait up to `timeout` seconds; ids and exit statuses (negative: a signal) of ended points."""
+        """Wait up to `timeout` seconds; return (id, exit status) of ended points; a signal is negative."""
         wait([sentinel for worker in self.running.values() for sentinel in worker.ranks.sentinels], timeout)
         statuses = {worker.id: worker.ranks.poll() for worker in self.running.values()}
         ended = [(name, status) for name, status in statuses.items() if status is not None]
@@ -103,11 +111,11 @@ class Pool:
         return ended
 
     def steps_done(self) -> int:
-        """Updates made so far by the processes at work."""
+        """The updates that all active runs have made so far, in total."""
         return sum(worker.counter.value for worker in self.running.values())
 
     def stop(self) -> None:
-        """Ask every process to save and stop, and wait for them."""
+        """Send SIGTERM, on which each process saves and stops; wait until all have ended."""
         for worker in self.running.values():
             worker.ranks.signal(signal.SIGTERM)
         while self.running:
@@ -116,12 +124,12 @@ class Pool:
 
 @contextlib.contextmanager
 def _our_code_only() -> Iterator[None]:
-    """Let the server import the code that this process runs, whichever copy is installed.
+    """Set variables with which the server imports the same copy of our code as this process.
 
-    The working folder is not on its path: a file there may have the name of one of our modules.
+    The working folder is left out of its sys.path: a file there may have the name of one of our modules.
     """
-    ours = {"PYTHONSAFEPATH": "1"}  # of Python 3.11 and later
-    if str(HOME) != sysconfig.get_path("purelib"):  # which is on the path anyway, behind the standard library
+    ours = {"PYTHONSAFEPATH": "1"}  # Python 3.10 ignores it
+    if str(HOME) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
         ours["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
@@ -143,9 +151,9 @@ def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
         if is_main():
             counter.value = step
 
-    sys.exit(execute(root, point, Monitor(progress), _say))
+    sys.exit(execute(root, point, Monitor(progress), _print_usage_error))
 
 
-def _say(error: Exception) -> None:
+def _print_usage_error(error: Exception) -> None:
     if isinstance(error, UsageError):  # all other errors are in the store
         print(f"htbench: {error}", file=sys.stderr)

@@ -1,4 +1,9 @@
-"""Runs sweeps on this machine: which point is next, who waits for other processes, when replicas are due."""
+"""Runs sweeps on this machine.
+
+It decides which point starts next, waits for points that other processes work on, and adds replicas when all
+search points of their objective are settled. A settled point needs no more work: it has a result, has
+failed, or was given up after several killed workers.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +26,12 @@ from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import refresh
 
 POLL_SECONDS = 0.2
-MOST_DEATHS = 3  # of a run's processes before they own the run; then it is given up
-STUDY_SECONDS = 5.0  # at least this long between two refreshes of a study while runs are under way
+MOST_DEATHS = 3  # a point is queued again at most so often after a signal killed its worker
+STUDY_SECONDS = 5.0  # least time between two refreshes of the studies while runs are active
 
 
 class Sweep:
-    """A sweep under way: its points, which of them are settled, and the replicas that follow from them."""
+    """The state of one sweep during the command: its points, the settled ones, and the replicas so far."""
 
     def __init__(self, spec: SweepSpec, store: Store) -> None:
         self.spec, self.store = spec, store
@@ -38,18 +43,18 @@ class Sweep:
 
     @property
     def planned(self) -> list[Planned]:
-        """All points known so far; slots of a search as planned, empty."""
+        """All points known so far. The slots of a search are in it as planned, without settings."""
         return self.search + [one for i in sorted(self.replicas) for one in self.replicas[i]]
 
     def steps_left(self) -> int:
-        """Updates still to make, with those of the replicas that are not known yet."""
+        """The number of updates that are left, with an estimate for replicas that are not known yet."""
         steps = {one.point.id: one.config.steps or 0 for one in self.planned}
         unknown = len(self._open) * self.spec.fresh_seeds
         known = sum(count for name, count in steps.items() if name not in self.settled)
         return known + unknown * (self.search[0].config.steps or 0)
 
     def settle(self, name: str, record: RunRecord | None) -> list[Planned]:
-        """Note how the point `name` ended (None: without a result); returns the replicas that are due now."""
+        """Note the record of the point with id `name` (None: none); return the replicas that are now due."""
         self.settled[name] = record
         due = []
         for i in [i for i, names in self._open.items() if name in names]:
@@ -64,11 +69,11 @@ class Sweep:
         return due
 
     def write(self) -> None:
-        """Put the plan as it stands into the store."""
+        """Write the points known so far into the store as the plan."""
         write_plan(self.store.root, self.spec, self.planned)
 
     def refresh_studies(self, *, under_way: bool = False) -> None:
-        """Bring the Optuna studies up to date. While a search is under way, its workers do that."""
+        """Bring the Optuna studies up to date. Those of a running search are updated by its workers."""
         if self.spec.search.is_grid or not under_way:
             refresh.refresh(self.store, self.spec, self.planned)
 
@@ -77,10 +82,14 @@ class Runner:
     """Runs all points of some sweeps on a pool until every one is settled, here or by another process.
 
     Args:
-        store: where the runs live.
+        store: of the runs.
         specs: the sweeps.
-        workers: processes at a time; None: as many as make sense.
-        progress: shows how far the runs are.
+        workers: processes at a time; None: the default of `Pool`.
+        progress: shows the progress of the runs.
+
+    Attributes:
+        interrupted: whether SIGINT or SIGTERM has arrived.
+        unfinished: ids of points without a result, and the reason of each.
     """
 
     def __init__(
@@ -89,7 +98,7 @@ class Runner:
         self.store, self.workers, self.progress = store, workers, progress
         self.sweeps = [Sweep(spec, store) for spec in specs]
         self.interrupted = False
-        self.unfinished: dict[str, str] = {}  # run -> why it has no record
+        self.unfinished: dict[str, str] = {}
         self._known: set[str] = set()
         self._todo: deque[Planned] = deque()
         self._at_work: dict[str, Planned] = {}
@@ -98,13 +107,13 @@ class Runner:
         self._studies_due = 0.0
 
     def run(self) -> None:
-        """Do all that is left to do; afterwards `unfinished` says what has no result and why."""
+        """Run all points that are not settled. Afterwards `unfinished` has the points without a result."""
         for sweep in self.sweeps:
             self._enqueue(sweep.search)
         for sweep in self.sweeps:
             sweep.write()
             if not sweep.spec.search.is_grid:
-                sweep.refresh_studies()  # so that the first draw knows all results
+                sweep.refresh_studies()  # so that the first trial is sampled from all results
         self.progress.expect(sum(sweep.steps_left() for sweep in self.sweeps))
         if self._todo:
             with self._interruptible():
@@ -116,10 +125,10 @@ class Runner:
         self.progress.close()
 
     def _enqueue(self, planned: Sequence[Planned]) -> None:
-        """Queue points that are not settled. Settled ones may make replicas due, which are queued, too."""
+        """Queue points that are not settled. If settled ones complete an objective, queue its replicas."""
         # Two blocks may want the same run.
         new = list({one.point.id: one for one in planned if one.point.id not in self._known}.values())
-        if not new:  # as after most runs; the lines below read the whole index
+        if not new:  # the usual case; the lines below read the whole index
             return
         self._known.update(one.point.id for one in new)
         records = ended(self.store, [one.point for one in filled(self.store.root, new)])
@@ -145,7 +154,7 @@ class Runner:
                 pool.stop()
                 return
             for one in list(self._elsewhere.values()):
-                if self._look(one).kind is Kind.WAITING:
+                if self._check_point(one).kind is Kind.WAITING:
                     self._todo.append(one)
             if not self._at_work and not self._todo:
                 time.sleep(POLL_SECONDS)
@@ -153,12 +162,12 @@ class Runner:
             self._refresh_studies_when_due()
 
     def _start(self, one: Planned, pool: Pool) -> None:
-        if self._look(one).kind is Kind.WAITING:
+        if self._check_point(one).kind is Kind.WAITING:
             self._at_work[one.point.id] = one
             pool.start(one.point, one.config.processes)
 
-    def _look(self, one: Planned) -> RunState:
-        """The state of a point. One that has ended is settled; one at work elsewhere is remembered."""
+    def _check_point(self, one: Planned) -> RunState:
+        """Return a point's state. Settle it if it has ended; remember it if another process works on it."""
         point = plans.filled(self.store.root, one.point)
         now = state(self.store, point)
         self._elsewhere.pop(point.id, None)
@@ -171,7 +180,7 @@ class Runner:
 
     def _ended(self, one: Planned, status: int) -> None:
         """Handle the end of a worker: settle its point, or queue it again if the worker was killed."""
-        now = self._look(one)
+        now = self._check_point(one)
         if now.kind is not Kind.WAITING or self.interrupted:
             return
         self._deaths[one.point.id] += 1
@@ -190,7 +199,7 @@ class Runner:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """SIGINT and SIGTERM only set a flag: the workers save, then the loop ends."""
+        """Make SIGINT and SIGTERM set `interrupted`. The loop then stops the workers, which save first."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             self.interrupted = True

@@ -1,4 +1,4 @@
-"""How soon a run of the pool starts, for `htbench bench loop`. Torch-free."""
+"""Measures how long a run in the local pool takes to its first step, for `htbench bench loop`. Torch-free."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from sweeps.local.pool import Pool
 
 
 def start_up(root: Path, settings: Mapping[str, Value], starts: int) -> list[float]:
-    """Seconds from the pool's `start` to the end of the first step, for runs one after the other.
+    """Measure the seconds from `Pool.start` to the end of the first step, for one run after the other.
 
     Args:
         root: an empty store.
-        settings: of the runs; they differ in their seeds.
-        starts: how many are measured. A run before them is not: it starts the pool's server and fills the
-            data cache.
+        settings: of the runs; each run has another seed.
+        starts: number of measured runs. One more run comes first and is not counted: during it the pool's
+            server imports its modules and the data cache is filled.
+
+    Returns:
+        seconds, one value per measured run.
 
     Raises:
         RunFailedError: a run ends before its first step.
     """
-    # A `htbench sweep run` in a subprocess would be timed together with the plan, the study and the pauses of
-    # the runner.
+    # The pool is used directly: the time of `htbench sweep run` would include the plan, the study and the
+    # runner's pauses.
     pool = Pool(root, workers=1)
     run = {**settings, "steps": 10_000, "log_every": 1}
     return [_first_step(pool, run | {"seed": seed}) for seed in range(starts + 1)][1:]

@@ -1,6 +1,7 @@
-"""The cost card of a sweep: the runs that are left, by class, their cost, and warnings. Torch-free.
+"""The cost card of a sweep: its remaining runs by class, with their time, memory and warnings. Torch-free.
 
-The costs come from finished runs of the same class anywhere in the store, else from a measurement here.
+A class is a set of runs with the same cost per step (`harness/cost/run_class.py`). The cost comes from
+finished runs of the class in the whole store, else from a short measurement on this machine.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Work:
     """Runs that need the same time and memory.
 
     Attributes:
-        kind: their class.
-        config: of one of them.
-        resources: of their jobs.
-        runs: their number.
+        kind: the class of the runs.
+        config: the config of one of them.
+        resources: the resources of their SLURM jobs.
+        runs: the number of runs.
     """
 
     kind: RunClass
@@ -54,7 +55,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the card: runs, and their cost or the reason why it is not known."""
+    """A line of the card: runs, and their cost; if it is not known, `why` has the reason."""
 
     work: Work
     cost: Cost | None
@@ -62,34 +63,34 @@ class Row:
 
     @property
     def steps(self) -> int | None:
-        """Updates of a run."""
+        """Updates of one run; None if its epochs can't be converted to steps."""
         return self.cost.steps(self.work.config) if self.cost else self.work.config.steps
 
     @property
     def samples(self) -> int | None:
-        """Tokens or images of a run."""
+        """Tokens or images that one run sees; None if its steps are not known."""
         config, steps = self.work.config, self.steps
         return None if steps is None else steps * config.batch_size * (config.seq_len or 1)
 
     @property
     def unit(self) -> str:
-        """What `samples` counts."""
+        """The unit of `samples`: tokens or images."""
         return _UNITS.get(tasks.spec(self.work.kind.task).kind, "samples")
 
     @property
     def seconds(self) -> float | None:
-        """Of a run."""
+        """Seconds of one run; None if they are not known."""
         if self.cost is None or self.steps is None:
             return None
         return self.cost.seconds(self.work.config, self.steps)
 
     @property
     def total(self) -> float | None:
-        """Seconds of all runs on one worker."""
+        """Seconds of all runs, one after the other; None if they are not known."""
         return None if self.seconds is None else self.work.runs * self.seconds
 
     def to_json(self) -> dict[str, Any]:
-        """The row in plain values; times in seconds, memory in bytes."""
+        """The row as plain values; times are in seconds, memory is in bytes."""
         kind = self.work.kind
         return {
             "task": kind.task,
@@ -109,7 +110,7 @@ class Row:
 
 
 def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
-    """Group runs by their cost, in the order of the first run of each group."""
+    """Group runs that cost the same, in the order of the first run of each group."""
     keys = [
         (run_class(config), config.steps, config.epochs, config.evaluation, config.checkpoint, resources)
         for config, resources in wanted
@@ -119,11 +120,15 @@ def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
 
 
 class Costs:
-    """Looks costs up, and measures unknown ones, each class once.
+    """Finds the cost of each class, and measures each unknown class once.
 
     Args:
-        store: where the finished runs are.
-        measure: whether to measure.
+        store: of the finished runs.
+        measure: whether unknown classes are measured.
+
+    Attributes:
+        known: the costs found so far.
+        unknown: the classes without a cost, and the reason of each.
     """
 
     def __init__(self, store: Store, measure: bool) -> None:
@@ -134,9 +139,9 @@ class Costs:
         self.known |= from_records(store, records)
 
     def rows(self, works: Sequence[Work]) -> list[Row]:
-        """The card."""
+        """The rows of the card, one per element of `works`."""
         missing = [work for work in works if self._is_missing(work)]
-        # Without a store the measurement is not kept: to plan creates no store.
+        # Without a writable store the measurement is not kept, because planning must not create a store.
         with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
             cache, kept = _cache(self.store.root)
             for work in missing:
@@ -147,8 +152,8 @@ class Costs:
         known = self.known.get(work.kind)
         return work.kind not in self.unknown and (known is None or known.steps(work.config) is None)
 
-    def _learn(self, kind: RunClass, measured: Cost) -> None:
-        """Add a measurement. Costs of finished runs stay; only the size of an epoch may be missing there."""
+    def _add_measured(self, kind: RunClass, measured: Cost) -> None:
+        """Add a measured cost. Costs of finished runs are kept; only a missing epoch size is filled in."""
         known = self.known.get(kind, measured)
         self.known[kind] = replace(known, epoch_size=measured.epoch_size)
 
@@ -158,7 +163,7 @@ class Costs:
             return
         known = cost.remembered(cache, kind)
         if known is not None:
-            self._learn(kind, known)
+            self._add_measured(kind, known)
         elif not self.measure:
             self.unknown[kind] = "not measured"
         elif work.wants_gpu and not visible_gpus():
@@ -166,13 +171,13 @@ class Costs:
         else:
             print(f"htbench: measuring {kind.task} {kind.model} {kind.optimizer} ...", file=sys.stderr)
             try:
-                self._learn(kind, cost.measure(cache, work.config, keep))
+                self._add_measured(kind, cost.measure(cache, work.config, keep))
             except NotMeasuredError as error:
                 self.unknown[kind] = f"it can't be measured here: {error}"
 
 
 def _cache(root: Path) -> tuple[Path, bool]:
-    """The cache of a store, and whether it can be used: the store exists and is writable."""
+    """The cache folder of a store, and whether it is usable. It is created if the store is writable."""
     cache = cache_folder(root)
     place = cache if cache.exists() else root
     usable = place.is_dir() and os.access(place, os.W_OK)
@@ -185,7 +190,7 @@ def _cache(root: Path) -> tuple[Path, bool]:
 
 
 def warnings(row: Row) -> list[str]:
-    """Why these runs may not reach their end as jobs of their resources, a sentence each."""
+    """The reasons why SLURM jobs with these resources may not finish the runs, one sentence each."""
     if row.cost is None or row.seconds is None:
         return []
     found = [_memory(row.cost, row.work.resources), _processor(row.cost, row.work), *_time(row, row.cost)]
@@ -194,12 +199,12 @@ def warnings(row: Row) -> list[str]:
 
 def _memory(cost: Cost, resources: Resources) -> str:
     if cost.gpu or resources.mem is None or not 0 < _size(resources.mem) < cost.peak_memory:
-        return ""  # a size of 0 is all of the node's
+        return ""  # in SLURM, mem=0 means all memory of the node
     return f"a run takes {memory(cost.peak_memory)} of memory, mem={resources.mem} is less"
 
 
 def _size(mem: str) -> int:
-    """Bytes of a size as SLURM reads it: without a unit megabytes."""
+    """Convert a SLURM memory size to bytes. The unit is megabytes if none is given."""
     number = int(mem.rstrip("KMGTB"))
     unit = mem.rstrip("B").lstrip("0123456789") or "M"
     return number << 10 * ("KMGT".index(unit) + 1)

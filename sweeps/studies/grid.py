@@ -1,7 +1,7 @@
-"""Each objective of a grid as an Optuna study, for its dashboard and plots.
+"""Writes each objective of a grid as an Optuna study, for Optuna's dashboard and plots.
 
-The study is made from the run folders, in a journal file. When the state of a run has changed, one process
-writes the whole journal again, under a lock.
+An objective is a set of points that are compared with each other. Its study is a journal file, made from the
+run folders. If the state of a run has changed, one process writes the whole journal again, under a lock.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def refresh(
     Args:
         store: the store.
         spec: the sweep.
-        planned: its points.
+        planned: the points of the sweep.
         rebuild: write the journals even if nothing has changed.
 
     Returns:
-        the journal files, one per objective, for `optuna-dashboard`.
+        the paths of the journal files, one per objective; `optuna-dashboard` can open them.
     """
     known = states(store, [one.point for one in planned])
     groups: dict[str, list[tuple[Planned, RunState]]] = {}
@@ -51,7 +51,7 @@ def refresh(
 
 
 def study_name(one: Planned, spec: SweepSpec) -> str:
-    """The study that a point belongs to; also the name of its journal file."""
+    """The name of the study of a point; also the name of its journal file, without the suffix."""
     return re.sub(r"[^\w.=-]+", "_", ".".join((spec.name, *objective(one.point, spec))))
 
 
@@ -64,7 +64,7 @@ def _refresh(
     ).hexdigest()
     size = path.stat().st_size if path.exists() else -1
     if not rebuild and atomic.read_json(digest_path) == {"digest": digest, "size": size}:
-        return  # nothing has changed, and to import Optuna takes a second
+        return  # nothing has changed; importing Optuna would take a second
     from sweeps.studies import grid_study  # imports Optuna
 
     atomic.remove_temporaries(path.parent, digest_path.name)
