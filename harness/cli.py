@@ -1,4 +1,4 @@
-"""The `htbench` command: finds the subcommand, hands it its words, turns exceptions into exit statuses.
+"""The `htbench` command: finds and calls the subcommand, turns exceptions into exit statuses.
 
 Subcommands are named as strings and imported when called, so that `htbench --help` loads nothing heavy and
 `harness` does not import the packages above it.
@@ -46,7 +46,7 @@ COMMANDS = {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
-_WITHOUT_STORE = ("zoo", "models", "doctor")  # the last says itself what is wrong with it
+_WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store itself
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -70,11 +70,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return _complain(f"{error} The same command goes on from there.", EXIT_INTERRUPTED)
     except KeyboardInterrupt:
         return _complain("interrupted; the same command goes on from here.", EXIT_INTERRUPTED)
-    except BrokenPipeError:  # the reader, `head` for instance, has seen enough
+    except BrokenPipeError:  # the reader, for instance `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        # A full disk or a lost permission is not a bug of ours, wherever it strikes.
+        # A full disk or a missing permission is not a bug of ours.
         place = f" '{error.filename}'" if error.filename else ""
         return _complain(f"the system refuses{place}: {error.strerror or error}.", EXIT_RUN_FAILED)
     except Exception:
@@ -114,7 +114,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _check_root(root: Path) -> None:
-    """A store that can't be read must not look like an empty one, as it does to `glob`."""
+    """Raise UsageError if the store can't be read; `glob` would show an empty one."""
     from harness.store.layout import runs_folder, sweeps_folder  # loads more than the help may
 
     if root.is_file():
@@ -125,14 +125,14 @@ def _check_root(root: Path) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its complaints are sentences like all others; words may stand before, between and behind options."""
+    """Errors are one sentence, as everywhere; positional words may stand between options."""
 
     _mixing = False
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse does, but this parser names what it does not know, not the one above it."""
+        """As argparse does, but this parser reports unknown words, not its parent."""
         if self._subparsers is not None or self._mixing:  # an action's words are read by its own parser
             return super().parse_known_args(args, namespace)
         self._mixing = True  # what follows calls this method
@@ -149,7 +149,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
-    """Every command knows where the store is."""
+    """Add --root, which every command has."""
     parser.add_argument(
         "--root",
         type=Path,

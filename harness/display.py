@@ -1,4 +1,4 @@
-"""Figures and tables as people read them on a screen."""
+"""Numbers, values and tables as text for a screen."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _three(value: float) -> str:
 
 
 def shown(value: object) -> str:
-    """A plain value as a YAML file would have it: `true`, `null`, `[0.9,0.95]`."""
+    """A plain value as in a YAML file: `true`, `null`, `[0.9,0.95]`."""
     if isinstance(value, tuple):
         return "[" + ",".join(map(shown, value)) + "]"
     if value is None or isinstance(value, bool):
@@ -46,7 +46,7 @@ def shown(value: object) -> str:
 
 
 def aligned(rows: Iterable[Sequence[object]], words: Container[str] | None = None) -> str:
-    """Lines with columns as wide as they need to be, words to the left and figures to the right.
+    """Lines with columns as wide as they need to be, words left-aligned and numbers right-aligned.
 
     Args:
         rows: the first is the head.

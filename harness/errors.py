@@ -1,4 +1,4 @@
-"""What can go wrong, as people see it: one exception and one exit status per kind."""
+"""The kinds of errors that people see, with one exception and one exit status each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RunFailedError(Exception):
 
 
 class LostOwnershipError(Exception):
-    """Another process took this run over while we were away: stop at once and write nothing more."""
+    """Another process has taken the run over: stop at once and write nothing more."""
 
 
 class PeerLostError(RunFailedError):
@@ -35,7 +35,7 @@ class StoppedError(Exception):
 
 
 class PrunedError(Exception):
-    """The study that asked for this run has seen enough of it."""
+    """The study that asked for this run prunes it."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

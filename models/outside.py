@@ -16,15 +16,14 @@ GROUP: Final = "htbench.models"  # of entry points
 def spec(name: str) -> ModelSpec | None:
     """The row of a factory outside of the table; None if there is no entry point of this name.
 
-    The factory may have two attributes: `kind`, with which it says that it is for language models ("lm") or
-    images ("image") only, and `batch_norm = False`, with which it says that its numbers do not depend on how
-    a batch is divided. Nobody else can know that before it is built.
+    The factory may have two attributes. `kind` is "lm" if the model is for language tasks only, "image" if it
+    is for images only. `batch_norm = False` says that its numbers do not depend on how a batch is divided.
 
     Args:
         name: "module:Class", "module:function", or an entry point of the group `htbench.models`.
 
     Raises:
-        ValueError: one sentence: it can't be imported, or is nothing to call.
+        ValueError: one sentence: it can't be imported, or can't be called.
     """
     place = target(name, GROUP)
     if place is None:

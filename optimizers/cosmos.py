@@ -45,8 +45,8 @@ class Cosmos(UpdateRule):
         split_qkv: Newton-Schulz on each third of the rows (with "left", columns) of a matrix with m = 3n.
         ns_steps, ns_dtype: of Newton-Schulz.
         max_rows: as above.
-        fallback_beta1: f, by which that Adam's first moment is m <- b1 m + (1-f) G, divided by 1 - f^t; None
-            takes b1.
+        fallback_beta1: f in the first moment m <- b1 m + (1-f) G of that Adam and in its bias correction
+            m / (1 - f^t); None takes b1.
 
     Raises:
         ValueError: a hyperparameter is out of its range.

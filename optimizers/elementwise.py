@@ -29,7 +29,7 @@ class Cautious(UpdateRule):
         weight_decay: decoupled weight decay.
         betas: b1, b2.
         eps: keeps the division finite.
-        mask_floor: the entries that are left grow by no more than 1 / mask_floor.
+        mask_floor: lower bound of mean(s): the kept entries grow by no more than 1 / mask_floor.
         raw_eps: add eps to sqrt(v) before the bias correction, see `adam_direction`.
 
     Raises:

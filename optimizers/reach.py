@@ -1,4 +1,4 @@
-"""How much of a model a rule trains in its own way, so that nobody judges it by what others did.
+"""How much of a model a rule trains in its own way: if little, a result says little about the rule.
 
 A run (`harness/train/loop.py`) and `htbench zoo --routing` say the same sentence.
 """
@@ -23,7 +23,7 @@ def little_reach(name: str, optimizer: Optimizer) -> str:
     A parameter that gets the auxiliary AdamW or a `fallback` of the rule is not trained in its own way.
 
     Args:
-        name: the row of the zoo; of any other optimizer nothing is known, so nothing is said.
+        name: the row of the zoo; for any other optimizer the sentence is empty.
         optimizer: what `build` made of it.
     """
     if name not in ZOO:

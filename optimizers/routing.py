@@ -1,7 +1,7 @@
 """Which parameters a rule takes: by shape, by the kind of module, or by a function of the user.
 
-A matrix rule cannot take norm gains and biases. The choice is made once for each parameter and is then
-visible in the parameter groups.
+A matrix rule cannot take norm gains and biases. Each parameter gets one rule, which its parameter group
+shows.
 """
 
 from __future__ import annotations

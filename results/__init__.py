@@ -18,8 +18,8 @@ __all__ = ["curve", "frame"]
 def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """All points of some sweeps as a tidy frame: one row per point, whatever became of its run.
 
-    The columns are in docs/results.md. Metrics are NaN where a run has none; choosing among rows is up to you
-    (`stage` tells the runs among which a setting was chosen from those that are reported).
+    docs/results.md explains the columns. A metric that a run does not have is NaN. No row is selected: the
+    column `stage` separates the runs of a search from those that are reported.
 
     Args:
         root: the store.
@@ -38,10 +38,10 @@ def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame
 
 
 def curve(root: Path | str, key: str) -> pd.DataFrame:
-    """What a run noted while it trained: `step` is the index, with a column for each figure.
+    """The training curve of a run: one row per step (the index), one column per metric.
 
-    `loss` (training, before the update) and `lr` are there at every step; `val_*` and `test_*` where it was
-    evaluated, NaN elsewhere. An unfinished run has a curve as far as it came.
+    `loss` (training, before the update) and `lr` have a value at every step. `val_*` and `test_*` have one
+    where the model was evaluated, and NaN elsewhere. The curve of an unfinished run ends at its last step.
 
     Args:
         root: the store.

@@ -36,7 +36,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
 
 def table(args: argparse.Namespace) -> int:
     """Print tables, or write one file each."""
-    names, sweeps = _sort_out(args, TABLES, "table")
+    names, sweeps = _select(args, TABLES, "table")
     frame = load(Store(args.root), sweeps)
     tables = [TABLES[name](frame) for name in names]
     if args.out is None:
@@ -51,7 +51,7 @@ def table(args: argparse.Namespace) -> int:
 
 
 def _mixed(tables: Iterable[Table]) -> int:
-    """Name every mixture; the exit status."""
+    """Print every mixture to stderr; returns the exit status."""
     found = dict.fromkeys(
         f"{table.name}, {mixture}" for table in tables for one in table.sections for mixture in one.mixtures
     )
@@ -68,7 +68,7 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
 
 def figure(args: argparse.Namespace) -> int:
     """Bring figures up to date, as PNG and PDF."""
-    names, sweeps = _sort_out(args, FIGURES, "figure")
+    names, sweeps = _select(args, FIGURES, "figure")
     store = Store(args.root)
     frame = load(store, sweeps)
     for name in names:
@@ -89,12 +89,12 @@ def _add_common(parser: argparse.ArgumentParser, known: Iterable[str]) -> None:
     )
 
 
-def _sort_out(
+def _select(
     args: argparse.Namespace, known: Mapping[str, object], kind: str
 ) -> tuple[list[str], list[str] | None]:
-    """The tables or figures to make, and the sweeps to make them from; None for all.
+    """The tables or figures to make, and the names of the sweeps to read; None means all sweeps.
 
-    A word behind `--sweep a` that is no table but a sweep of the store is one more sweep.
+    In `--sweep a b`, the word b is a sweep too if the store has one of that name and no table has it.
     """
     sweeps = [name for word in args.sweep or [] for name in word.split(",")]
     stored = sweep_names(args.root) if sweeps else []

@@ -58,7 +58,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     for spec in loaded:
         planned = everything(store, spec)
         check_start(spec, planned, store.root, action="submit")
-        queue.submit_and_tell(store, spec, planned, args.retry, quiet=args.quiet)
+        queue.submit_and_report(store, spec, planned, args.retry, quiet=args.quiet)
         refresh.refresh(store, spec, planned)
     return 0
 
@@ -67,9 +67,9 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     """Take jobs out of SLURM's queue."""
     from sweeps.cluster import queue
 
-    slurm.require("scancel")  # "0 jobs cancelled" would look like an answer of SLURM's
+    slurm.require("scancel")  # without it "0 jobs cancelled" would look like SLURM's answer
     for spec in loaded:
-        queue.cancel_and_tell(store, spec)
+        queue.cancel_and_report(store, spec)
     return 0
 
 
@@ -124,7 +124,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.screens.cost_card import Costs
 
     if args.test_only:
-        submit.max_array_size()  # raises SlurmError: a dry run alone goes on without SLURM
+        submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
     costs, views = Costs(store, not args.no_measure), []
     for spec in loaded:
         view = screen.preview(store, spec, costs)
@@ -154,7 +154,7 @@ def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     except KeyboardInterrupt:
         if not args.watch:
             raise
-        return EXIT_INTERRUPTED  # how one leaves it, nothing to explain
+        return EXIT_INTERRUPTED  # the way to leave --watch; it needs no message
     return 0
 
 
@@ -183,7 +183,7 @@ def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
 
 
 def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
-    """The points as last planned, which is quick; planned anew if file or command line say otherwise."""
+    """The points as last planned, which is quick; planned again if the file or the words have changed."""
     stored = sweep_folder(store.root, spec.name) / SPEC
     overridden = any("=" in word for word in args.words)
     if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():

@@ -1,6 +1,7 @@
-"""What a job does: one point of a sweep, its outcome left in the store and an exit status.
+"""What a job does, in the local pool and on SLURM: it trains the run of one point of a sweep.
 
-In the local pool and on SLURM alike. A point of a grid brings its settings; a slot of a search asks for them.
+The outcome is in the store and in the exit status. A point of a grid has its settings; a slot of a search
+asks its study for them.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ def execute(
     say: Callable[[Exception], object] = lambda error: None,
     train: Train | None = None,
 ) -> int:
-    """Work on one point. Called again for the same point, after whatever death, it goes on with the same run.
+    """Work on one point. A second call for the same point goes on with the same run, however the first ended.
 
-    Each process of a run calls this. What they agreed on, the leader alone tells and has in its exit status:
-    launchers take another's for a mishap and end all.
+    Each process of a run calls this. If all agree to stop, only the main one returns a status other than 0: a
+    launcher that sees one of another process takes it for a crash and kills all.
 
     Args:
         root: the store.
         point: with settings, or an empty slot.
         monitor: stop requests and progress; from now on signals go to it.
-        say: told why a run has no record.
+        say: gets the reason why a run has no record.
         train: what makes the record; by default the training.
 
     Returns:
-        0: there is a record; 1: it ended otherwise, the store knows how; 2: it was asked to stop and leads.
+        0: there is a record; 1: it ended otherwise, as the store says; 2: it was asked to stop.
     """
     monitor.stop_on_signals()
     store = Store(root)

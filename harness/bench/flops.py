@@ -1,4 +1,4 @@
-"""What a step costs apart from time: matrix products and memory; and the most that a machine can do."""
+"""The cost of a step apart from time: matrix products and memory; and the peak rate of the machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product 
 class MatmulCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Floating point operations of all matrix products while this is active, by precision.
 
-    Counted by the formulas of `torch.utils.flop_counter`, whose own counter does not tell precisions apart.
+    Counted by the formulas of `torch.utils.flop_counter`, whose own counter does not separate precisions.
     SVD, QR and eigenvalues count as nothing.
     """
 
@@ -67,8 +67,8 @@ class Peak:
 def clock_of(device: str, threads: int) -> tuple[str, Clock]:
     """The clock to measure with and its name.
 
-    CPU time where one thread does everything, since others may use the machine; elsewhere the wall clock, on
-    a GPU with all its work done.
+    CPU time for one thread, since other programs may use the machine; else the wall clock, on a GPU after
+    `torch.cuda.synchronize`.
     """
     if device == "cuda":
         return "wall clock", _after_gpu

@@ -1,4 +1,4 @@
-"""What the harness costs: its loop against bare PyTorch that does the same maths, and how soon a run starts.
+"""What the harness costs: its loop against bare PyTorch that does the same maths, and the start of torch.
 
 Both loops train in one process and take turns step by step: harness, bare, bare, harness, and so on, so that
 the drift of the machine cancels from their ratio. Turns of ten steps leave several times as much of it.
@@ -6,7 +6,6 @@ the drift of the machine cancels from their ratio. Turns of ten steps leave seve
 
 from __future__ import annotations
 
-import importlib
 import math
 import statistics
 import subprocess
@@ -15,25 +14,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 import models
-from harness.bench.measurement import Figure, figure
+from harness.bench.measurement import Measurement
 from harness.config import Value
 from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import TextTask
-from harness.errors import RunFailedError
 from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Store
 from harness.store.layout import cache_folder
-from harness.store.points import SEARCH, Point
 from harness.train import loop
 from harness.train.monitor import Monitor
 
@@ -158,7 +155,7 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     assert isinstance(attempt, Attempt)
     losses: list[float] = []
     with attempt:
-        training = loop.Training(config, attempt, cache_folder(root), Monitor())
+        training = loop.Training.start(config, attempt, cache_folder(root), Monitor())
         bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
         turns = Turns(training.task.batch, bare)
         training.task.batch = turns.batch  # type: ignore[method-assign]
@@ -171,45 +168,19 @@ def _means(steps: list[Seconds], length: int) -> list[Seconds]:
     return [(statistics.fmean(s[0] for s in one), statistics.fmean(s[1] for s in one)) for one in rounds]
 
 
-def step_figures(timing: Timing) -> list[Figure]:
+def step_measurements(timing: Timing) -> list[Measurement]:
     """Time per step and overhead. CPU time says more than wall time where others use the machine."""
     pairs = list(zip(timing.harness, timing.bare, strict=True))
     by_cpu, by_wall = ([100 * (ours[i] / bare[i] - 1) for ours, bare in pairs] for i in (0, 1))
     return [
-        figure("bare PyTorch, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.bare]),
-        figure("harness, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.harness]),
-        figure("overhead, CPU", "%", by_cpu, OVERHEAD_PERCENT),
-        figure("overhead, wall", "%", by_wall, OVERHEAD_PERCENT),
+        Measurement.of("bare PyTorch, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.bare]),
+        Measurement.of("harness, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.harness]),
+        Measurement.of("overhead, CPU", "%", by_cpu, OVERHEAD_PERCENT),
+        Measurement.of("overhead, wall", "%", by_wall, OVERHEAD_PERCENT),
     ]
 
 
 # --- start-up ---
-
-
-def start_up(root: Path, starts: int) -> list[float]:
-    """Seconds from the pool's `start` to the end of the first step, for `starts` runs one after the other.
-
-    A first run is not counted: it brings up the server of the pool and fills the data cache.
-    """
-    # Named by a string as in harness/cli.py, since sweeps lies above. A `htbench sweep run` in a subprocess
-    # would be timed together with the plan, the study and the pauses of the runner.
-    pool = importlib.import_module("sweeps.local.pool").Pool(root, workers=1)
-    settings = SETTINGS | {"steps": 10_000, "log_every": 1}
-    return [_first_step(pool, settings | {"seed": seed}) for seed in range(starts + 1)][1:]
-
-
-def _first_step(pool: Any, settings: dict[str, Value]) -> float:
-    point = Point("bench", "loop", SEARCH, run_key(resolve_config(settings)), settings)
-    began = time.perf_counter()
-    pool.start(point)
-    try:
-        while not pool.steps_done():
-            if not pool.running[point.id].ranks.sentinels:
-                raise RunFailedError("A run ended before its first step; `htbench run steps=1` says why.")
-            time.sleep(0.001)
-        return time.perf_counter() - began
-    finally:
-        pool.stop()
 
 
 def torch_alone(times: int) -> list[float]:
@@ -223,9 +194,9 @@ def _interpreter() -> float:
     return time.perf_counter() - began
 
 
-def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Figure]:
+def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Measurement]:
     """Start-up, and torch's own: the pool's server has loaded torch, so all of a start-up lies above that."""
     return [
-        figure("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
-        figure("torch and its first optimizer", "s", alone),
+        Measurement.of("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
+        Measurement.of("torch and its first optimizer", "s", alone),
     ]

@@ -1,4 +1,4 @@
-"""How far each map of the singular values is from what it approximates, on matrices with different spectra.
+"""The error of each map of the singular values, on matrices with different spectra.
 
 The truth is U f(S) V^T from an SVD in float64: f(S) = S^p, and for `rank_power` its own powers of the rank.
 """
@@ -148,7 +148,7 @@ def on_synthetic(matrices: Mapping[str, Tensor], p: float) -> Iterator[Error]:
 
 
 def captured(steps: int, cache: Path) -> Iterator[dict[str, Tensor]]:
-    """What Muon's map gets in each step of a short run: every matrix by name.
+    """The input of Muon's map in each step of a short run: every matrix by name.
 
     Args:
         steps: of the run of `MODEL` on `TASK` with Muon at its defaults.

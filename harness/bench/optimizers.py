@@ -1,4 +1,4 @@
-"""What a step of every optimizer costs: beside a baseline, and beside other people's implementations.
+"""The time of a step of every optimizer: relative to a baseline, and to other implementations.
 
 No forward and no backward pass: parameters of the real shapes, and two sets of seeded Gaussian gradients that
 take turns. One pair is measured at a time, each side with its own copy of the parameters.
@@ -19,9 +19,10 @@ from torch import Tensor, nn
 import models
 import optimizers
 from harness.bench.flops import MatmulCount, Peak, clock_of, state_bytes
-from harness.bench.measurement import Figure, figure
+from harness.bench.measurement import Measurement
 from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
 from harness.bench.peers import Peer, peers_of
+from harness.bench.rows import Beside, Row
 from harness.bench.subjects import Entry
 from optimizers import UpdateRule
 
@@ -39,59 +40,6 @@ class Settings:
     dtype: torch.dtype = torch.float32
     rounds: int = 9
     limit: float = 3600.0
-
-
-@dataclass(frozen=True)
-class Row:
-    """One optimizer beside the baseline.
-
-    Attributes:
-        label, name, hyper: of the entry.
-        step: milliseconds per step, with `period` above 1 the mean of a whole period.
-        ratio: in units of the baseline's step.
-        period: every so many steps one is done in full.
-        ordinary, special: median milliseconds of the other steps and of that one, where there is a period.
-        flops: of matrix products per step, by precision.
-        share: time that they would take at the machine's peak, in units of the step.
-        state_bytes: of the state per parameter.
-    """
-
-    label: str
-    name: str
-    hyper: Mapping[str, Any]
-    step: Figure
-    ratio: Figure
-    period: int
-    ordinary: float | None
-    special: float | None
-    flops: Mapping[str, float]
-    share: float
-    state_bytes: float
-
-
-@dataclass(frozen=True)
-class Beside:
-    """One optimizer beside another implementation of it; the figures are None where `note` says why.
-
-    Attributes:
-        label: of the entry.
-        peer, version: the other one.
-        matrices: whether it was the matrices alone that both stepped.
-        ours, theirs: milliseconds per step.
-        ratio: of ours to theirs.
-        state_bytes: of their state per parameter.
-        note: why there are no figures.
-    """
-
-    label: str
-    peer: str
-    version: str | None
-    matrices: bool
-    ours: Figure | None = None
-    theirs: Figure | None = None
-    ratio: Figure | None = None
-    state_bytes: float | None = None
-    note: str = ""
 
 
 class Bench:
@@ -122,7 +70,7 @@ class Bench:
         return {str(d).removeprefix("torch."): self.peak[d] for d in (torch.float32, torch.bfloat16)}
 
     def rows(self, entries: list[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
-        """Every entry beside one baseline, which lives on from pair to pair.
+        """Every entry beside one baseline, which keeps its state from pair to pair.
 
         Args:
             entries: what to measure. The baseline itself may be among them: two copies of it are then
@@ -240,11 +188,11 @@ def _flops(side: Side, period: int, special: int) -> dict[torch.dtype, float]:
     return {d: per_step([(two[0].flops[d], two[1].flops[d])], period, special)[0] for d in dtypes}
 
 
-def _milliseconds(name: str, seconds: list[float]) -> Figure:
-    return figure(name, "ms/step", [1e3 * value for value in seconds])
+def _milliseconds(name: str, seconds: list[float]) -> Measurement:
+    return Measurement.of(name, "ms/step", [1e3 * value for value in seconds])
 
 
 def _ratio(
     name: str, unit: str, ours: list[float], theirs: list[float], target: float | None = None
-) -> Figure:
-    return figure(name, f"x {unit}", [a / b for a, b in zip(ours, theirs, strict=True)], target)
+) -> Measurement:
+    return Measurement.of(name, f"x {unit}", [a / b for a, b in zip(ours, theirs, strict=True)], target)

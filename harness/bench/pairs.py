@@ -1,4 +1,4 @@
-"""Two optimizers that take turns, so that the drift of the machine cancels from the ratio of their times."""
+"""Two optimizers that step alternately, so that changes of the machine's speed cancel from their ratio."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Side:
         optimizer: steps `params`.
         params: by name.
         gradients: sets of gradients by name, taken in turns. Every step gets copies, made outside of its
-            time, because there are optimizers that overwrite gradients, keep them or take them away.
+            time, because some optimizers overwrite gradients, keep them or set them to None.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ def take_turns(
 
 
 def special_step(times: Sequence[Two], special: int | None) -> int:
-    """Which of two steps is the special one: the one that is named, else the dearer one."""
+    """The index of the full step: `special` if it is given, else the slower of the two."""
     if special is not None:
         return special
     first, second = (statistics.fmean(column) for column in zip(*times, strict=True))

@@ -1,4 +1,4 @@
-"""Other people's implementations of our optimizers, each built so that it does the same work as ours."""
+"""Other implementations of our optimizers, each built so that it does the same work as ours."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Peer:
     """One implementation.
 
     Attributes:
-        row: our optimizer that it stands beside.
+        row: our optimizer that it is compared with.
         module: what to import; its first part is the package.
         name: of the class, and how it is printed with the package.
         build: makes it.
         at_most: the most that a step of ours may take in units of its own.
-        matrices: compare on the matrices alone, since the two treat other parameters differently.
-        only_bfloat16: its Newton-Schulz iterations know no other precision.
+        matrices: compare on the matrices only, since the two treat other parameters differently.
+        only_bfloat16: whether its Newton-Schulz iterations run in bfloat16 only.
     """
 
     row: str
@@ -51,7 +51,7 @@ class Peer:
         return None if importlib.util.find_spec(package) is None else importlib.metadata.version(package)
 
     def obstacle(self, hyper: Mapping[str, Any]) -> str:
-        """Why it can't stand beside ours with these hyperparameters; empty if it can."""
+        """Why it can't be compared with ours at these hyperparameters; empty if it can."""
         if self.version is None:
             return "not installed"
         if self.only_bfloat16 and hyper["ns_dtype"] != "bfloat16":
@@ -163,7 +163,7 @@ def _kozistr_galore(library: Any, chosen: Params, rest: Params, hyper: Mapping[s
 _KOZISTR = "pytorch_optimizer"
 _NEWTON_SCHULZ: Final[dict[str, Any]] = {"matrices": True, "only_bfloat16": True}
 
-# Where a row has several peers with a bound, ours is to keep it against the fastest, hence against all.
+# Several peers of a row with the same bound: ours must keep it against the fastest, hence against all.
 PEERS: Final = (
     Peer("muon", "torch.optim", "Muon", _torch_muon, 1.02, **_NEWTON_SCHULZ),
     Peer("muon", "timm.optim", "Muon", _timm_muon, **_NEWTON_SCHULZ),

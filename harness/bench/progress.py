@@ -1,4 +1,4 @@
-"""What people see while a benchmark is under way."""
+"""The progress bar of a benchmark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 
 class Progress:
-    """A bar on a terminal, elsewhere a line for every part that is begun.
+    """A bar on a terminal, elsewhere a line for every part that begins.
 
     Args:
         parts: how many parts there are.
@@ -27,7 +27,7 @@ class Progress:
         self._bar.close()
 
     def begin(self, label: str) -> None:
-        """A new part is under way."""
+        """Begin a new part."""
         self._begun += 1
         self._bar.set_postfix_str(label, refresh=False)
         self._bar.update((self._begun - 1) * self._length - self._bar.n)
@@ -35,9 +35,9 @@ class Progress:
             print(f"[{self._begun}/{self._parts}] {label}", file=sys.stderr, flush=True)
 
     def note(self, line: str) -> None:
-        """Something is known already."""
+        """Print a line above the bar."""
         self._bar.write(line, file=sys.stderr)
 
     def advance(self) -> None:
-        """A unit is done."""
+        """Count one unit as done."""
         self._bar.update()

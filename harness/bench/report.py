@@ -1,4 +1,4 @@
-"""Measurements as people read them: aligned tables of at most 110 columns, and what their columns mean."""
+"""Measurements as text: aligned tables of at most 110 columns, and what their columns mean."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from harness.data import registry as tasks
 
 if TYPE_CHECKING:
     from harness.bench.maps import Error
-    from harness.bench.measurement import Figure
-    from harness.bench.optimizers import Beside, Row
+    from harness.bench.measurement import Measurement
+    from harness.bench.rows import Beside, Row
 
 
 def machine_in_words(machine: Mapping[str, Any]) -> str:
@@ -21,7 +21,7 @@ def machine_in_words(machine: Mapping[str, Any]) -> str:
     return f"{gpu}{machine['cpu']} ({machine['cpu_capability']}{words}), torch {machine['torch']}"
 
 
-def loop_report(about: Mapping[str, Any], figures: Sequence[Figure]) -> str:
+def loop_report(about: Mapping[str, Any], rows: Sequence[Measurement]) -> str:
     """Of `htbench bench loop`; `about` is its JSON."""
     settings = about["settings"]
     tokens = f"{settings['batch_size']} x {tasks.spec(settings['task']).seq_len} tokens"
@@ -30,7 +30,7 @@ def loop_report(about: Mapping[str, Any], figures: Sequence[Figure]) -> str:
         [
             f"{settings['model']} on {settings['task']}, {tokens} per step, 1 thread",
             f"{environment['cpu']}, torch {environment['torch']}\n",
-            loop_table(about["subject"], figures),
+            loop_table(about["subject"], rows),
         ]
     )
 
@@ -75,10 +75,10 @@ def maps_report(about: Mapping[str, Any], errors: Sequence[Error]) -> str:
     return "\n".join(lines)
 
 
-def loop_table(subject: str, figures: Iterable[Figure]) -> str:
-    """A line per figure."""
+def loop_table(subject: str, rows: Iterable[Measurement]) -> str:
+    """A line per measurement."""
     lines = [f"{subject:30} {'n':>4} {'median':>8}  {'95 % interval':^18}  {'unit':8} at most"]
-    for row in figures:
+    for row in rows:
         interval = f"{row.low:8.3f} ..{row.high:8.3f}"
         target = "" if row.target is None else f"{row.target:g}"
         line = f"{row.name:30} {row.n:4} {row.median:8.3f}  {interval:18}  {row.unit:8} {target}"
@@ -102,22 +102,12 @@ def rows_table(rows: Sequence[Row], against: str) -> str:
         )
         for row in rows
     ]
-    header = (
-        "optimizer",
-        "n",
-        "ms/step",
-        f"x {against}",
-        "95 % interval",
-        "GFLOP",
-        "peak",
-        "B/param",
-        "at most",
-    )
-    return _table([header, *cells], words=(0, 8))
+    measured = ("optimizer", "n", "ms/step", f"x {against}", "95 % interval")
+    return _table([(*measured, "GFLOP", "peak", "B/param", "at most"), *cells], words=(0, 8))
 
 
 def periods(rows: Sequence[Row]) -> list[str]:
-    """What periodic optimizers do in their two kinds of steps, a line each."""
+    """The times of the two kinds of steps of each periodic optimizer, a line each."""
     return [
         f"{row.label}: a mean over {row.period} steps, one of {_time(row.special)} ms "
         f"and the others of {_time(row.ordinary)} ms"
@@ -127,7 +117,7 @@ def periods(rows: Sequence[Row]) -> list[str]:
 
 
 def peers_table(found: Sequence[Beside]) -> str:
-    """Optimizers beside other implementations, as far as there are figures."""
+    """Optimizers beside other implementations, as far as they were measured."""
     cells = [
         (
             one.label + (" *" if one.matrices else ""),
@@ -171,14 +161,14 @@ def _table(rows: Sequence[Sequence[str]], words: Sequence[int]) -> str:
 # --- cells ---
 
 
-def _target(ratio: Figure) -> str:
+def _target(ratio: Measurement) -> str:
     if ratio.target is None:
         return ""
     return f"{ratio.target:g} {'met' if ratio.low <= ratio.target else 'MISSED'}"
 
 
-def _interval(figure: Figure) -> str:
-    return f"{figure.low:.3f} .. {figure.high:.3f}"
+def _interval(row: Measurement) -> str:
+    return f"{row.low:.3f} .. {row.high:.3f}"
 
 
 def _time(milliseconds: float) -> str:

@@ -1,6 +1,6 @@
 """Which optimizers are measured, with which settings, and what each may cost in units of `muon`.
 
-Does not import torch, so that a mistyped name is told at once.
+Does not import torch, so that a mistyped name is refused at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final
 from harness.errors import UsageError
 from optimizers.zoo.registry import ZOO, resolve, spec
 
-# Hyperparameters that make every T-th step another one, and which of two steps that is when they are 2; None:
-# the dearer one, whichever it is.
+# Hyperparameters that make every T-th step a full one. With T = 2, the index of the full step among two
+# consecutive ones; None: the slower of the two.
 _PERIODS: Final[dict[str, int | None]] = {"interval": 1, "precondition_frequency": None, "update_gap": None}
 
 # The most that a step may take, in units of a step of `muon`.
@@ -41,8 +41,9 @@ class Entry:
         label: as typed.
         name: a row of `ZOO`.
         hyper: its hyperparameters, all of them.
-        period: T, where only every T-th step is done in full; a measurement sets it to 2, see `measured`.
-        special: which of two steps is then done in full, 0 or 1; None if that is the dearer one.
+        period: T, if only every T-th step is a full one.
+        special: index of the full step among two consecutive ones, 0 or 1; None: the slower of the two.
+        measured: the hyperparameters to measure with, where T is 2.
     """
 
     label: str
@@ -83,7 +84,7 @@ def entry(label: str, ns_dtype: str | None = None) -> Entry:
 
 
 def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:
-    """The entries of a comma-separated list; without one every row of `ZOO` and what has a target of its own.
+    """The entries of a comma-separated list; for None every row of `ZOO` and the settings of `_MORE`.
 
     Raises:
         UsageError: as `entry`.
@@ -92,7 +93,7 @@ def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:
     if words is not None:
         labels = []
         for word in words.split(","):
-            if labels and "=" in word and ":" not in word:  # another setting of the one before
+            if labels and "=" in word and ":" not in word:  # another setting of the previous entry
                 labels[-1] += f",{word}"
             else:
                 labels.append(word)

@@ -1,1 +1,1 @@
-"""The commands that belong to no package above the harness, one file each."""
+"""The commands of the harness itself, one file each; those of sweeps and results are in their packages."""

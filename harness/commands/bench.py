@@ -1,9 +1,10 @@
-"""`htbench bench`: what the harness and the optimizers cost on this machine, and how exact their maps are."""
+"""`htbench bench`: the time of the harness and the optimizers here, and the accuracy of their maps."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import itertools
 import json
 import sys
@@ -23,9 +24,12 @@ from harness.system.folders import make_folder
 
 if TYPE_CHECKING:
     from harness.bench.maps import Error
-    from harness.bench.optimizers import Bench, Beside, Row
+    from harness.bench.optimizers import Bench
+    from harness.bench.rows import Beside, Row
     from harness.bench.subjects import Entry
 
+# Has `start_up`. It lies above `harness`, so it is named by a string, as commands are in `harness/cli.py`.
+START_UP = "sweeps.local.start_up"
 TORCH_STARTS = 3  # seconds each, and only for comparison
 LEAST_ROUNDS = 6  # fewer give no 95 % interval
 SYNTHETIC = {"n": 512, "wide": 1376}  # shapes of llama-60m
@@ -68,13 +72,14 @@ def _loop(args: argparse.Namespace) -> None:
 
     from harness.bench import loop
 
+    start_up = importlib.import_module(START_UP).start_up
     make_folder(args.root)
     print(f"{40 * (args.rounds + 1)} steps, then {args.starts} starts: some minutes ...", file=sys.stderr)
     # Below the root, so that it is the store's disk that runs write to.
     with tempfile.TemporaryDirectory(prefix="bench-", dir=args.root) as folder:
-        stepping = loop.step_figures(loop.interleave(Path(folder), args.rounds))
+        stepping = loop.step_measurements(loop.interleave(Path(folder), args.rounds))
         starting = loop.start_figures(
-            loop.start_up(Path(folder), args.starts), loop.torch_alone(TORCH_STARTS)
+            start_up(Path(folder), loop.SETTINGS, args.starts), loop.torch_alone(TORCH_STARTS)
         )
     report = {
         "subject": args.subject,

@@ -1,6 +1,6 @@
-"""`htbench demo`: the whole path on data every Python has: sweeps, winners on fresh seeds, tables, figures.
+"""`htbench demo`: sweeps, winners on fresh seeds, tables and figures, on data that needs no download.
 
-It is three ordinary commands in a row, so that whoever has seen it can do the same with sweeps of their own.
+It runs three ordinary commands, so that people can do the same with sweeps of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Run the steps; the first that does not end well ends the demo."""
+    """Run the commands; the first that fails ends the demo."""
     workers = ["--workers", args.workers] if args.workers else []
     named = [word for name in SWEEPS for word in ("--sweep", name)]
     steps = [

@@ -1,6 +1,6 @@
-"""`htbench doctor`: looks at this machine and at the store, and says what to do. It mends nothing itself.
+"""`htbench doctor`: checks this machine and the store, and says what to do. It changes nothing.
 
-Each check is a function that yields findings. One that breaks on an odd machine becomes a finding, too.
+Each check is a function that yields findings. An exception in a check becomes a finding, too.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ def examine(root: Path) -> list[Finding]:
     Args:
         root: the store; it need not exist.
     """
-    with ThreadPoolExecutor(len(CHECKS)) as pool:  # most of them wait: for torch to load, for SLURM to answer
+    with ThreadPoolExecutor(len(CHECKS)) as pool:  # most of them wait for torch or SLURM
         return [one for found in pool.map(partial(_guarded, root), CHECKS) for one in found]
 
 
 def _guarded(root: Path, check: Callable[[Path], Iterator[Finding]]) -> list[Finding]:
     try:
         return list(check(root))
-    except Exception as error:  # odd machines are what this command is for
+    except Exception as error:  # this command must work on any machine
         what = f"could not be looked at: {type(error).__name__}: {error}"
         return [_problem(check.__name__.strip("_"), what)]
 
@@ -171,7 +171,7 @@ def _controller() -> Finding:
 
 
 def _line(text: str) -> str:
-    """The lines of a complaint as one, so that the report stays aligned."""
+    """The lines of an error message as one, so that the report stays aligned."""
     return " ".join(text.split())
 
 
@@ -212,7 +212,7 @@ def _mount(place: Path) -> tuple[str, list[str]]:
 
 
 def _locks(folder: Path) -> Finding:
-    """Whether a lock that is held is refused to others: plans and caches are written under one."""
+    """Whether a lock excludes other processes: plans and caches are written under locks."""
     local = {"localflock", "nolock", "local_lock=flock", "local_lock=all"}.intersection(_mount(folder)[1])
     advice = "mount the file system with flock (Lustre: -o flock), or choose another --root"
     try:
@@ -229,7 +229,7 @@ def _locks(folder: Path) -> Finding:
 
 
 def _links(folder: Path) -> Finding:
-    """Whether of two creators one wins: claims and records are made by hard links."""
+    """Whether one of two creators of a file fails: claims and records are made by hard links."""
     advice = "choose a --root on a file system that has hard links"
     try:
         wins = [atomic.create_json(folder / "once.json", {}) for _ in range(2)]
@@ -266,7 +266,7 @@ def _store(root: Path) -> Iterator[Finding]:
 
 
 def _records(found: Survey, root: Path) -> Iterator[Finding]:
-    """Every run whose record can't be believed or is gone."""
+    """Every run whose record is lost or contradicts its curve."""
     for key, what in found.faults.items():
         folder = shlex.quote(str(Store(root).run_folder(key)))
         advice = "" if AGAIN in what else f"delete {folder}: then the same command trains the run again"

@@ -1,4 +1,4 @@
-"""`htbench run`: one run in this process, or in as many as it wants."""
+"""`htbench run`: one run, in this process or in as many as its config says."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, show the loss meanwhile, print the figures."""
+    """Train with a progress bar and print the metrics."""
     files = [word for word in args.words if "=" not in word]
     if len(files) > 1:
         raise UsageError(f"One config file at most; got {', '.join(files)}.")
     settings = flatten(_read(files[0])) if files else {}
     config = resolve_config(settings | read_words([word for word in args.words if "=" in word]))
-    if not started():  # whoever started this process as one of several has seen to it
+    if not started():  # the launcher of several processes has checked it
         limits.check_data(config, cache_folder(args.root))
         limits.warn(limits.check_here(config))
     make_folder(args.root)
     if config.processes > 1 and not started():
         return _start_all(args, config.processes)
     shown = logging.StreamHandler(sys.stderr)
-    shown.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has it all
+    shown.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has all messages
     logging.basicConfig(handlers=[shown], format="%(message)s")
     try:
         return _train(args, config)
     except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
-        if is_main():  # what ends one ends all: it is told once
+        if is_main():  # an error ends all processes: report it once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
 
@@ -91,7 +91,7 @@ def _train(args: argparse.Namespace, config: RunConfig) -> int:
 
 
 def _start_all(args: argparse.Namespace, processes: int) -> int:
-    """What `torchrun --nproc-per-node` does: this same command, once for each process of the run."""
+    """Start this command once for each process of the run, as `torchrun --nproc-per-node` does."""
     words = ["run", "--root", str(args.root), *args.words, *(["--quiet"] if args.quiet else [])]
     with signals_held_back():
         ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))

@@ -1,4 +1,4 @@
-"""`htbench runs`: list the runs of a store, clear away what nobody needs, take in those of another store."""
+"""`htbench runs`: list the runs of a store, remove leftovers, import the runs of another store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.upkeep.gc import garbage, remove
 from harness.upkeep.importing import Merged, merge
 from harness.upkeep.listing import FINISHED, UNFINISHED, Row
 
-NEWEST = 50  # so many are listed unless more are asked for; JSON, which no person reads, has all
+NEWEST = 50  # the default limit of the table; JSON has all
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -144,7 +144,7 @@ def _cells(row: Row, names: Sequence[str]) -> list[str]:
         *(_word(config.get(name, "")) for name in names),
         row.status + (f" ({reason})" if reason else ""),
         "" if record is None else str(record.steps),
-        "" if record is None else _figure(record),
+        "" if record is None else _metric(record),
         "" if record is None or record.seconds_per_step is None else f"{record.seconds_per_step:.3g}",
         *("" if record is None else str(record.environment.get("code", ""))[:24],),
         duration(max(1.0, time.time() - row.time)),
@@ -152,8 +152,8 @@ def _cells(row: Row, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _figure(record: RunRecord) -> str:
-    """The metric by which runs are chosen."""
+def _metric(record: RunRecord) -> str:
+    """The validation metric of the task, in words."""
     try:
         metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
     except ValueError:  # a task of older or newer code
@@ -205,7 +205,7 @@ def _gc(args: argparse.Namespace, store: Store) -> int:
 
 
 def _import(args: argparse.Namespace, store: Store) -> int:
-    """Exit status 0 even with conflicts: nothing failed, and importing again would not change them."""
+    """Exit status 0 even with conflicts: nothing has failed."""
     if not args.dry_run:
         make_folder(store.root)
     done = merge(store, args.other, dry_run=args.dry_run)

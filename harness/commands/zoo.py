@@ -1,4 +1,4 @@
-"""`htbench zoo` and `htbench models`: the two registries as people read them."""
+"""`htbench zoo` and `htbench models`: the registries of optimizers and models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What no run can be, and what this machine can't do: told before anything starts.
+"""Checks before a run starts: impossible configs, and configs that this machine can't train.
 
-`check_config` holds anywhere and for ever, so every config goes through it, stored ones included. All else
-depends on the machine and its data and is asked only by whoever is about to start something.
+`check_config` depends on nothing but the config, so every config passes it, stored ones included. The other
+checks depend on the machine and its data. Only the commands that start runs make them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.system.machine import has_gpu, usable_cores
 
-LARGEST_SEED = 2**63 - 1  # what generators and databases hold
+LARGEST_SEED = 2**63 - 1  # the largest number of generators and databases
 MOST_STEPS = 10**12  # at a microsecond each, eleven days of nothing but counting
-MOST_PER_CORE = 16  # threads; more than one only costs time, as many as this is a slip
+MOST_PER_CORE = 16  # threads; more than one is slow, more than this is a mistake
 
 
 def check_config(config: RunConfig) -> None:
@@ -95,9 +95,9 @@ def check_cores(asked: str, threads: int, cores: float, whose: str) -> list[str]
 
     Args:
         asked: the settings in words.
-        threads: that they come to.
-        cores: that there are.
-        whose: they are, to follow "the 4 cores that".
+        threads: their number of threads.
+        cores: the number of cores.
+        whose: the end of the phrase "the 4 cores that ...".
     """
     if threads <= max(1.0, cores):
         return []

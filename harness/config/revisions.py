@@ -1,4 +1,4 @@
-"""Which version of the code makes a run's numbers: revisions above 1, and edits that nobody has released.
+"""Which version of the code makes a run's numbers: revisions above 1, and edits that are not released.
 
 A part of a run (its optimizer, model, task, or the loop) has the revision of its row. `released.json` holds
 the digests of the released code. Where a part differs from it, a digest of what it is now goes into the
@@ -80,7 +80,7 @@ def _words(rule: OptimizerConfig) -> frozenset[str]:
     return frozenset(words)
 
 
-# --- what somebody has edited, as a digest; empty for the released code ---
+# --- what has been edited, as a digest; empty for the released code ---
 
 
 @functools.cache

@@ -23,9 +23,9 @@ def option(param: Param, *, key: bool = True) -> Any:
 
     Args:
         param: the declaration; a field added later sets `neutral` to the value that acts like the older code.
-        key: False if it stays out of the key: the field cannot change the numbers, which
-            tests/harness/train/test_inert_fields.py proves, or changes their last digits only (threads,
-            processes, micro_batch, device, compile). The latter is told under each table.
+        key: False if the field stays out of the key: it cannot change the numbers, which
+            tests/harness/train/test_inert_fields.py proves, or it changes their last digits only (threads,
+            processes, micro_batch, device, compile). Tables name the latter in a footnote.
     """
     return dataclasses.field(default=param.default, metadata={"param": param, "key": key})
 
@@ -37,7 +37,7 @@ def part(kind: type, *, key: bool = True) -> Any:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Which optimizer, and its hyperparameters; `optimizer.X` in YAML, whichever of the two X is."""
+    """The optimizer and its hyperparameters. YAML has fields and hyperparameters as `optimizer.X` alike."""
 
     name: str = option(Param(str, "adamw", help="a row of `htbench zoo`, or `module:Class` of your own"))
     lr: float | None = option(Param(float, None, help="peak learning rate; empty: the optimizer's default"))
@@ -218,7 +218,9 @@ class RunConfig:
     )
     threads: int = option(Param(int, 1, low=1, help="CPU threads of the run"), key=False)
     compile: bool = option(Param(bool, False, help="torch.compile the model"), key=False)
-    log_every: int = option(Param(int, 10, low=1, help="steps between looks at the loss"), key=False)
+    log_every: int = option(
+        Param(int, 10, low=1, help="steps between transfers of the loss from the device"), key=False
+    )
 
     def updates(self, epoch_size: float) -> int:
         """The length of the run in steps, where an epoch has `epoch_size` samples."""

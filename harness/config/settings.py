@@ -1,7 +1,7 @@
-"""From YAML and `key=value` words to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
+"""YAML and `key=value` words to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
 
-Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`): a
-file, the command line and a sweep's points all speak it, and `a | b` merges two of them.
+Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`). Files,
+the command line and a sweep's points are all turned into it, and `a | b` merges two of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def params_of(row: OptimizerSpec | None) -> dict[str, Param]:
     """The declaration of every setting of a run by its dotted name.
 
     Args:
-        row: the optimizer of the run; None if nobody knows it, then without its hyperparameters.
+        row: the optimizer of the run; None: unknown, then without its hyperparameters.
     """
     if row is None:
         return dict(FIELDS)
@@ -52,8 +52,24 @@ def params_of(row: OptimizerSpec | None) -> dict[str, Param]:
     return FIELDS | {f"{_HYPER}{name}": param for name, param in own.items()}
 
 
+def param_of(optimizer: str, setting: str) -> Param:
+    """The entry of `params_of` for one setting, without building the table: a plan asks ten thousand times.
+
+    Args:
+        optimizer: a name in the zoo, or `module:Class`.
+        setting: dotted, such as `optimizer.lr`.
+
+    Raises:
+        KeyError: there is no such setting.
+    """
+    row = optimizers.spec(optimizer)
+    name = setting.removeprefix(_HYPER)
+    own = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
+    return own[name] if name in own and name != setting else FIELDS[setting]
+
+
 def known_settings() -> set[str]:
-    """The names of all settings; of optimizers from outside nobody knows what they take."""
+    """The names of all settings, but for hyperparameters of optimizers outside the zoo."""
     return {name for row in optimizers.ZOO.values() for name in params_of(row)}
 
 
@@ -141,7 +157,7 @@ def resolve_config(settings: Settings) -> RunConfig:
             that do not go together; one sentence.
     """
     try:
-        given, hyper, code = _sort_out(settings)
+        given, hyper, code = _divide(settings)
         config: RunConfig = _build(RunConfig, given)
         return _resolve(config, hyper, code)
     except ValueError as error:
@@ -160,7 +176,7 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
 
 
-def _sort_out(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dict[str, Value]]:
+def _divide(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dict[str, Value]]:
     """The settings of fields, of the optimizer's hyperparameters, and the revisions."""
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}

@@ -1,4 +1,4 @@
-"""All properties of the contract, held against one optimizer by its name: what `htbench zoo --check` does."""
+"""`htbench zoo --check`: all properties of the contract, tested on one optimizer by its name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROPERTIES: dict[str, Property] = {
 
 
 def check(name: str) -> Iterator[tuple[str, str]]:
-    """Hold an optimizer to every property, with its default hyperparameters.
+    """Test every property on an optimizer with its default hyperparameters.
 
     Args:
         name: a row of the zoo, or "module:Class".
@@ -66,6 +66,6 @@ def _wrong(holds: Property, build: Build) -> str:
         holds(build)
     except AssertionError as error:
         return str(error).partition("\n")[0]
-    except Exception as error:  # whatever a class of somebody's comes up with
+    except Exception as error:  # a user's class may raise anything
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return ""

@@ -1,20 +1,20 @@
 """What every optimizer of a run must do, whatever its mathematics: one property, one function.
 
-The tests hold every row of the zoo to it, `htbench zoo --check` any other class. A property gets `build`,
-which makes the optimizer of a model as `optimizers.build` does, and raises AssertionError with a sentence.
+The tests check every row of the zoo, `htbench zoo --check` any other class. A property gets `build`, which
+makes the optimizer of a model as `optimizers.build` does. If it does not hold, it raises AssertionError.
 """
 
 from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from harness.contract.net import Net, backward, copied, equal, train
 from optimizers.groups import Model
 
 SHAPES = {
@@ -33,56 +33,6 @@ class Build(Protocol):
 
     def __call__(self, model: Model, **settings: Any) -> Optimizer:
         """That of a model, or of (name, parameter) pairs, with the settings of `optimizers.build`."""
-
-
-class Net(nn.Module):
-    """A bit of everything: embedding, convolution, linear layers, norm gains, biases."""
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        torch.manual_seed(seed)
-        self.embed = nn.Embedding(11, 8)
-        self.conv = nn.Conv1d(8, 12, 2)
-        self.norm = nn.LayerNorm(12)
-        self.head = nn.Linear(12, 5)
-
-    def get_output_embeddings(self) -> nn.Module:
-        """The layer that makes the logits."""
-        return self.head
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (B, 5) of tokens (B, 6)."""
-        h = self.conv(self.embed(x).mT).mT
-        logits: Tensor = self.head(torch.tanh(self.norm(h)).mean(1))
-        return logits
-
-
-def backward(net: nn.Module, seed: int = 0) -> float:
-    """The loss of the batch of `seed`, its gradients left behind."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randint(0, 11, (32, 6), generator=generator)
-    y = torch.randint(0, 5, (32,), generator=generator)
-    net.zero_grad()
-    loss = nn.functional.cross_entropy(net(x), y)
-    torch.autograd.backward(loss)
-    return loss.item()
-
-
-def train(net: nn.Module, optimizer: Optimizer, steps: range) -> list[Tensor]:
-    """Weights after these steps, each on a batch of its own."""
-    for step in steps:
-        backward(net, step)
-        optimizer.step()
-    return _copied(net.parameters())
-
-
-def equal(first: Iterable[Tensor], second: Iterable[Tensor]) -> bool:
-    """Whether all tensors agree bit for bit."""
-    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-def _copied(tensors: Iterable[Tensor]) -> list[Tensor]:
-    return [tensor.detach().clone() for tensor in tensors]
 
 
 def _demand(holds: bool, otherwise: str) -> None:
@@ -120,7 +70,7 @@ def lowers_the_loss_of_a_net(build: Build, **settings: Any) -> None:
 
 
 def lowers_a_loss(build: Build) -> None:
-    """Both of these, each with some learning rate."""
+    """Both losses above, each with one of RATES."""
     for learns in (lowers_a_quadratic, lowers_the_loss_of_a_net):
         said = []
         for rate in RATES:
@@ -137,7 +87,7 @@ def lowers_a_loss(build: Build) -> None:
 
 
 def repeats_bit_for_bit(build: Build) -> None:
-    """Two runs of it are one."""
+    """Two equal runs end with the same weights, bit for bit."""
     first, second = Net(), Net()
     same = equal(train(first, build(first), range(4)), train(second, build(second), range(4)))
     _demand(same, "two equal runs of four steps end with different weights")
@@ -146,7 +96,7 @@ def repeats_bit_for_bit(build: Build) -> None:
 def keeps_the_dtype(build: Build, dtype: torch.dtype) -> None:
     """Weights stay in their format, are finite, and move."""
     net = Net().to(dtype)
-    optimizer, before = build(net), _copied(net.parameters())
+    optimizer, before = build(net), copied(net.parameters())
     after = train(net, optimizer, range(3))
     _demand(all(p.dtype == dtype for p in after), f"weights in {dtype} change their format")
     _demand(
@@ -173,7 +123,7 @@ def takes_a_shape(build: Build, shape: tuple[int, ...], **settings: Any) -> None
 
 
 def resumes_onto_the_same_trajectory(build: Build, dtype: torch.dtype = torch.float32) -> None:
-    """What a checkpoint needs: `state_dict` holds all, as plain values and tensors."""
+    """`state_dict` holds all that a resumed run needs, as plain values and tensors."""
     net = Net().to(dtype)
     optimizer = build(net)
     train(net, optimizer, range(3))
@@ -217,7 +167,7 @@ def learning_rates_are_set_through_the_groups(build: Build, loaded: bool = False
     train(net, optimizer, range(2))
     if loaded:
         optimizer.load_state_dict(optimizer.state_dict())
-    before = _copied(net.parameters())
+    before = copied(net.parameters())
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     after = train(net, optimizer, range(2))
@@ -225,7 +175,7 @@ def learning_rates_are_set_through_the_groups(build: Build, loaded: bool = False
 
 
 def a_scheduler_of_torch_works(build: Build) -> None:
-    """LambdaLR and rates set by hand are the same."""
+    """LambdaLR gives the same weights as rates that are set by hand."""
     first, second = Net(), Net()
     scheduled, manual = build(first), build(second)
     scheduler = torch.optim.lr_scheduler.LambdaLR(scheduled, lambda step: 1 / (1 + step))
@@ -242,12 +192,12 @@ def a_scheduler_of_torch_works(build: Build) -> None:
 
 
 def gradients_are_left_alone_and_not_kept(build: Build) -> None:
-    """They are not written to, and later changes of them do not reach into the state."""
+    """A step does not write to them, and the state shares no memory with them."""
     first, second = Net(), Net()
     optimizer, other = build(first), build(second)
     for step in range(3):
         backward(first, step)
-        before = _copied(_gradients(first))
+        before = copied(_gradients(first))
         optimizer.step()
         _demand(equal(_gradients(first), before), "a step changes the gradients")
         backward(second, step)
@@ -261,11 +211,11 @@ def _gradients(net: nn.Module) -> list[Tensor]:
 
 
 def parameters_without_gradient_are_skipped(build: Build, stateful: bool = True) -> None:
-    """They do not move, all others do. A `stateful` rule has a state for the latter only."""
+    """They do not change, all others do. A `stateful` rule has a state for the others only."""
     net = Net()
     optimizer = build(net)
     skipped = [net.conv.weight, net.norm.bias]
-    before = _copied(net.parameters())
+    before = copied(net.parameters())
     for step in range(2):  # SOAP moves nothing in its first
         backward(net, step)
         for p in skipped:
@@ -289,7 +239,7 @@ def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:
         calls.append(torch.is_grad_enabled())
         return backward(net)
 
-    before = _copied(net.parameters())
+    before = copied(net.parameters())
     found: object = optimizer.step(closure)
     _demand(calls == [True], f"step(closure) calls it {len(calls)} times, with gradients enabled: {calls}")
     _demand(found == backward(Net()), f"step(closure) returns {found}, not the closure's loss")

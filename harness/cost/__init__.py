@@ -1,1 +1,1 @@
-"""What a run takes, known before it starts."""
+"""Time and memory of a run, estimated before it starts."""

@@ -1,7 +1,7 @@
-"""Measures what a run of some class takes: started by `harness/cost/measure.py`.
+"""Measures the time and memory of a run of some class; `harness/cost/measure.py` starts it as a process.
 
-It trains two tiny runs in a store that is thrown away: the first pays for what a fresh process does once, the
-second is timed. They are ordinary runs, so whatever training does is in the figures.
+It trains two tiny runs in a temporary store. The first includes what a new process does once; the second is
+timed. They are ordinary runs, so the measurement includes everything that training does.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from harness.train.run import run
 
 FEW, MOST = 3, 100  # steps of the first run, and of the second at most
 SECONDS = 2.0  # for the steps of the second
-ENOUGH = 20.0  # if the first takes longer than these seconds it has to do
+ENOUGH = 20.0  # seconds; if the first run takes longer, it is the measurement
 TINY_LR = 1e-8  # so that nothing diverges, whatever the rate of the sweep
 
 
 class Clock(Monitor):
-    """Notes when a run looked up after steps, and when its evaluation in between was over."""
+    """Notes when the losses of steps had arrived, and when the evaluation between steps had ended."""
 
     def __init__(self) -> None:
-        super().__init__(self._look, self._evaluation)
-        self.looks: list[float] = []
+        super().__init__(self._progress, self._evaluation)
+        self.arrivals: list[float] = []
         self.evaluated = self.evaluation = 0.0
 
-    def _look(self, step: int) -> None:
-        self.looks.append(time.perf_counter())
+    def _progress(self, step: int) -> None:
+        self.arrivals.append(time.perf_counter())
 
-    def _evaluation(self, step: int, figures: Mapping[str, float | None]) -> None:
+    def _evaluation(self, step: int, metrics: Mapping[str, float | None]) -> None:
         self.evaluated = time.perf_counter()
-        self.evaluation = self.evaluated - self.looks[-1]
+        self.evaluation = self.evaluated - self.arrivals[-1]
 
 
 def calibrate(config: RunConfig, store: Store) -> Cost:
-    """What a run with this config takes.
+    """Measure a run with this config.
 
     Args:
         config: of any run of the class.
@@ -58,7 +58,7 @@ def calibrate(config: RunConfig, store: Store) -> Cost:
     """
     clock, record, total = _timed(config, store, FEW, log_every=1)
     alive = time.time() - psutil.Process().create_time()
-    step = clock.looks[-1] - clock.evaluated
+    step = clock.arrivals[-1] - clock.evaluated
     if alive < ENOUGH:
         steps = round(min(max(FEW, SECONDS / step), MOST))
         clock, record, total = _timed(config, store, steps, log_every=config.log_every)

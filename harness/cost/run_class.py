@@ -79,7 +79,7 @@ class Cost:
     runs: int = 0
 
     def steps(self, config: RunConfig) -> int | None:
-        """The updates of a run; None if its epochs can't be told in steps."""
+        """The updates of a run; None if nothing tells the size of an epoch."""
         return config.steps if self.epoch_size is None else config.updates(self.epoch_size)
 
     def seconds(self, config: RunConfig, steps: int) -> float:

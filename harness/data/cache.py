@@ -1,4 +1,4 @@
-"""Prepared data on disk: a folder is either complete and intact or it is built (again), whoever died before.
+"""Prepared data on disk: a folder is complete and intact, or it is built again.
 
 A folder is built under a temporary name, sealed by a manifest with the digest of every file, and renamed.
 """
@@ -19,8 +19,8 @@ MANIFEST = "manifest.json"
 def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
     """`folder`, built by `fill(empty folder)` unless an intact one is there already.
 
-    Of several processes that ask at once one builds and the others wait for it. An intact folder is only
-    read, so a cache may be shared read-only.
+    Of several processes one builds the folder and the others wait. An intact folder is only read, so a cache
+    may be shared read-only.
     """
     if not _intact(folder):
         with atomic.locked(folder.with_name(f".{folder.name}.lock")):
@@ -31,7 +31,7 @@ def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 def _build(folder: Path, fill: Callable[[Path], None]) -> None:
     for remains in atomic.temporaries(folder.parent, folder.name):
-        shutil.rmtree(remains)  # we hold the lock, so whoever made them is dead
+        shutil.rmtree(remains)  # we hold the lock, so the processes that made them are dead
     temporary, discarded = atomic.temporary_name(folder), atomic.temporary_name(folder)
     try:
         temporary.mkdir()

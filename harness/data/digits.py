@@ -29,7 +29,7 @@ SPLIT_SEED = 0
 
 @functools.cache
 def fingerprint() -> str:
-    """Sixteen hex digits over the data file and what shapes the splits."""
+    """Sixteen hex digits over the data file and the parameters of the splits."""
     shape = repr((HELD_OUT_SHARE, SPLIT_SEED)).encode()
     return hashlib.sha256(shape + _data_file().read_bytes()).hexdigest()[:16]
 
@@ -43,7 +43,7 @@ def train_size(cache: Path, seq_len: int | None) -> int:
 
 
 def load(cache: Path, *, batch_size: int, seq_len: int | None, data_seed: int) -> ImageTask:
-    """The task, from an array file below `cache` that is made first if need be. Images have no `seq_len`."""
+    """The task, from an array file below `cache`, made if missing. Images have no `seq_len`."""
     from harness.data.images import ImageTask
 
     folder = cached(cache / f"digits-{fingerprint()}", _fill)

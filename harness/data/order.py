@@ -1,6 +1,6 @@
 """The order in which a run sees its training samples: a pure function of (data_seed, step).
 
-It knows nothing of world size, resumption or micro-batches: none of them can change which sample comes when.
+It does not depend on world size, resumption or micro-batches.
 """
 
 from __future__ import annotations

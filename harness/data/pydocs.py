@@ -1,4 +1,4 @@
-"""Task `pydocs`: language modelling on the documentation that every Python brings, so nothing is downloaded.
+"""Task `pydocs`: language modelling on the documentation that Python ships, so nothing is downloaded.
 
 The text is `pydoc`'s language topics and the docstrings of the running interpreter's standard library.
 Another Python version has other text and therefore another fingerprint.
@@ -30,14 +30,14 @@ LARGEST_SHARE = 0.02  # of all bytes, a held-out module: none may dominate its s
 HELD_OUT_TOKENS = 16_384  # evaluated of each held-out split, spread evenly over it
 
 TOPICS = "pydoc_data"
-# Generated tables, programs and modules on their way out: much source, little documentation.
+# Generated tables, programs and deprecated modules: much source, little documentation.
 _LEFT_OUT = {"distutils", "encodings", "ensurepip", "idlelib", "lib2to3", "turtledemo", TOPICS}
 _TESTS = {"test", "tests", "idle_test", "__pycache__"}
 
 
 @functools.cache
 def fingerprint() -> str:
-    """Sixteen hex digits over the files read and all that shapes the tokens. Parses and trains nothing."""
+    """Sixteen hex digits over the sources and all parameters of the tokens. Parses and trains nothing."""
     digest = hashlib.sha256()
     shape = (VOCABULARY, HELD_OUT_SHARE, LARGEST_SHARE, HELD_OUT_TOKENS)
     digest.update(repr((shape, importlib.metadata.version("tokenizers"))).encode())
@@ -57,7 +57,7 @@ def train_size(cache: Path, seq_len: int) -> int:
 
 
 def load(cache: Path, *, batch_size: int, seq_len: int, data_seed: int) -> TextTask:
-    """The task, from token files below `cache` that are made first if need be (a few seconds, once)."""
+    """The task, from token files below `cache`, made if missing (a few seconds, once)."""
     from harness.data.text import TextTask
 
     folder = cached(cache / f"pydocs-{fingerprint()}", _fill)
@@ -76,7 +76,7 @@ def modules() -> dict[str, list[str]]:
 
 
 def topics() -> list[str]:
-    """What `help("FOR")` and the like show."""
+    """The texts that `help("FOR")` and similar calls show."""
     from pydoc_data.topics import topics
 
     return [topics[name] for name in sorted(topics)]
@@ -85,8 +85,9 @@ def topics() -> list[str]:
 def divide(modules: dict[str, list[str]], topics: list[str]) -> dict[str, list[str]]:
     """The documents of `train`, `val` and `test`.
 
-    Held out are whole modules, since functions of one module quote each other. They are taken in the order of
-    the hash of their names as long as they fit the share. The topics always train: they contain one another.
+    Whole modules are held out, since functions of one module quote each other. They are taken in the order of
+    the hash of their names while they fit into the share. All topics are training text: they repeat parts of
+    each other.
     """
     sizes = {name: _size(texts) for name, texts in modules.items()}
     total = sum(sizes.values()) + _size(topics)

@@ -1,7 +1,7 @@
-"""Every task a run can name, as a literal table that can be read without torch.
+"""The table of tasks, readable without torch.
 
-A row names three functions: two quickly fingerprint and count the data, one loads it with all that needs
-torch. A user's own task is a `TaskSpec` in a module of theirs, called by "module:NAME".
+A row names three functions. Two of them fingerprint and count the data quickly; one loads the task and needs
+torch. A user's own task is a `TaskSpec` in a module of theirs, named as "module:NAME".
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class TaskSpec:
     """One row of `TASKS`.
 
     `fingerprint`, `loader` and `train_size` are "module:function". `adamw_lr` is the learning rate of AdamW
-    on this task, also where it trains what a matrix optimizer leaves over. `revision` is raised when the same
-    data gives other numbers.
+    on this task, also for the parameters that a matrix optimizer leaves to it. `revision` is raised when the
+    same data gives other numbers.
     """
 
     name: str
@@ -40,7 +40,7 @@ class TaskSpec:
     adamw_lr: float
     seq_len: int | None = None  # tokens per sequence unless the run says otherwise
     revision: int = 1
-    train_size: str = ""  # without it nobody is told before a run that its batch is larger than the data
+    train_size: str = ""  # empty: a batch larger than the data is an error at the start of the run only
 
 
 def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
@@ -92,7 +92,7 @@ def _outside(name: str) -> TaskSpec | None:
 
 
 def described(name: str) -> dict[str, Any]:
-    """What a record notes of a task, so that tables do without its module; nothing of ours."""
+    """What a record notes of a user's task, so that tables need no module of theirs; empty for our tasks."""
     if name in TASKS:
         return {}
     row = spec(name)
@@ -106,17 +106,17 @@ def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
         name: of the task.
         environment: of the record.
     """
-    told = environment.get("task")
-    if name in TASKS or not isinstance(told, Mapping):
+    noted = environment.get("task")
+    if name in TASKS or not isinstance(noted, Mapping):
         return spec(name)
-    return TaskSpec(name, **told, fingerprint="", loader="", adamw_lr=0.0)
+    return TaskSpec(name, **noted, fingerprint="", loader="", adamw_lr=0.0)
 
 
 # --- data ---
 
 
 def fingerprint(name: str) -> str:
-    """Hex digest of the task's raw data and of all that shapes it. Raises UsageError if data is missing."""
+    """Hex digest of the task's raw data and of its preparation. Raises UsageError if data is missing."""
     row = spec(name)
     try:
         fingerprinting: Any = load(row.fingerprint)
@@ -134,7 +134,7 @@ def fingerprint(name: str) -> str:
 def train_size(name: str, cache: Path, seq_len: int | None = None) -> int | None:
     """The number of training samples, or a bound above it where data is not prepared yet. Torch-free, quick.
 
-    None if the task does not tell.
+    None if the row names no such function.
 
     Args:
         name: a row of `TASKS`.

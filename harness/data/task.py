@@ -1,4 +1,4 @@
-"""What a training loop needs to know of a task: global batches, the loss to sum, and held-out figures."""
+"""The interface of a task for the training loop: global batches, the loss to sum, held-out metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ SPLITS = ("train", "val", "test")
 class Batch:
     """Inputs and targets with samples along the first dimension.
 
-    `count` targets are not IGNORED; of a process's part of a global batch it is the count of the whole batch.
+    `count` is the number of targets that are not IGNORED; in a process's part of a global batch, that of the
+    whole batch.
     """
 
     inputs: Tensor
@@ -66,7 +67,7 @@ class Task(Protocol):
     def batch(self, step: int, group: Group = ALONE) -> Batch:
         """The global batch of 0-based `step` on the CPU: a pure function of (data_seed, step).
 
-        Each process of `group` gets its share of the samples, with the count of all.
+        Each process of `group` gets its part of the samples, with the count of the whole batch.
         """
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -78,10 +79,10 @@ class Task(Protocol):
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
     ) -> dict[str, float]:
-        """Figures of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`.
+        """Metrics of `split` ("val" or "test"); see `mean_losses` for `loss` and `loss_biased`.
 
         `samples` is the number of targets: tables derive from it the sampling error of an accuracy.
-        Each process of `group` works on its share of every held-out batch; all return the same figures.
+        Each process of `group` evaluates its part of every held-out batch; all return the same metrics.
         """
 
 
@@ -97,7 +98,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode and without gradients; afterwards it is back in the mode it was in."""
+    """Evaluation mode without gradients; afterwards the model has its former mode."""
     training = model.training
     model.eval()
     try:

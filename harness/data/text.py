@@ -53,7 +53,7 @@ class TextTask:
 
     @classmethod
     def open(cls, folder: Path, **settings: int) -> TextTask:
-        """The task of a folder that `bpe.write_tokens` filled; the tokens stay on disk, memory-mapped."""
+        """The task of a folder that `tokenizer.write_tokens` filled; the tokens are memory-mapped."""
         streams = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
         return cls(streams, np.load(folder / TOKEN_BYTES), **settings)
 

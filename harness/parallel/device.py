@@ -1,4 +1,4 @@
-"""Where a run computes, and how much memory it takes there."""
+"""The device of a run, and how much memory the run takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def choose(wanted: str, group: Group = ALONE) -> str:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
     if wanted == "cpu":
         return "cpu"
-    if available and group.local_rank:  # some clusters show each process its own GPU only, others all
+    if available and group.local_rank:  # on some clusters each process sees its own GPU only
         torch.cuda.set_device(group.local_rank % torch.cuda.device_count())
     gpus = group.all_gather(str(torch.cuda.get_device_properties().uuid) if available else "")
     found = len(set(gpus) - {""})

@@ -1,13 +1,13 @@
-"""The processes of one run, and what they settle together. Torch-free until there are several.
+"""The processes of one run and their collective operations. Torch-free for a single process.
 
-Every process takes its part of every batch; gradients are summed, so all make the same update and hold the
-same state. The first one leads: it alone owns the run and writes. What only one of them can know (a signal,
-the time, what the store or a study says) they settle here, so that all go the same way at the same step.
+Every process computes its part of every batch. Gradients are summed, so all make the same update and have the
+same state. The main process, rank 0, owns the run and writes. A fact that only one process knows (a signal,
+the time, an answer of the store or a study) is exchanged here, so that all act alike at the same step.
 
 Gradients are summed after the last backward pass, in buckets that depend on the model only. torch's
-DistributedDataParallel hides that time behind the backward pass, but it divides by the number of processes,
-has to be kept off micro-batches and Sophia's second backward pass, and regroups its buckets after the first
-step, so that from three processes on a resumed run would add in another order than an undisturbed one.
+DistributedDataParallel overlaps that with the backward pass. But it divides by the number of processes, it
+must be switched off for micro-batches and for Sophia's second backward pass, and it regroups its buckets
+after the first step: with three or more processes a resumed run would then add in another order.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A process that dies is noticed at once, by its closed connections. This ends what hangs without dying, and
-# must leave the leader the time to write a checkpoint.
+# The death of a process is noticed at once, by its closed connections. This limit is for a process that
+# hangs. It is longer than the main process needs to write a checkpoint.
 PATIENCE = timedelta(minutes=10)
-BUCKET = 2**23  # numbers that are sent together
+BUCKET = 2**23  # numbers per all-reduce
 
 
 @dataclass(frozen=True)
 class Group:
-    """The processes of a run. Alone, every method returns what it was given at once.
+    """The processes of a run. With a single process every method returns its argument at once.
 
-    If another process has left, for whatever reason, methods raise PeerLostError.
+    Methods raise PeerLostError if another process has ended.
 
     Attributes:
-        rank: which of them this process is; 0 leads.
-        size: how many there are.
-        local_rank: which of those on this node; it picks the GPU.
+        rank: the number of this process; 0 is the main process.
+        size: the number of processes.
+        local_rank: the number of this process on its node; it selects the GPU.
     """
 
     rank: int = 0
@@ -54,15 +54,15 @@ class Group:
         return self.rank == 0
 
     def shard(self, samples: Tensor) -> Tensor:
-        """This process's part of samples along the first dimension; the first ones get what is left over."""
+        """This process's part of samples along the first dimension; the first processes get the remainder."""
         return samples if self.size == 1 else samples.tensor_split(self.size)[self.rank]
 
     def all_reduce_sum(self, values: Sequence[float]) -> list[float]:
-        """The sum over all processes of each value, the same bits everywhere."""
+        """The sum over all processes of each value, the same bits in all of them."""
         return self._reduced(values, "SUM")
 
     def any(self, flags: Sequence[bool]) -> list[bool]:
-        """Whether any process says so, for each flag."""
+        """For each flag whether it is true in any process."""
         return [bool(value) for value in self._reduced(flags, "MAX")]
 
     def same(self, number: int) -> bool:
@@ -71,7 +71,7 @@ class Group:
         return greatest == -least
 
     def broadcast(self, value: T) -> T:
-        """The leader's value; what others give does not matter. Nobody goes on before the leader is here."""
+        """The value of the main process, in all processes; they wait for it and ignore their own value."""
         if self.size == 1:
             return value
         import torch
@@ -94,7 +94,7 @@ class Group:
         return values
 
     def sum_gradients(self, model: nn.Module) -> None:
-        """Put the sum over all processes in the place of every gradient."""
+        """Replace every gradient by its sum over all processes."""
         if self.size == 1:
             return
         import torch
@@ -110,7 +110,7 @@ class Group:
                 gradient.copy_(part.view_as(gradient))
 
     def broadcast_buffers(self, model: nn.Module) -> None:
-        """Put the leader's batch statistics in the place of ours: a run's are those of its leader's parts."""
+        """Replace the batch statistics by those of the main process, which are the run's."""
         if self.size > 1:
             from torch import distributed
 
@@ -135,23 +135,24 @@ ALONE = Group()
 
 
 def started() -> bool:
-    """Whether somebody, such as torchrun, has started this process as one of a run's."""
+    """Whether this process was started as one of several of a run, for example by torchrun."""
     return "WORLD_SIZE" in os.environ
 
 
 def is_main() -> bool:
-    """Whether this process was started as the first of them."""
+    """Whether this process was started as the main process."""
     return int(os.environ.get("RANK", 0)) == 0
 
 
 @contextmanager
 def joined() -> Iterator[Group]:
-    """The processes that were started together, once all are there, by the variables that torchrun sets.
+    """The group of the processes that were started together; waits for all of them.
 
-    RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; without them this process is alone.
+    It reads the variables that torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT.
+    Without them this process is alone.
 
     Raises:
-        RunFailedError: the others did not come.
+        RunFailedError: the other processes did not join.
     """
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield ALONE
@@ -159,8 +160,8 @@ def joined() -> Iterator[Group]:
     import torch
     from torch import distributed
 
-    # What is settled goes between CPUs even where gradients go between GPUs: nobody waits for a GPU then, and
-    # closed connections are noticed at once.
+    # Gradients are exchanged between GPUs if there are any, all else between CPUs: that waits for no GPU and
+    # notices closed connections at once.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         distributed.init_process_group(backend, timeout=PATIENCE)
@@ -169,10 +170,10 @@ def joined() -> Iterator[Group]:
     rank = distributed.get_rank()
     try:
         yield Group(rank, distributed.get_world_size(), int(os.environ.get("LOCAL_RANK", rank)))
-    except StoppedError:  # all have agreed on it: they leave as at the end
+    except StoppedError:  # all processes stop together, as at the end
         distributed.destroy_process_group()
         raise
-    distributed.destroy_process_group()  # after an error the end of the process does it, which cannot hang
+    distributed.destroy_process_group()  # not after an error: it could hang
 
 
 def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -194,7 +195,7 @@ def _noticing_losses() -> Iterator[None]:
     except RuntimeError as error:
         from torch import distributed
 
-        # gloo raises a plain one. NCCL's own may also tell of trouble with our GPU, others of memory.
+        # gloo raises a plain RuntimeError. NCCL's errors may also be about our own GPU, others about memory.
         lost = type(error) is RuntimeError or "ncclRemoteError" in str(error)
         if not lost and not isinstance(error, distributed.DistNetworkError | distributed.DistStoreError):
             raise

@@ -1,8 +1,8 @@
-"""The processes of one run on this machine: started together, and none outlives another's mishap for long.
+"""The processes of one run on this machine: started together, and ended soon after one of them fails.
 
-Nor do they outlive whoever started them. SIGKILL tells nobody, and the parent of a process from a forkserver
-is the server, so each holds one end of a pipe whose other end only the launcher has: once that is closed, the
-process sends itself SIGTERM, saves and ends as it does whenever it is asked to.
+They also end when their launcher dies. SIGKILL of the launcher sends them nothing, and the parent of a
+process from a forkserver is the server. So each process reads a pipe whose other end only the launcher has.
+When that end closes, the process sends itself SIGTERM, saves and ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Any
 
-GRACE_SECONDS = 5.0  # after one has failed, for the others to notice and to tell what they know
+GRACE_SECONDS = 5.0  # after a failure, for the other processes to notice it and to log
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -40,7 +40,7 @@ class Ranks:
         arguments: tuple[Any, ...],
     ) -> None:
         port = _free_port() if size > 1 else 0
-        lifeline, self._alive = context.Pipe(duplex=False)  # kept open as long as we live
+        lifeline, self._alive = context.Pipe(duplex=False)  # open as long as this process lives
         self.processes = [
             context.Process(target=_enter, args=(lifeline, _variables(rank, size, port), work, arguments))
             for rank in range(size)
@@ -53,13 +53,13 @@ class Ranks:
 
     @property
     def sentinels(self) -> list[int]:
-        """To wait for the end of any that is at work."""
+        """What `multiprocessing.connection.wait` needs to wait for the end of any live process."""
         return [process.sentinel for process in self.processes if process.is_alive()]
 
     def poll(self) -> int | None:
-        """The exit status of the run, None while a process is at work. Whoever waits for it must call this.
+        """The exit status of the run, None while a process lives. Call it repeatedly: it also kills.
 
-        Negative if a signal killed a process, else that of the first one that failed.
+        Negative if a signal killed a process, else the status of the first process that failed.
         """
         codes = [process.exitcode for process in self.processes]
         failed = [code for code in codes if code]
@@ -77,7 +77,7 @@ class Ranks:
         return self._status
 
     def signal(self, number: int) -> None:
-        """Send a signal to all that are at work."""
+        """Send a signal to all live processes."""
         for process in self.processes:
             if process.exitcode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -116,7 +116,7 @@ def _enter(
 
 
 def _stop_when_alone(lifeline: Connection) -> None:
-    """Wait for the launcher's death. A signal that is held back by then is heard once the run can save."""
+    """Wait for the death of the launcher, then send SIGTERM, which waits while the run blocks signals."""
     with contextlib.suppress(EOFError, OSError):
-        lifeline.recv_bytes()  # nobody ever sends
+        lifeline.recv_bytes()  # nothing is ever sent
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,7 +1,7 @@
-"""The code that a run's numbers come from: a digest of every definition that it needs. Torch-free.
+"""The code that makes a run's numbers: a digest of every definition that the run needs. Torch-free.
 
-What counts is what Python executes: comments, docstrings, annotations and imports do not. Of a table (a
-mapping from words to rows) only the rows count that the run's settings name. `revisions.py` compares the
+Only what Python executes counts, not comments, docstrings, annotations or imports. Of a table (a mapping
+from words to rows) only those rows count that the run's settings name. `revisions.py` compares the
 digests with those of the released code.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.system.environment import HOME
 
-# Where the numbers are made. The other modules declare settings, keep files or start processes.
+# The modules that make numbers. The others declare settings, keep files or start processes.
 NUMERIC = (
     *("optimizers.assemble", "optimizers.base", "optimizers.linalg", "optimizers.cosmos"),
     *("optimizers.elementwise", "optimizers.galore", "optimizers.groups", "optimizers.hybrid"),
@@ -42,7 +42,7 @@ def digests(starts: Iterable[str], words: Collection[str] = ()) -> dict[str, str
     """The digest of every definition that the starting points need, by its name "module:definition".
 
     Args:
-        starts: "module:definition"; one outside the modules of NUMERIC needs nothing of ours.
+        starts: "module:definition"; one outside the modules of NUMERIC has no digests.
         words: the words among the settings; they choose rows of tables.
     """
     found = {one.name: one.digest for one in _reached(starts, frozenset(words))}

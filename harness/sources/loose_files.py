@@ -1,7 +1,7 @@
-"""Which files of a user's own a module needs, found by reading imports, without running anything. Torch-free.
+"""The loose files that a module needs, found by reading imports, without running anything. Torch-free.
 
-Loose are the files that belong to no installed distribution: a script beside the sweep file, a package on
-PYTHONPATH or one that is installed as editable. Somebody may edit them at any time.
+A loose file belongs to no installed distribution: a script beside the sweep file, a package on PYTHONPATH or
+one that is installed as editable. It may be edited at any time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The right to work on a run: held by one process, told apart by a number, shown by a heartbeat."""
+"""An attempt at a run: one process owns the run, a number orders the attempts, a heartbeat shows it alive."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from harness.system import atomic
 
 @dataclass
 class Attempt:
-    """The right to work on one run, held by this process.
+    """This process's ownership of one run.
 
     Attributes:
         store: the records of the store in which the run is.
         key: the run.
         number: of the attempt, from 1.
-        owner: this process, or the one that leads it.
+        owner: this process, or the main process of its group.
         began: when, in seconds since 1970.
-        checkpoint_found: the mark of the checkpoint at the claim; it tells whether this attempt made another.
+        checkpoint_found: modification time of the checkpoint at the claim, in nanoseconds. If it is still the
+            same at the end, the attempt has made no checkpoint. None: there was none.
     """
 
     store: Records
@@ -56,7 +57,7 @@ class Attempt:
         return float(began) if isinstance(began, (int, float)) else self.began
 
     def check(self) -> None:
-        """Raise LostOwnershipError unless this attempt is the highest; called before writes that count."""
+        """Raise LostOwnershipError unless this attempt is the highest. Called before important writes."""
         atomic.refresh_file_cache(self.path.parent)
         if self.store.last_attempt(self.key) != self.number:
             raise LostOwnershipError(f"Run {self.key} was taken over from attempt {self.number}.")
@@ -72,10 +73,10 @@ class Attempt:
         self._note(start_step=step, repeats=repeats)
 
     def finish(self, record: RunRecord) -> RunRecord:
-        """Write the record, once, then the index line; the checkpoint goes, it is no longer needed.
+        """Write the record once, then the index line, and remove the checkpoint.
 
         Returns:
-            the record on disk: `record`, or that of a process which finished the same run before us.
+            the record on disk: `record`, or that of a process that finished the same run earlier.
         """
         ended = time.time()
         self.check()
@@ -84,17 +85,21 @@ class Attempt:
         return written
 
     def end(self, reason: str, message: str = "") -> None:
-        """Give the run up: `stopped` (anyone may go on with it), or a failure `oom`, `timeout` or `error`.
+        """End the attempt without a record.
 
-        Of several processes any may do so; what comes after the first is its consequence.
+        Any process of the run may call this. The first call counts: later failures are consequences of it.
+
+        Args:
+            reason: `stopped` (any process may resume the run), or a failure: `oom`, `timeout` or `error`.
+            message: for people.
         """
         with contextlib.suppress(LostOwnershipError, OSError):
             self.check()
-            if self.store.attempt(self.key, self.number).get("outcome") is None:  # the first one knows why
+            if self.store.attempt(self.key, self.number).get("outcome") is None:
                 self._note(outcome={"reason": reason, "message": message}, ended=time.time())
 
     def _note(self, **changes: Any) -> None:
-        # Of several processes each has something to note.
+        # Several processes of a run write this file: keep the fields of the others.
         noted = self.store.attempt(self.key, self.number)
         atomic.write_json(self.path, self.to_json() | noted | changes)
 

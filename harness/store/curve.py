@@ -1,4 +1,4 @@
-"""The curve of a run: `metrics.jsonl`, one row per step and per evaluation, cut back when a run resumes.
+"""The curve of a run, `metrics.jsonl`: one row per step and per evaluation. Resuming cuts later rows off.
 
 Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), and
 {"step": 50, "val_loss": ...} after an evaluation. JSON has no NaN: a loss that is not finite is null.
@@ -20,7 +20,7 @@ TAIL = 4096  # bytes that hold some rows
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All sound rows, sorted by step; of two rows for the same step and names the later one counts."""
+    """All valid rows, sorted by step. Of two rows with the same step and names the later one counts."""
     rows: dict[tuple[int, frozenset[str]], dict[str, Any]] = {}
     for row in atomic.read_json_lines(path):
         if isinstance(row.get("step"), int):
@@ -29,12 +29,12 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
-    """The sound rows in the last `size` bytes, as they stand in the file; none if there is no file.
+    """The valid rows in the last `size` bytes, in the order of the file; none if there is no file.
 
     Args:
         path: the curve.
         size: bytes to read.
-        back: leave out what is more than so many steps before the last row; None: leave out nothing.
+        back: leave out rows that are more than so many steps before the last row; None: keep all.
     """
     try:
         with open(path, "rb") as file:
@@ -53,7 +53,7 @@ def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str
 
 
 def last_step(path: Path) -> int:
-    """How far a curve goes by its last sound row, without reading all of it; 0 if there is none."""
+    """The step of the last valid row, without reading the whole file; 0 if there is none."""
     rows = tail(path)
     return int(rows[-1]["step"]) if rows else 0
 
@@ -64,18 +64,18 @@ def covers(rows: list[dict[str, Any]], step: int) -> bool:
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    """`values` with null for what JSON can't say."""
+    """`values` with None for those that are not finite: JSON has no NaN."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 class Metrics(contextlib.AbstractContextManager["Metrics"]):
-    """Where rows go. This one forgets them: of several processes of a run only the first writes."""
+    """A writer of rows that writes nothing: of the processes of a run only the main one writes."""
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Append a row."""
 
     def flush(self, *, durable: bool = False) -> None:
-        """Hand the rows on."""
+        """Write buffered rows."""
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -86,7 +86,7 @@ class MetricsFile(Metrics):
 
     Args:
         path: the file; rows after `step` are cut off first.
-        step: where the run stands.
+        step: updates made so far.
     """
 
     def __init__(self, path: Path, step: int) -> None:
@@ -95,11 +95,11 @@ class MetricsFile(Metrics):
         self._file = open(path, "a", encoding="utf-8")
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a row; it reaches the disk with `flush` at the latest."""
+        """Append a row; `flush` writes it at the latest."""
         self._file.write(json.dumps({"step": step, **finite(values)}) + "\n")
 
     def flush(self, *, durable: bool = False) -> None:
-        """Hand the rows to the system; `durable`: wait until they are on the disk."""
+        """Write buffered rows to the file; `durable`: wait until they are on the disk."""
         self._file.flush()
         if durable:
             os.fsync(self._file.fileno())

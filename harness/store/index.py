@@ -1,7 +1,7 @@
-"""The index: every record once more, one JSON line each, so that ten thousand runs are one file to read.
+"""The index: a copy of every record, one JSON line each. Ten thousand runs are then one file to read.
 
-It is a copy: a line counts only while the run's own record has the size noted beside it, and losing the file
-loses nothing. Two processes may note the same record; the later line counts.
+A line counts only while the run's own record has the size that the line notes. The index can be deleted and
+rebuilt. Two processes may note the same record; the later line counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Index:
             atomic.append_line(self.path, {"size": size, "record": record.to_json()})
 
     def locked(self) -> AbstractContextManager[None]:
-        """Be the only one who writes: two would write into each other's lines or remove their temporaries."""
+        """Hold the lock: two writers would mix lines or remove each other's temporary files."""
         return atomic.locked(self.path.with_name(f".{self.path.stem}.lock"))
 
     def rows(self) -> dict[str, tuple[int, RunRecord]]:

@@ -1,7 +1,7 @@
-"""Whether a run's record and its own curve tell the same story. Torch-free, and quick for ten thousand runs.
+"""Whether a run's record agrees with its curve. Torch-free, and quick for ten thousand runs.
 
-The curve (`metrics.jsonl`) ends with the figures that the record repeats. Unless they are compared, a record
-edited by hand is believed, and a run whose record is gone is called not begun.
+The curve (`metrics.jsonl`) ends with the metrics that the record repeats. Without this comparison a record
+edited by hand would be believed, and a run whose record is lost would count as not begun.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.store.run_folder import RunFolder
 from harness.system import atomic
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
-_ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # nobody cheats with less
+_ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # smaller differences are rounding
 _ROW = 100  # bytes that hold the row of a step
 _FEW = 64  # steps that are quick to read
 
@@ -26,16 +26,16 @@ AGAIN = "the same command trains the run again"
 
 
 def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cut_counts: bool = True) -> str:
-    """What the record says otherwise than its curve, in a sentence; empty if nothing, or without a curve.
+    """How the record differs from its curve, in a sentence; empty if they agree or there is no curve.
 
-    Compared are the steps, the last figures of both held-out splits, and the mean training loss of the last
-    tenth if those rows were read. What was pruned may go on for somebody else, and is not compared.
+    It compares the steps, the last metrics of both held-out splits, and the mean training loss of the last
+    tenth if those rows were read. A pruned run is not compared: another study may have resumed it.
 
     Args:
         folder: of the run.
         record: its record, from wherever it was read.
         thorough: read the last tenth of the curve, however long the run was.
-        cut_counts: whether a curve whose end is missing is worth a sentence, which denies no figure.
+        cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
     path = RunFolder(folder).metrics
     if record.status == "pruned" or not path.exists():
@@ -55,14 +55,14 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         return "record.json says diverged, metrics.jsonl has the figures of a completed run"
     if "train_loss" in record.metrics:
         curve |= _train_loss(rows, last)
-    told = {name: one for name, one in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
-    return next((what for name in told | curve if (what := _difference(name, told, curve))), "")
+    noted = {name: one for name, one in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
+    return next((what for name in noted | curve if (what := _difference(name, noted, curve))), "")
 
 
 def lost(folder: Path) -> str:
-    """What became of the record of a run that had one, in a sentence; empty if it is sound or not yet due.
+    """Why a run that had ended has no valid record, in a sentence; empty if it has one or had not ended.
 
-    A live run may be about to write it: ask only where nobody is at work.
+    A live run may be about to write its record: call this only for runs without a live owner.
 
     Args:
         folder: of the run.
@@ -79,7 +79,7 @@ def lost(folder: Path) -> str:
 
 
 def _held_out(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, Any]:
-    """The held-out figures after the last step."""
+    """The held-out metrics after the last step."""
     found: dict[str, Any] = {}
     for row in rows:
         if row["step"] == last:
@@ -87,8 +87,8 @@ def _held_out(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, Any]:
     return found
 
 
-def _is_finished(figures: Mapping[str, Any]) -> bool:
-    return any(name.startswith("test_") for name in figures)
+def _is_finished(metrics: Mapping[str, Any]) -> bool:
+    return any(name.startswith("test_") for name in metrics)
 
 
 def _train_loss(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, float]:
@@ -100,8 +100,8 @@ def _train_loss(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, float
     return {"train_loss": statistics.fmean(losses[step] for step in tenth)}
 
 
-def _difference(name: str, told: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
-    here, there = (figures.get(name, "missing") for figures in (told, curve))
+def _difference(name: str, noted: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
+    here, there = (values.get(name, "missing") for values in (noted, curve))
     numbers = all(isinstance(value, int | float) for value in (here, there))
     if here == there or (numbers and math.isclose(here, there, **_ROUNDING)):
         return ""

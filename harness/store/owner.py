@@ -1,4 +1,4 @@
-"""Who owns a run, and whether that process still lives. Judged without asking it anything."""
+"""The process that owns a run, and whether it still lives, judged from outside that process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import psutil
 from harness.system import atomic, slurm
 
 HEARTBEAT_SECONDS = 10.0
-STALE_SECONDS = 120.0  # an older heartbeat, by the file server's own clock, is that of a dead process
+STALE_SECONDS = 120.0  # by the file server's clock; the owner of an older heartbeat counts as dead
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, identified so that neither a reused pid nor a restarted job is mistaken for it.
+    """A process, identified such that a reused pid or a restarted job is recognised as another one.
 
-    `machine` is where `pid` means a process and `started` a time; empty in attempts of older code.
+    `pid` and `started` are valid within `machine` (one boot, one pid name space); empty in older attempts.
     """
 
     host: str
@@ -69,10 +69,10 @@ class Owner:
 
 
 def current_user() -> str:
-    """Who this process runs as, as SLURM names its user: $USER stays that of another after a plain `su`."""
+    """The user of this process as SLURM names it; $USER may be that of another user after a plain `su`."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # containers run under user ids that no table names
+    except KeyError:  # in containers a user id may have no name
         return str(os.getuid())
 
 
@@ -80,7 +80,7 @@ def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
     """Whether the process that owns a run still lives.
 
     Args:
-        owner: the process; None if its file is garbage, then only the heartbeat can tell.
+        owner: the process; None if its file is damaged, then only the heartbeat counts.
         heartbeat: the file that it touches every HEARTBEAT_SECONDS.
     """
     known = None
@@ -95,7 +95,7 @@ def _job_lives(owner: Owner) -> bool | None:
     """Whether SLURM still runs the owner's job, at the same start; None if SLURM can't tell."""
     restart = owner.restart or "0"
     if owner.job == slurm.own_job() and owner.cluster == slurm.cluster():
-        # We are that job: started again, or on another of its nodes, where it outlives its processes.
+        # This process belongs to that job: a later start of it, or another of its nodes.
         return None if restart == os.environ.get("SLURM_RESTART_COUNT", "0") else False
     jobs = slurm.recent_queue()
     if jobs is None or owner.cluster != slurm.cluster():
@@ -107,7 +107,7 @@ def _job_lives(owner: Owner) -> bool | None:
 
 
 def _process_lives(owner: Owner) -> bool | None:
-    """Whether a process of this machine lives; None if it is hidden from us."""
+    """Whether a process of this machine lives; None if we may not see it."""
     try:
         # Rounding differs by a few ticks between two readings; a reused pid differs by much more.
         lives = abs(_started(owner.pid) - owner.started) < 1.0
@@ -117,7 +117,7 @@ def _process_lives(owner: Owner) -> bool | None:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether the system knows a process that it does not show us: with hidepid, /proc has one's own only."""
+    """Whether the process exists though /proc does not show it: with hidepid, it shows own processes only."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -128,18 +128,18 @@ def _is_hidden(pid: int) -> bool:
 
 
 def _started(pid: int) -> float:
-    """When a process began, by a clock that nobody sets: on Linux in seconds since the machine's start.
+    """When a process began, by a monotonic clock: on Linux in seconds since the machine's start.
 
     Raises:
         psutil.NoSuchProcess: there is none.
     """
     began = psutil.Process(pid).create_time()
-    return began - (psutil.boot_time() if psutil.LINUX else 0.0)  # what psutil has added, by the clock of now
+    return began - (psutil.boot_time() if psutil.LINUX else 0.0)  # psutil has added it
 
 
 @functools.cache
 def _machine() -> str:
-    """This start of this machine, and our name space of pids in it: containers may share a host's name."""
+    """The boot of this machine and the pid name space of this process: containers may share a host name."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -148,12 +148,12 @@ def _machine() -> str:
 
 
 def seconds_since_touched(path: Path) -> float:
-    """Age of a file by the clock of its own file server: against a file just touched in the same folder."""
+    """Age of a file in seconds, by the clock of its file server: compared with a new file beside it."""
     probe = atomic.temporary_name(path)
     try:
         probe.touch()
         now = probe.stat().st_mtime
         probe.unlink()
-    except OSError:  # a read-only store: the local clock is the best there is
+    except OSError:  # a read-only store: use the local clock
         now = time.time()
     return now - path.stat().st_mtime

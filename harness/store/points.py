@@ -1,10 +1,10 @@
-"""What a sweep wants: `<root>/sweeps/<name>/points.jsonl`, a line per point. Sweeps write, results read.
+"""The points of a sweep: `<root>/sweeps/<name>/points.jsonl`, a line per point. Sweeps write, results read.
 
 {"sweep": "demo-digits", "block": "muon", "stage": "search", "key": "0f...",
  "overrides": {"optimizer.lr": 0.01, ...}}
 
-In a search a point is at first an empty slot, `"key": "", "slot": "<study>/<number>"`. Whoever works on it
-asks the study for a trial, then writes `<root>/sweeps/<name>/slots/<study>/<number>.json`.
+In a search a point is at first an empty slot, `"key": "", "slot": "<study>/<number>"`. The worker that takes
+it asks the study for a trial, then writes `<root>/sweeps/<name>/slots/<study>/<number>.json`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SPEC, POINTS, SLOTS, SUBMISSIONS = "spec.yaml", "points.jsonl", "slots", "submis
 SEARCH, REPLICATE = "search", "replicate"
 SEED_FIELDS = ("seed", "data_seed")
 
-# What may be tuned to a workload: points along these axes compete. Any other setting says what that is
-# (task, model, length ...) and splits a sweep into objectives that each have a winner of their own.
+# Settings that may be tuned to a workload: points that differ in these compete. Any other setting (task,
+# model, length ...) defines the workload and splits a sweep into objectives with a winner each.
 _TUNED = ("optimizer.", "schedule.", "grad_clip")
 
 
 def is_tuned(name: str) -> bool:
-    """Whether a setting competes; the optimizer's name is what we compare, not a setting of it."""
+    """Whether points that differ in this setting compete; the optimizer's name is what we compare."""
     return name.startswith(_TUNED) and name != "optimizer.name"
 
 
@@ -74,7 +74,7 @@ class Point:
         return self.slot.rpartition("/")[0]
 
     def candidate(self) -> tuple[tuple[str, str], ...]:
-        """What this point shares with its twins on other seeds: hashable, equal exactly for those."""
+        """The settings without the seeds, hashable: equal for points that differ in their seeds only."""
         return tuple(sorted((k, repr(v)) for k, v in self.overrides.items() if k not in SEED_FIELDS))
 
 
@@ -100,7 +100,7 @@ def read_points(root: Path, name: str) -> list[Point]:
 
 @contextlib.contextmanager
 def submitting(root: Path) -> Iterator[None]:
-    """Be the only one who submits, reaps or clears away, and see all that others have noted before."""
+    """Hold the lock for submitting, reaping and clearing, and see what other nodes wrote before."""
     with atomic.locked(root / ".submit.lock"):
         atomic.refresh_file_cache(sweeps_folder(root))
         for folder in sweeps_folder(root).glob("*"):
@@ -143,7 +143,7 @@ def search_of(root: Path, point: Point) -> dict[str, Any]:
 
 
 def filled(root: Path, point: Point) -> Point:
-    """A point with key and settings from its slot's file; as it is if it has a key or nobody has asked."""
+    """A point with key and settings from its slot's file; unchanged if it has a key or the slot is empty."""
     content = None if point.key else read_slot(root, point.sweep, point.slot)
     if content is None:
         return point
@@ -156,7 +156,7 @@ def write_points(root: Path, name: str, points: list[Point]) -> None:
     text = "".join(json.dumps(_row(point)) + "\n" for point in points)
     path = folder / POINTS
     if not path.exists() or path.read_bytes() != text.encode():
-        atomic.write_text(path, text, crash="slot")
+        atomic.write_text(path, text)
 
 
 def _row(point: Point) -> dict[str, Any]:
@@ -167,5 +167,5 @@ def _row(point: Point) -> dict[str, Any]:
 
 
 def sweep_names(root: Path) -> list[str]:
-    """All sweeps that were ever planned in this store."""
+    """The names of all sweeps that were planned in this store."""
     return sorted(path.parent.name for path in sweeps_folder(root).glob(f"*/{POINTS}"))

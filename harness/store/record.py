@@ -1,4 +1,4 @@
-"""What a finished run leaves behind: plain values, readable without torch."""
+"""The record of a finished run: plain values, readable without torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RunRecord:
         key: identity of the run, 12 hex digits.
         config: the resolved config as nested plain values.
         status: `completed`, `diverged` (a result, too) or `pruned`.
-        metrics: final figures by name: `val_loss` (nats per token), `test_accuracy` (in [0, 1]) ...
+        metrics: final metrics by name: `val_loss` (nats per token), `test_accuracy` (in [0, 1]) ...
         steps: updates made.
         useful_seconds: time in training steps that count, over all attempts, in seconds.
         seconds_per_step: `timing["mean"]`, in seconds; in records of version 0.1 a median over windows.
@@ -33,7 +33,7 @@ class RunRecord:
         cost: parameters, tokens or images seen.
         attempts: processes that it took.
         environment: versions, hardware, code version, data fingerprint.
-        note: for a diverged or pruned run, what was seen and when.
+        note: why and when a run diverged or was pruned.
         timing: seconds per step over all attempts, without evaluations and checkpoints, with the periodic
             work of the optimizer: `mean`; `sd`, the sample standard deviation between windows of steps (none
             of a single one); `steps`, how many were counted; `warmup`, how many were left out when each
@@ -69,7 +69,7 @@ class RunRecord:
         return settings_of(self.config)
 
     def ends(self, study: str = "") -> bool:
-        """Whether this is the end of the run for `study` (empty: for somebody who is no study)."""
+        """Whether the run has ended for `study` (empty: outside of any study)."""
         return self.status != "pruned" or study in self.pruned_by
 
     def to_json(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Records:
         return self.files(key).path
 
     def last_attempt(self, key: str) -> int:
-        """The number of the highest attempt, 0 if nobody ever tried."""
+        """The number of the highest attempt, 0 if there is none."""
         return self.files(key).last_attempt()
 
     def attempt(self, key: str, number: int) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Records:
         return self.files(key).read_attempt(number)
 
     def repeated_steps(self, key: str) -> int:
-        """How many updates of a run were made again after deaths, as far as its curve had been written."""
+        """How many updates of a run were made again after crashes, as far as its curve had been written."""
         attempts = range(1, self.last_attempt(key) + 1)
         return sum(self.attempt(key, number).get("repeats", 0) for number in attempts)
 
@@ -69,25 +69,25 @@ class Records:
     def _restore(self, key: str, path: Path) -> RunRecord | None:
         _, record = self.index.rows().get(key, (0, None))
         if record is not None:
-            with contextlib.suppress(OSError):  # a reader of somebody else's store need not be able to write
+            with contextlib.suppress(OSError):  # the store may be read-only
                 atomic.write_json(path, record.to_json())
         return record
 
     def write_record(self, record: RunRecord) -> RunRecord:
-        """Put a record in its place unless there is a sound one, and note it in the index.
+        """Write a record unless there is a valid one, and note it in the index.
 
-        The record of a run that was pruned gives way to that of whoever went on with it.
+        It replaces the record of a pruned run.
         """
         path = self.files(record.key).record
-        while not atomic.create_json(path, record.to_json(), crash="record"):
+        while not atomic.create_json(path, record.to_json()):
             existing = self.record(record.key)
             if existing is not None and existing.status == "pruned":
                 record = dataclasses.replace(record, pruned_by=existing.pruned_by + record.pruned_by)
-                atomic.write_json(path, record.to_json(), crash="record")
+                atomic.write_json(path, record.to_json())
                 break
             if existing is not None:
                 return existing
-            path.unlink(missing_ok=True)  # garbage that nothing can mend gives way to the true record
+            path.unlink(missing_ok=True)  # damaged, and the index lacks it
         self._note(record)
         return record
 
@@ -115,14 +115,14 @@ class Records:
     def _read_and_note(self, key: str) -> RunRecord | None:
         record = self.record(key)
         if record is not None:
-            with contextlib.suppress(OSError):  # a reader need not be able to write
+            with contextlib.suppress(OSError):  # the store may be read-only
                 self._note(record)
         return record
 
     def _note(self, record: RunRecord) -> None:
-        """Tidy a finished run's folder, then list its record; if killed here, the next reader does it."""
+        """Clean a finished run's folder, then index its record; after a crash the next reader does so."""
         files = self.files(record.key)
-        if record.status != "pruned":  # somebody else may be going on with it
+        if record.status != "pruned":  # another study may have resumed it
             files.checkpoint.unlink(missing_ok=True)
             atomic.remove_temporaries(files.path)
         self.index.note(record, files.record.stat().st_size)

@@ -1,4 +1,4 @@
-"""Which run is better: the one rule by which sweeps pick winners and tables pick columns. Torch-free."""
+"""Which run is better: the rule by which sweeps choose winners and tables choose runs. Torch-free."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def score(record: RunRecord) -> Score | None:
     """What to minimise: the task's metric on the validation split, then the validation loss to break ties.
 
     Returns:
-        None if the run has no such figure (diverged or pruned): it can't win.
+        None if the run has no such metric (diverged or pruned): it can't win.
     """
     task = tasks.recorded(record.config["task"], record.environment)
     metric, loss = record.metrics.get(f"val_{task.metric}"), record.metrics.get("val_loss")
@@ -26,7 +26,7 @@ def score(record: RunRecord) -> Score | None:
 
 
 def mean_score(scores: Sequence[Score | None]) -> Score | None:
-    """The score of a candidate over its seeds; one seed without a figure disqualifies it."""
+    """The score of a candidate over its seeds; None if one seed has no score."""
     if not scores or any(one is None for one in scores):
         return None
     sound = [one for one in scores if one is not None]
@@ -40,7 +40,7 @@ def winner(candidates: Mapping[Name, Score | None]) -> tuple[Name | None, list[N
         candidates: in the order in which equals are preferred.
 
     Returns:
-        winner (None if nobody has a score) and the tied ones.
+        winner (None if no candidate has a score) and the tied ones.
     """
     scored = {name: one for name, one in candidates.items() if one is not None}
     if not scored:

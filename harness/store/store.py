@@ -3,8 +3,8 @@
     <root>/runs/<k2>/<key>/   the files of one run (`harness/store/run_folder.py`)
     <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
 
-Whoever creates `attempts/<n>.json` first owns the run. Attempt n+1 may be created only when the owner of n is
-dead, and an owner that finds a higher attempt than its own has lost the run and writes nothing more.
+The process that creates `attempts/<n>.json` owns the run. Attempt n+1 may be created only when the owner of n
+is dead. An owner that finds a higher attempt than its own has lost the run and writes nothing more.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from harness.system.folders import make_folder, write_for_the_group
 
 
 class Kind(Enum):
-    """What a run can be."""
+    """The state of a run."""
 
     FINISHED = "finished"
     LIVE = "running"
     FAILED = "failed"
     WAITING = "waiting"
-    QUEUED = "queued"  # waiting, with a job on SLURM; only who has looked into its queue says so
+    QUEUED = "queued"  # waiting, with a job in SLURM's queue; the store alone never says so
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Store(Records):
 
     Args:
         root: the folder; created when first written to.
-        alive: judges whether an owner lives; tests pass their own.
+        alive: whether an owner lives, by its heartbeat file; tests pass their own.
     """
 
     def __init__(self, root: Path | str, alive: Callable[[Owner | None, Path], bool] = is_alive) -> None:
@@ -60,7 +60,7 @@ class Store(Records):
         self.alive = alive
 
     def state(self, key: str, study: str = "") -> RunState:
-        """What became of a run so far, as `study` sees it: what another has pruned waits."""
+        """The state of a run for `study`. A run that only another study has pruned is waiting."""
         record = self.record(key)
         number = self.last_attempt(key)
         if record is not None and record.ends(study):
@@ -80,13 +80,13 @@ class Store(Records):
                 message = "two processes in a row were killed before their first checkpoint"
                 return RunState(Kind.FAILED, number, reason="killed", message=message)
         gone = lost(self.run_folder(key)) if record is None else ""
-        record = self.record(key) if gone else None  # it may have been written while we looked
+        record = self.record(key) if gone else None  # it may have been written meanwhile
         if record is not None and record.ends(study):
             return RunState(Kind.FINISHED, number, record)
         return RunState(Kind.WAITING, number, message=gone or outcome.get("message", ""))
 
     def _crashed_without_progress(self, key: str, number: int) -> bool:
-        """Whether attempts `number`, known to be dead, and the one before it both left no new checkpoint."""
+        """Whether dead attempt `number` and the one before it were killed without a new checkpoint."""
         if number < 2:
             return False
         last, before = self.attempt(key, number), self.attempt(key, number - 1)
@@ -95,19 +95,19 @@ class Store(Records):
         return killed and marks[0] == marks[1] == marks[2]
 
     def _checkpoint_mark(self, key: str) -> int | None:
-        """Tells one checkpoint from the next: its modification time in nanoseconds; None if there is none."""
+        """The modification time of the checkpoint in nanoseconds; None if there is none."""
         try:
             return self.files(key).checkpoint.stat().st_mtime_ns
         except FileNotFoundError:
             return None
 
     def claim(self, key: str, config_yaml: str, study: str = "") -> Attempt | RunState:
-        """Become the owner of a run that waits; otherwise say what is the matter with it.
+        """Become the owner of a run that waits; otherwise return its state.
 
         Args:
             key: the run.
-            config_yaml: its config, written into the folder for people; empty: what is there stays.
-            study: on whose behalf.
+            config_yaml: its config, written into the folder for people; empty: keep the file.
+            study: the study that wants the run; empty: none.
         """
         files = self.files(key)
         while True:
@@ -118,8 +118,8 @@ class Store(Records):
             attempt = Attempt(
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
             )
-            with contextlib.suppress(FileNotFoundError):  # `runs gc` was quicker
-                if atomic.create_json(attempt.path, attempt.to_json(), crash="claim"):
+            with contextlib.suppress(FileNotFoundError):  # `runs gc` has removed the folder
+                if atomic.create_json(attempt.path, attempt.to_json()):
                     break
         for place in (files.path, files.attempts):
             atomic.remove_temporaries(place)
@@ -128,13 +128,13 @@ class Store(Records):
         atomic.crash_point("claimed")
         atomic.refresh_file_cache(files.path)
         record = self.record(key)
-        if record is not None and record.ends(study):  # the owner before us ended just after we had looked
+        if record is not None and record.ends(study):  # the previous owner has ended meanwhile
             attempt.end("finished")
             return RunState(Kind.FINISHED, attempt.number, record)
         return attempt
 
     def reset_failure(self, key: str) -> bool:
-        """Let a failed run be tried again; False if it has not failed."""
+        """Turn a failed run into a waiting one; False if it has not failed."""
         state = self.state(key)
         if state.kind is not Kind.FAILED:
             return False

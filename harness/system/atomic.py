@@ -1,4 +1,4 @@
-"""Files that survive a crash: write a temporary sibling, flush it to the disk, rename it into place.
+"""Files that survive a crash: write a temporary file beside it, flush it to the disk, rename it.
 
 The named crash points let tests kill a process exactly between two of those steps.
 """
@@ -17,31 +17,41 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-# The instants at which a death leaves the most interesting remains on disk. A test enumerates them all.
+# The instants at which a killed process leaves different remains on disk. A test tries all of them.
 CRASH_POINTS = (
-    "claim",  # the attempt file is written but not yet in its place
+    "claim",  # the attempt file is complete under its temporary name
     "claimed",  # the run is owned, nothing else has happened
     "checkpoint.before",  # the new checkpoint is complete under its temporary name
     "checkpoint.after",  # it is in place, the loop has not gone on
-    "record.before",  # the run is finished, the record still has its temporary name
-    "record.after",  # the record is in place, the index does not know of it
-    "slot",  # the points of a sweep are written but not yet in their place
-    "study",  # the lines of an Optuna study are about to be appended
-    "ask",  # a search has drawn a trial, the file of its slot is not yet in its place
-    "tell",  # the record of a trial is in place, its study does not know of it
+    "record.before",  # the run is finished, the record is complete under its temporary name
+    "record.after",  # the record is in place, the index lacks it
+    "slot",  # the points of a sweep are complete under their temporary name
+    "study",  # the journal of an Optuna study is complete under its temporary name
+    "ask",  # a search has drawn a trial, the file of its slot has its temporary name
+    "tell",  # the record of a trial is in place, its study lacks the result
 )
-# The same for `sweep submit`, whose deaths need a SLURM to test.
+# The same for `sweep submit`; its tests need a SLURM.
 SUBMIT_CRASH_POINTS = (
     "submit.before",  # the intent is noted, nothing is submitted
     "submit.after",  # the array is in the queue, its id is not noted
 )
+# Which files they guard. A process dies at NAME or NAME.before once the new content is complete under its
+# temporary name, at NAME.after once it is in place.
+_GUARDED = {
+    "claim": "attempts/*",
+    "checkpoint": "checkpoint.*",
+    "record": "record.*",
+    "slot": "points.*",
+    "study": "studies/*.journal",
+    "ask": "slots/*/[0-9]*",
+}
 TEMPORARY_SUFFIX = ".tmp"
 
 
 def crash_point(name: str) -> None:
-    """Die here if the environment says so: HTBENCH_CRASH=<name>.
+    """Kill this process group by SIGKILL if HTBENCH_CRASH is `name`, as when a node goes down.
 
-    SIGKILL takes the whole process group, as when a node goes down; tests start theirs in its own session.
+    Tests start the process in a session of its own.
     """
     if os.environ.get("HTBENCH_CRASH") == name:
         assert name in CRASH_POINTS + SUBMIT_CRASH_POINTS, name
@@ -49,17 +59,17 @@ def crash_point(name: str) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """A sibling of `path` that no other writer uses and that `is_temporary` recognises."""
+    """A path beside `path` that no other writer uses and that `is_temporary` recognises."""
     return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}{TEMPORARY_SUFFIX}")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is somebody's half-written one."""
+    """Whether a file of this name is a temporary one."""
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable (a rename is in the folder's data, not in the file's)."""
+    """Make a rename in `folder` durable: a rename changes the folder, not the file."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -67,11 +77,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _put(
-    path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], None], crash: str
-) -> None:
-    """Fill a temporary sibling of `path`, flush it, `place(temporary, path)`, and make that durable."""
-    temporary = temporary_name(path)
+def guard(path: Path) -> str:
+    """The stem of the crash points of a file; empty if it has none."""
+    return next((name for name, pattern in _GUARDED.items() if path.match(pattern)), "")
+
+
+def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], None]) -> None:
+    """Fill a temporary file beside `path`, flush it, `place(temporary, path)`, and make that durable."""
+    temporary, crash = temporary_name(path), guard(path)
     try:
         with open(temporary, "wb") as file:
             write(file)
@@ -91,45 +104,44 @@ def _crash(*names: str) -> None:
         crash_point(name)
 
 
-def write_with(path: Path, write: Callable[[IO[bytes]], object], crash: str = "") -> None:
-    """Let `write(file)` fill a temporary file, then move it to `path`: readers see old or new, never half.
+def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Let `write(file)` fill a temporary file, then rename it to `path`: readers see the old or the new file.
 
     Args:
         path: the file to create or replace; its folder must exist.
         write: gets the open binary file.
-        crash: the crash point just before the rename, or the stem of `<crash>.before` and `<crash>.after`.
     """
-    _put(path, write, os.replace, crash)
+    _put(path, write, os.replace)
 
 
-def write_bytes(path: Path, data: bytes, crash: str = "") -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path` by `data` atomically and durably."""
-    write_with(path, lambda file: file.write(data), crash)
+    write_with(path, lambda file: file.write(data))
 
 
-def write_text(path: Path, text: str, crash: str = "") -> None:
+def write_text(path: Path, text: str) -> None:
     """Replace `path` by `text` (UTF-8) atomically and durably."""
-    write_bytes(path, text.encode(), crash)
+    write_bytes(path, text.encode())
 
 
-def write_json(path: Path, value: Any, crash: str = "") -> None:
+def write_json(path: Path, value: Any) -> None:
     """Replace `path` by `value` as indented JSON, atomically and durably. NaN is refused: JSON has none."""
-    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n", crash)
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def create_json(path: Path, value: Any, crash: str = "") -> bool:
-    """Create `path` with its whole content, or return False if it is there already: of many callers one wins.
+def create_json(path: Path, value: Any) -> bool:
+    """Create `path` with its whole content, or return False if it exists: of many callers one succeeds.
 
-    A hard link is the portable way to say "only if absent" and "complete from the first instant" at once
-    (O_EXCL alone shows an empty file first); it is atomic on NFS too. A temporary that the winner has swept
-    away meanwhile is a defeat as well.
+    A hard link fails if the target exists, and the new file is complete at once. O_EXCL alone would show an
+    empty file first. Links are atomic on NFS, too. If the caller that succeeded has removed our temporary
+    file, we return False as well.
 
     Raises:
         FileNotFoundError: there is no such folder, or no more.
     """
     text = json.dumps(value, indent=1, allow_nan=False) + "\n"
     try:
-        _put(path, lambda file: file.write(text.encode()), _link, crash)
+        _put(path, lambda file: file.write(text.encode()), _link)
     except FileExistsError:
         return False
     except FileNotFoundError:
@@ -143,7 +155,7 @@ def _link(temporary: Path, path: Path) -> None:
     try:
         os.link(temporary, path)
     except FileExistsError:
-        # NFS repeats a request whose answer was lost, and the second one meets what the first has done.
+        # NFS repeats a request whose answer was lost. The second request then finds the link of the first.
         if os.stat(temporary).st_nlink != 2:
             raise
 
@@ -152,13 +164,13 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        if error.errno != errno.ESTALE:  # so NFS says that somebody has replaced the file meanwhile
+        if error.errno != errno.ESTALE:  # on NFS: another node has replaced the file
             raise
         return path.read_bytes()
 
 
 def read_json(path: Path) -> Any | None:
-    """The JSON in `path`, or None if absent or not JSON (the caller repairs it from other files)."""
+    """The JSON in `path`; None if the file is absent or not JSON."""
     try:
         return json.loads(_content(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -166,12 +178,12 @@ def read_json(path: Path) -> Any | None:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; torn or garbage lines are left out, a missing file is empty."""
+    """The objects of a JSON-lines file without its damaged lines; none if there is no file."""
     return json_objects(_lines(path))
 
 
 def json_objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """The objects of lines of JSON; what is none is left out."""
+    """The JSON objects in `lines`; other lines are left out."""
     rows = []
     for line in lines:
         try:
@@ -184,7 +196,7 @@ def json_objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines a file has, whatever they hold; a missing file has none."""
+    """The number of lines of a file, damaged ones included; 0 if there is no file."""
     return len(_lines(path))
 
 
@@ -196,10 +208,10 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
-    """Append one JSON line with a single write; a torn last line, left by a crash, is closed first.
+    """Append one JSON line with a single write. An incomplete last line, left by a crash, is ended first.
 
-    Of several writers each must hold a lock: on network file systems the end of a file is where a client
-    thinks that it is (open(2), O_APPEND).
+    Each of several writers must hold a lock: on network file systems a client may take an old size for the
+    end of the file (open(2), O_APPEND).
     """
     refresh_file_cache(path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -207,29 +219,29 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
         line = (("\n" if torn else "") + json.dumps(row, allow_nan=False) + "\n").encode()
-        while line:  # a disk that gets full takes a part without complaint, and refuses the rest
+        while line:  # a disk that gets full writes a part and raises at the next write only
             line = line[os.write(handle, line) :]
     finally:
         os.close(handle)
 
 
 def temporaries(folder: Path, name: str = "") -> Iterator[Path]:
-    """What is half-written in `folder`; of its file `name` alone if named."""
+    """The temporary files and folders in `folder`, or those of its file `name`."""
     start = f".{glob.escape(name)}." if name else "."
     return folder.glob(f"{start}*{TEMPORARY_SUFFIX}")
 
 
 def remove_temporaries(folder: Path, name: str = "") -> None:
-    """Delete the files among `temporaries`. Only for their sole owner."""
+    """Delete the files among `temporaries`. Only their sole owner may call this."""
     for path in temporaries(folder, name):
         path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the advisory lock `path`; the kernel frees it when its holder dies, so none outlives a crash.
+    """Hold the advisory lock `path`. The kernel releases it when its holder dies.
 
-    Its holder sees what others have put into the lock's folder.
+    The holder sees all changes that other nodes have made in the lock's folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
@@ -239,11 +251,13 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def refresh_file_cache(path: Path) -> None:
-    """Make sure that what others have done to a file or a folder shows from now on.
+    """Drop cached attributes of a file or a folder, so that changes by other nodes become visible.
 
-    Network file systems answer from memory: NFS for up to a minute when asked what names a folder has,
-    GlusterFS for a second when asked how long a file is. Whoever sets the time of something is told how it
-    is now, and forgets what it remembered otherwise (nfs(5), "Data and metadata coherence").
+    Network file systems cache: NFS the names in a folder for up to a minute, GlusterFS the size of a file
+    for a second. Setting the times of a file fetches its attributes and drops the cached ones (nfs(5), "Data
+    and metadata coherence").
     """
-    with contextlib.suppress(OSError):  # not there, or not ours to write: then we decide nothing
+    with contextlib.suppress(
+        OSError
+    ):  # it does not exist, or is not ours to write: then nothing depends on it
         os.utime(path)

@@ -1,4 +1,4 @@
-"""Where a run was made: code, versions, hardware. Recorded with every result; never loads torch itself."""
+"""The environment of a run: code, versions, hardware. Part of every record; never loads torch itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.system.machine import ask, usable_cores
 
-CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and tells its workers
+CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and sets it for its workers
 HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs
 PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
 CPU_FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_bf16")  # decide how fast matrices are multiplied
@@ -23,7 +23,7 @@ _LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
 
 
 def git(home: Path) -> tuple[str, ...]:
-    """How to ask git about code that we run. Whose files they are doesn't matter then: git may read them."""
+    """The git command for the code in `home`, also if the files belong to another user."""
     return "git", "-c", "safe.directory=*", "-C", str(home)
 
 
@@ -34,9 +34,9 @@ def code_version() -> str:
     The digest is over the changed and the untracked, not ignored, files of the packages: two edits are two
     versions.
     """
-    told = os.environ.get(CODE_VERSION_VARIABLE)
-    if told:
-        return told
+    given = os.environ.get(CODE_VERSION_VARIABLE)
+    if given:
+        return given
     found, commit = ask(*git(HOME), "rev-parse", "--short=12", "HEAD")
     if not found or not (HOME / ".git").exists():
         return f"htbench {_version('htbench')}"

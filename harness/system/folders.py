@@ -1,4 +1,4 @@
-"""Folders of a store, made for all who share it."""
+"""Folders that a group of users shares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.errors import UsageError
 
 
 def write_for_the_group(root: Path) -> None:
-    """In a folder with the setgid bit, which a group shares, let the group read and write what we create."""
+    """If the folder has the setgid bit, let its group read and write all files that this process creates."""
     existing = next(place for place in (root, *root.absolute().parents) if place.exists())
     if existing.stat().st_mode & stat.S_ISGID:
         os.umask(os.umask(0o077) & ~stat.S_IRWXG)

@@ -1,4 +1,4 @@
-"""What this process may use of the machine, and other programs asked with limited patience."""
+"""The cores, memory and GPUs that this process may use, and calls of other programs with a time limit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-PATIENCE = 3.0  # seconds for a program's answer: a controller or a driver that is down must not hang us
+PATIENCE = 3.0  # seconds: a controller or a driver that is down must not block us
 
 
 def usable_cores() -> float:
-    """Cores that this process may keep busy, by its affinity and its cgroup's quota."""
+    """The number of cores that this process may use, by its affinity and its cgroup's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quotas = [int(quota) / int(period) for quota, period in cgroup_limits("cpu.max")]
     return min([cores, *quotas])
@@ -22,15 +22,15 @@ def usable_cores() -> float:
 
 def visible_gpus() -> list[str]:
     """The GPUs that runs may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
-    told = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if told is not None:
-        return [name for name in told.split(",") if name.strip()]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name.strip()]
     found, listed = ask("nvidia-smi", "-L")
     return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
 
 
 def has_gpu() -> bool:
-    """Whether there seems to be one, of whichever make: a container may lack `nvidia-smi`."""
+    """Whether there seems to be a GPU of any vendor, even without `nvidia-smi`, as in some containers."""
     devices = (Path("/dev/nvidia0"), Path("/dev/kfd"))
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") is not None
     return bool(visible_gpus()) or (not hidden and any(device.exists() for device in devices))
@@ -77,12 +77,14 @@ def ask(
     try:
         printed, _ = process.communicate(given or None, timeout=patience)
     except subprocess.TimeoutExpired:
-        # The whole group: a child that holds the pipe would make us wait for it.
+        # Kill the whole group: otherwise we would wait for a child that has the pipe open.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         said = ""
-        with contextlib.suppress(subprocess.TimeoutExpired):  # not even SIGKILL ends what hangs in a driver
-            said = process.communicate(timeout=0.5)[0].strip()  # what it waits for, perhaps
+        with contextlib.suppress(
+            subprocess.TimeoutExpired
+        ):  # SIGKILL does not end a process that waits in a driver
+            said = process.communicate(timeout=0.5)[0].strip()  # may tell what it waits for
         return False, f"no answer within {patience:g} s" + (f": {said}" if said else "")
     why = f"exit status {process.returncode}" if process.returncode else ""
     return process.returncode == 0, printed.strip() or why

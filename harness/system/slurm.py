@@ -1,6 +1,6 @@
-"""What SLURM says of its queue, asked with limited patience: nothing that calls this can hang.
+"""SLURM's queue, asked with a time limit: no caller can block.
 
-One `squeue` shows everybody's jobs. `sacct` is never needed: what a job has done stands in the store.
+One `squeue` shows the jobs of all users. `sacct` is not needed: the store has the results of a job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.system.machine import ask
 
 PATIENCE = 10.0  # seconds for one answer; a busy controller takes a few
-FRESH = 30.0  # an answer younger than this may serve again: sites count the questions
+FRESH = 30.0  # seconds for which an answer is used again: sites limit the number of requests
 
 # Fixed widths, as no separator is safe; a job's name comes last.
 _COLUMNS = (
@@ -27,12 +27,12 @@ _COLUMNS = (
     ("Name", 300),  # longer than that of any sweep can be
 )
 
-# Requeued, and then held for somebody to look at. Such a job waits.
+# Requeued and then held until a person releases it. Such a job waits.
 _HELD = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 
 
 class SlurmError(UsageError):
-    """SLURM is not there or does not answer; the message says so in one sentence."""
+    """SLURM is missing or does not answer; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,15 @@ def own_job() -> str:
 
 
 def preempted() -> bool:
-    """Whether this process's job has to make room, and is given time to: SLURM says so by SIGTERM alone.
+    """Whether SLURM preempts this process's job and its grace time runs: the only signal is SIGTERM.
 
-    A job that ends within that time has ended for good unless it puts itself into the queue again.
+    A job that ends within that time does not come back unless it requeues itself.
     """
     try:
-        told = call("scontrol", "show", "job", "-o", own_job())
+        text = call("scontrol", "show", "job", "-o", own_job())
     except SlurmError:
         return False
-    return "JobState=RUNNING" in told and "PreemptTime=None" not in told
+    return "JobState=RUNNING" in text and "PreemptTime=None" not in text
 
 
 def call(*command: str) -> str:
@@ -92,7 +92,7 @@ def call(*command: str) -> str:
         SlurmError: there is no such command, or it fails, or it takes longer than PATIENCE.
     """
     require(command[0])
-    # Filters that a person has set for `squeue` would make jobs look as if they were gone.
+    # SQUEUE_* are filters of the user. With them, jobs would be missing from the answer.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     worked, text = ask(*command, patience=PATIENCE, environment=environment)
     if not worked:
@@ -111,10 +111,10 @@ def require(command: str) -> None:
 
 
 def queue(age: float = 0.0) -> dict[str, Job]:
-    """All jobs that wait or run, everybody's, by id.
+    """All jobs of all users that wait or run, by id.
 
     Args:
-        age: an answer that is at most so many seconds old serves again, and so does a silence.
+        age: an answer, or a failure to answer, is used again for so many seconds.
 
     Raises:
         SlurmError: there is no answer.
@@ -126,9 +126,9 @@ def queue(age: float = 0.0) -> dict[str, Job]:
         return answer
     wanted = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
     try:
-        # Without --all, jobs in hidden partitions are left out, their owner's own among them.
-        told = call("squeue", "--noheader", "--array", "--all", "--Format", wanted)
-        rows = [_parse(line) for line in told.splitlines()]
+        # Without --all, jobs in hidden partitions are left out, even those of this user.
+        text = call("squeue", "--noheader", "--array", "--all", "--Format", wanted)
+        rows = [_parse(line) for line in text.splitlines()]
     except SlurmError as error:
         _remember(error)
         raise
@@ -173,10 +173,10 @@ def config() -> dict[str, str]:
 
 
 def cluster() -> str:
-    """The cluster's name; empty if it can't be told."""
-    told = os.environ.get("SLURM_CLUSTER_NAME")
-    if told is not None:
-        return told
+    """The cluster's name; empty if it is not known."""
+    text = os.environ.get("SLURM_CLUSTER_NAME")
+    if text is not None:
+        return text
     try:
         return config().get("ClusterName", "")
     except SlurmError:

@@ -1,4 +1,4 @@
-"""Output that any terminal takes: what its encoding lacks is written in plain signs instead of raising."""
+"""Output for any terminal: characters that its encoding lacks are replaced and raise no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint is one file from which a run goes on bit for bit (on the CPU)."""
+"""The checkpoint: one file from which a run resumes, bit for bit on the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: to
         "rng": torch.get_rng_state(),
         "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
     }
-    _write(path, state, crash="checkpoint")
+    _write(path, state)
 
 
 def save_weights(path: Path, model: torch.nn.Module) -> None:
@@ -29,26 +29,26 @@ def save_weights(path: Path, model: torch.nn.Module) -> None:
     _write(path, model.state_dict())
 
 
-def _write(path: Path, state: dict[str, Any], crash: str = "") -> None:
+def _write(path: Path, state: dict[str, Any]) -> None:
     try:
-        atomic.write_with(path, lambda file: torch.save(state, file), crash)
+        atomic.write_with(path, lambda file: torch.save(state, file))
     except RuntimeError as error:
-        # Torch speaks of its own confusion; what the system said, that the disk is full, stands behind it.
+        # Torch raises a RuntimeError of its own while it handles the system's error, such as a full disk.
         if isinstance(error.__context__, OSError):
             raise error.__context__ from None
         raise
 
 
 class UnusableCheckpointError(Exception):
-    """The checkpoint can't be used; the run starts anew, which gives the same numbers later."""
+    """The checkpoint can't be used; the run starts at step 0 and gives the same numbers."""
 
 
 def load(path: Path) -> dict[str, Any]:
     """What `save` wrote; `["loop"]` holds the loop's plain values.
 
     Raises:
-        UnusableCheckpointError: the file is gone, torn or garbage.
-        OSError: the system can't read it now; it may be sound.
+        UnusableCheckpointError: the file is missing or damaged.
+        OSError: the system can't read it now; it may be valid.
     """
     try:
         # torch.save writes a zip archive with a CRC per tensor, which torch.load itself does not verify.
@@ -73,11 +73,11 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put weights, optimizer state and random state back.
+    """Restore weights, optimizer state and random state.
 
     Raises:
         UnusableCheckpointError: they are those of another model or optimizer, since the code has changed.
-            Some may have been put back.
+            Some of them may have been restored.
     """
     try:
         model.load_state_dict(state["model"])
@@ -89,4 +89,4 @@ def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: torch.opti
         raise UnusableCheckpointError(f"the checkpoint does not suit this code: {said}") from None
     torch.set_rng_state(state["rng"])
     if state["cuda_rng"]:
-        torch.cuda.set_rng_state(state["cuda_rng"][0])  # of our GPU, whichever it is
+        torch.cuda.set_rng_state(state["cuda_rng"][0])  # of our GPU, whatever its number

@@ -29,18 +29,17 @@ def observe(
     autocast: torch.autocast,
     group: Group = ALONE,
 ) -> None:
-    """Show `optimizer` the gradient of the mean loss on sampled targets; leave everything else as it was.
+    """Give `optimizer` the gradient of the mean loss on sampled targets; change nothing else.
 
-    What is drawn is a pure function of (seed, step): resumption, micro-batches and the number of processes do
-    not change it.
+    The targets are a pure function of (seed, step), independent of resumption, micro-batches and processes.
 
     Args:
         optimizer: its `observe_curvature` is called; there are no gradients before nor afterwards.
         task: makes logits of `model` and `batch`.
         model: in training mode. Neither its batch statistics nor the global random state change.
-        batch: the inputs of the coming update, of several processes our equal share of them; of the targets
-            only matters which are IGNORED.
-        seed, step: of the run, and the 0-based update that comes.
+        batch: the inputs of the next update, or this process's equal part of them. Of the targets only the
+            positions of IGNORED matter.
+        seed, step: of the run, and of the next update (0-based).
         micro_batch: at most this many samples at once.
         device: of the model.
         autocast: entered for every forward pass.
@@ -63,7 +62,7 @@ def observe(
 def uniform(shape: torch.Size, seed: int, step: int) -> Tensor:
     """Float32 numbers in [0, 1) from Philox words, as `data.order` draws them.
 
-    A `torch.Generator` on the CPU heeds 32 bits of its seed, too few for two numbers.
+    A `torch.Generator` on the CPU uses 32 bits of its seed, too few for two numbers.
     """
     words = np.random.Philox(key=np.array([seed, step], dtype=np.uint64)).random_raw(shape.numel())
     return torch.from_numpy((words >> np.uint64(40)).astype(np.float32)).mul_(2**-24).view(shape)
@@ -82,7 +81,7 @@ def sample(logits: Tensor, targets: Tensor, uniforms: Tensor) -> Tensor:
     # The last sum is not quite 1. A float32 below 1, times it, is rounded to less than it, so that the first
     # sum beyond exists and belongs to a class of positive probability.
     drawn = torch.searchsorted(summed, uniforms.reshape(-1, 1) * summed[:, -1:], right=True)
-    drawn.clamp_(max=logits.shape[-1] - 1)  # a diverged model has NaN for sums, and none is beyond
+    drawn.clamp_(max=logits.shape[-1] - 1)  # a diverged model gives NaN, and the search the index V
     return drawn.view(targets.shape).masked_fill_(targets == IGNORED, IGNORED)
 
 

@@ -1,8 +1,9 @@
 """When a run counts as diverged: a result of its learning rate, not a failure.
 
-The loss is compared with that of the untrained model: a run that had learned and knows nothing again has
-diverged. The loss of a language model falls by half only, that of a memorised data set a thousandfold, and
-may triple there without harm: no multiple of the best loss fits both. The patience is a share of the run.
+The rule compares the loss with that of the untrained model: a run has diverged if its loss had fallen well
+below that and has come back. A multiple of the best loss would not do: the loss of a language model falls by
+half only, that of a memorised data set a thousandfold and may then triple without harm. The patience is a
+share of the run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Divergence:
     untrained: float | None = None
 
     def observe(self, loss: float, rule: DivergenceConfig, total: int) -> str:
-        """Take in the loss of one step of `total`; say what is wrong if the run has diverged, else ""."""
+        """Update the state by the loss of one step of `total`; return why the run has diverged, else ""."""
         if not math.isfinite(loss):
             return "the loss was not finite"
         if self.untrained is None:
@@ -52,7 +53,7 @@ class Divergence:
         return ""
 
     def _has_unlearned(self, untrained: float, rule: DivergenceConfig) -> bool:
-        """Whether the loss was well below the untrained one once, and most of that is gone."""
+        """Whether the loss was well below the untrained one and most of that fall is lost."""
         fall, left = untrained - self.best, untrained - self.smoothed
         return fall > rule.below * untrained and left < fall / rule.factor
 

@@ -1,27 +1,54 @@
-"""What learns in a run: a model with its optimizer, and how a global batch updates them."""
+"""What a run learns from and what learns: data, a model with its optimizer, and how a batch updates them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import torch
 
 import models
 import optimizers
 from harness.config import RunConfig
+from harness.data import registry as tasks
 from harness.data.task import Batch, Task
+from harness.errors import UsageError
 from harness.parallel.group import Group
 from harness.train import curvature, schedule
 from optimizers.base import UpdateRule
 
 
+def load_task(config: RunConfig, key: str, cache: Path) -> Task:
+    """The data of a run. Raises UsageError if it is not what the config was made for."""
+    if config.data_fingerprint != tasks.fingerprint(config.task):
+        raise UsageError(
+            f"The data of '{config.task}' has changed since run {key} was planned "
+            f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); "
+            f"plan the sweep anew."
+        )
+    task = tasks.build(
+        config.task,
+        cache=cache,
+        batch_size=config.batch_size,
+        seq_len=config.seq_len,
+        data_seed=config.data_seed,
+    )
+    if config.batch_size > task.epoch_size:
+        raise UsageError(
+            f"batch_size={config.batch_size} is more than the {task.epoch_size} training samples "
+            f"of '{config.task}'."
+        )
+    return task
+
+
 class Learner:
-    """A model and its optimizer as they are before the first update; equal arguments give equal ones.
+    """A model and its optimizer before the first update. Equal arguments give equal numbers.
 
     Args:
         config: of the run.
-        task: what is learnt.
+        task: data and loss.
         total: updates of the run, for the learning rate.
-        device: where the model is.
-        group: the processes of the run; each makes the same updates, from its part of every batch.
+        device: of the model.
+        group: the processes of the run; each computes its part of every batch.
     """
 
     def __init__(self, config: RunConfig, task: Task, total: int, device: torch.device, group: Group) -> None:
@@ -29,7 +56,7 @@ class Learner:
         self.micro_batch = config.micro_batch or config.batch_size
 
         torch.set_num_threads(config.threads)
-        # Convolutions and matrix products alike; torch's own default is TF32 for convolutions only.
+        # For convolutions and matrix products; torch's own default is TF32 for convolutions only.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
         torch.manual_seed(config.seed)
         self.model = models.build(config.model, **task.model_options)
@@ -72,7 +99,7 @@ class Learner:
         for micro in batch.split(self.micro_batch):
             with self.autocast:
                 loss = self.task.loss(self.forward, micro.to(self.device))
-            # Divided by the count of the whole batch, so that micro-batches of unequal count weigh rightly.
+            # Divided by the count of the whole batch, so that unequal micro-batches get the right weight.
             mean = loss / batch.count
             torch.autograd.backward(mean)
             total += mean.detach()
@@ -90,7 +117,7 @@ class Learner:
             group["lr"] = group["initial_lr"] * factor
 
     def _observe_curvature(self, batch: Batch, step: int) -> None:
-        """Before the updates for which Sophia wants it, a second backward pass on the coming batch."""
+        """Make a second backward pass on the batch, before those updates for which Sophia needs it."""
         rule = self.optimizer
         if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
             curvature.observe(
@@ -107,7 +134,7 @@ class Learner:
             )
 
     def evaluate(self, split: str) -> dict[str, float]:
-        """Figures of a held-out split, the same in all processes."""
+        """Metrics of a held-out split, the same in all processes."""
         self.group.broadcast_buffers(self.model)
         with self.autocast:
             return self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)

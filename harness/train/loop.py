@@ -17,7 +17,7 @@ import torch
 from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.data.task import Task
-from harness.errors import PrunedError, StoppedError, UsageError
+from harness.errors import PrunedError, StoppedError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
 from harness.store import Attempt
@@ -25,7 +25,7 @@ from harness.store.curve import Metrics, MetricsFile, finite, read
 from harness.store.record import RunRecord, Status, timestamp
 from harness.system import environment
 from harness.train import checkpoint, timing
-from harness.train.learner import Learner
+from harness.train.learner import Learner, load_task
 from harness.train.monitor import Monitor
 from harness.train.resume import Progress, sound_checkpoint
 from harness.train.timing import Moment
@@ -34,95 +34,110 @@ from optimizers import reach
 log = logging.getLogger("htbench")
 
 
+@dataclasses.dataclass
 class Training:
-    """The parts of one run in this process, which is one of `group`; the first one writes what comes out."""
+    """One run in this process, which is one of `group`; the main process writes what comes out.
 
-    def __init__(
-        self, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
-    ) -> None:
-        self.config, self.attempt, self.monitor, self.group = config, attempt, monitor, group
-        self.device = torch.device(device.choose(config.device, group))
+    Attributes:
+        config: resolved.
+        attempt: the right to work on the run.
+        monitor: stop requests in, progress out.
+        group: the processes of the run.
+        task: the data and the loss.
+        total: updates of the whole run.
+        learner: model and optimizer.
+        progress: how far the run has come.
+        warm_from: the step from which this process times its steps.
+        saved_at: when it saved last, by time.monotonic().
+    """
 
-        # --- data ---
-        if config.data_fingerprint != tasks.fingerprint(config.task):
-            raise UsageError(
-                f"The data of '{config.task}' has changed since run {attempt.key} was planned "
-                f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); "
-                f"plan the sweep anew."
-            )
-        self.task: Task = tasks.build(
-            config.task,
-            cache=cache,
-            batch_size=config.batch_size,
-            seq_len=config.seq_len,
-            data_seed=config.data_seed,
-        )
-        if config.batch_size > self.task.epoch_size:
-            raise UsageError(
-                f"batch_size={config.batch_size} is more than the {self.task.epoch_size} training samples "
-                f"of '{config.task}'."
-            )
-        self.total = config.updates(self.task.epoch_size)
+    config: RunConfig
+    attempt: Attempt
+    monitor: Monitor
+    group: Group
+    task: Task
+    total: int
+    learner: Learner
+    progress: Progress = dataclasses.field(default_factory=Progress)
+    warm_from: int = 0
+    saved_at: float = dataclasses.field(default_factory=time.monotonic)
 
-        # --- model and optimizer ---
-        self.learner = self._untrained()
+    # --- set-up ---
 
-        # --- resume ---
-        self.checkpoint_path = attempt.files.checkpoint
-        self.metrics_path = attempt.files.metrics
-        self.progress = self._resume()
-        self.warm_from = self.progress.step + timing.warm_up(self.total)  # what this process times
-        self._say_if_little_is_reached()
-        self.saved_at = time.monotonic()
+    @classmethod
+    def start(
+        cls, config: RunConfig, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
+    ) -> Training:
+        """Load the data, build model and optimizer, and resume from the checkpoint if there is one.
 
-    def _say_if_little_is_reached(self) -> None:
-        note = reach.little_reach(self.config.optimizer.name, self.learner.optimizer)
-        if note and self.group.is_main and self.progress.step == 0:
-            log.warning("%s", note)
+        Args:
+            config: resolved.
+            attempt: the right to work on the run.
+            cache: folder of prepared data.
+            monitor: stop requests in, progress out.
+            group: the processes of the run.
 
-    def _untrained(self) -> Learner:
-        return Learner(self.config, self.task, self.total, self.device, self.group)
+        Raises:
+            UsageError: there is no such device, or the data is not that of the config.
+        """
+        place = torch.device(device.choose(config.device, group))
+        task = load_task(config, attempt.key, cache)
+        total = config.updates(task.epoch_size)
+        learner = Learner(config, task, total, place, group)
+        training = cls(config, attempt, monitor, group, task, total, learner)
+        training._resume()
+        training._warn_if_little_is_reached()
+        training.saved_at = time.monotonic()
+        return training
 
-    def _resume(self) -> Progress:
-        """Put the checkpoint back, if there is one that can be used; every process reads it."""
-        progress, saved = sound_checkpoint(self.checkpoint_path, self.metrics_path)
+    def _resume(self) -> None:
+        """Restore the checkpoint if it can be used. Every process reads it; the main one notes the start."""
+        files, learner = self.attempt.files, self.learner
+        progress, saved = sound_checkpoint(files.checkpoint, files.metrics)
         if not self.group.same(progress.step):
             raise OSError(errno.ESTALE, "the processes of the run see different checkpoints")
         if saved is not None:
             try:
-                checkpoint.restore(saved, self.learner.model, self.learner.optimizer)
+                checkpoint.restore(saved, learner.model, learner.optimizer)
                 log.info("going on from step %d", progress.step)
             except checkpoint.UnusableCheckpointError as error:
                 log.warning("%s; starting from the first step", error)
-                progress, self.learner = Progress(), self._untrained()
+                progress = Progress()
+                self.learner = Learner(self.config, self.task, self.total, learner.device, self.group)
         if self.group.is_main:
-            written = max((row["step"] for row in read(self.metrics_path)), default=0)
+            written = max((row["step"] for row in read(files.metrics)), default=0)
             self.attempt.note_start(progress.step, max(0, written - progress.step))
-        return progress
+        self.progress = progress
+        self.warm_from = progress.step + timing.warm_up(self.total)
+
+    def _warn_if_little_is_reached(self) -> None:
+        note = reach.little_reach(self.config.optimizer.name, self.learner.optimizer)
+        if note and self.group.is_main and self.progress.step == 0:
+            log.warning("%s", note)
 
     # --- steps ---
 
     def result(self) -> RunRecord:
         """Train what is left and write the record."""
-        leads = self.group.is_main
-        with MetricsFile(self.metrics_path, self.progress.step) if leads else Metrics() as metrics:
+        is_main = self.group.is_main
+        with MetricsFile(self.attempt.files.metrics, self.progress.step) if is_main else Metrics() as metrics:
             if self.config.evaluation.untrained and self.progress.step == 0:
                 self.progress.untrained_loss = self._evaluate(0, metrics)["val_loss"]
             try:
                 diverged = self._train(metrics)
             except PrunedError as why:
-                self._save(metrics)  # whoever else wants the run goes on from here
+                self._save(metrics)  # another study can resume from here
                 return self._finish({}, "pruned", str(why))
-            figures = {} if diverged else self._final_figures(metrics)
+            values = {} if diverged else self._final_metrics(metrics)
             metrics.flush(durable=True)
-        if not math.isfinite(figures.get("val_loss", 0.0)):
-            # The last update did it: no training loss has seen it.
+        if not math.isfinite(values.get("val_loss", 0.0)):
+            # The last update caused it, after the last training loss.
             diverged = f"the validation loss was not finite after step {self.progress.step}"
-        return self._finish(figures, "diverged" if diverged else "completed", diverged)
+        return self._finish(values, "diverged" if diverged else "completed", diverged)
 
     def _train(self, metrics: Metrics) -> str:
         config, progress = self.config, self.progress
-        # Losses stay on the device until the next look, so that a GPU is not kept waiting.
+        # Losses stay on the device until `_read_losses`, so that a GPU does not wait for the CPU.
         losses: list[torch.Tensor] = []
         rates: list[float] = []
         self._report(self._report_again)
@@ -137,24 +152,24 @@ class Training:
             quiet = progress.step % config.log_every and progress.step not in (self.warm_from, self.total)
             if quiet and not (stop or evaluate or save):
                 continue
-            diverged = self._look(losses, rates, metrics, began)
+            diverged = self._read_losses(losses, rates, metrics, began)
             losses, rates = [], []
             if diverged:
                 return diverged
             if evaluate:
-                figures = self._evaluate(progress.step, metrics)
-                metrics.flush()  # a study that is written anew meanwhile reads it there
-                self._report(functools.partial(self.monitor.report, progress.step, figures))
+                values = self._evaluate(progress.step, metrics)
+                metrics.flush()  # a study that is rebuilt meanwhile reads it there
+                self._report(functools.partial(self.monitor.report, progress.step, values))
             if save or stop:
                 self._save(metrics)
             if stop:
-                self.group.broadcast(None)  # once the leader is here, it has saved
+                self.group.broadcast(None)  # wait until the main process has saved
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
             began = Moment.now()
         return ""
 
     def _due(self) -> tuple[bool, bool, bool]:
-        """Whether after this step to stop, to evaluate, to save. The last step does its own."""
+        """Whether to stop, to evaluate, to save after this step. `result` does so after the last step."""
         step, config = self.progress.step, self.config
         if step == self.total:
             return False, False, False
@@ -167,11 +182,13 @@ class Training:
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
         return stop, evaluate, save
 
-    def _look(self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment) -> str:
-        """Write the rows of the steps since the last look; say so if the run has diverged at one of them."""
+    def _read_losses(
+        self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment
+    ) -> str:
+        """Write the rows of the steps since the last call; return why the run has diverged, if so."""
         progress = self.progress
         first = progress.step - len(losses) + 1
-        values = torch.stack(losses).tolist()  # a GPU delivers them when it has done all of these steps
+        values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
         ended = Moment.now()
         *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
         progress.seconds += ended.wall - began.wall
@@ -190,10 +207,12 @@ class Training:
     def _save(self, metrics: Metrics) -> None:
         if self.group.is_main:
             self.attempt.check()
-            # Rows first: a row beyond the checkpoint is cut on resuming, a row missing before it is lost.
+            # Rows first: resuming cuts rows after the checkpoint, but can't restore missing rows before it.
             metrics.flush(durable=True)
             progress = dataclasses.asdict(self.progress)
-            checkpoint.save(self.checkpoint_path, progress, self.learner.model, self.learner.optimizer)
+            checkpoint.save(
+                self.attempt.files.checkpoint, progress, self.learner.model, self.learner.optimizer
+            )
         self.saved_at = time.monotonic()
 
     # --- result ---
@@ -203,20 +222,20 @@ class Training:
         metrics.add(step, named)
         return named
 
-    def _final_figures(self, metrics: Metrics) -> dict[str, float]:
-        figures = {}
+    def _final_metrics(self, metrics: Metrics) -> dict[str, float]:
+        values = {}
         if self.group.is_main:
             metrics.flush()
-            losses = [row["loss"] for row in read(self.metrics_path) if "loss" in row]
-            figures["train_loss"] = statistics.fmean(losses[-max(1, self.total // 10) :])  # of the last tenth
+            losses = [row["loss"] for row in read(self.attempt.files.metrics) if "loss" in row]
+            values["train_loss"] = statistics.fmean(losses[-max(1, self.total // 10) :])  # of the last tenth
         if self.progress.untrained_loss is not None:
-            figures["untrained_val_loss"] = self.progress.untrained_loss
+            values["untrained_val_loss"] = self.progress.untrained_loss
         for split in ("val", "test"):
-            figures |= self._evaluate(self.progress.step, metrics, split)
-        return figures
+            values |= self._evaluate(self.progress.step, metrics, split)
+        return values
 
     def _report(self, report: Callable[[], None]) -> None:
-        """Let the leader report; whether its study has seen enough is for all to know."""
+        """Let the main process report, and raise PrunedError in all processes if its study prunes the run."""
         enough = None
         if self.group.is_main:
             try:
@@ -228,20 +247,20 @@ class Training:
             raise PrunedError(enough)
 
     def _report_again(self) -> None:
-        """The process that made this checkpoint may have died before it heard what its report led to."""
-        for row in read(self.metrics_path):
+        """Repeat the last report: the process that saved may have died before the study answered."""
+        for row in read(self.attempt.files.metrics):
             if 0 < row["step"] == self.progress.step and "val_loss" in row:
                 self.monitor.report(row["step"], row)
 
-    def _finish(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
-        """The record; of several processes the leader makes it."""
-        record = self._record(figures, status, note) if self.group.is_main else None
+    def _finish(self, values: dict[str, float], status: Status, note: str) -> RunRecord:
+        """The record, made by the main process and broadcast."""
+        record = self._record(values, status, note) if self.group.is_main else None
         written = self.group.broadcast(record)
         assert written is not None
         return written
 
-    def _record(self, figures: dict[str, float], status: Status, note: str) -> RunRecord:
-        config, progress = self.config, self.progress
+    def _record(self, values: dict[str, float], status: Status, note: str) -> RunRecord:
+        config, progress, place = self.config, self.progress, self.learner.device.type
         times = progress.times.summary(timing.warm_up(self.total))
         if config.checkpoint.keep_weights and status == "completed":
             self.attempt.check()
@@ -250,12 +269,12 @@ class Training:
             key=self.attempt.key,
             config=dataclasses.asdict(config),
             status=status,
-            metrics=finite(figures),
+            metrics=finite(values),
             steps=progress.step,
             useful_seconds=progress.seconds,
             seconds_per_step=times.get("mean"),
             timing=times,
-            peak_memory=device.peak_memory(self.device.type),
+            peak_memory=device.peak_memory(place),
             cost={
                 "parameters": sum(p.numel() for p in self.learner.model.parameters()),
                 "samples": progress.step * config.batch_size,
@@ -263,7 +282,9 @@ class Training:
             },
             attempts=self.attempt.number,
             repeated_steps=self.attempt.store.repeated_steps(self.attempt.key),
-            environment=environment.describe(self.device.type, config.data_fingerprint, self.group.size)
+            environment=environment.describe(
+                self.learner.device.type, config.data_fingerprint, self.group.size
+            )
             | tasks.described(config.task)
             | {"threads": config.threads, "compile": config.compile},
             began=timestamp(self.attempt.first_began),
@@ -271,6 +292,8 @@ class Training:
             note=note,
             pruned_by=[self.monitor.study] if status == "pruned" else [],
         )
-        told = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
-        log.info("%s after %d steps: %s", record.status, record.steps, told)
+        shown = ", ".join(
+            f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None
+        )
+        log.info("%s after %d steps: %s", record.status, record.steps, shown)
         return self.attempt.finish(record)

@@ -1,4 +1,4 @@
-"""The line between a run and whoever started it: stop requests go in, progress and evaluations come out."""
+"""The connection of a run to its caller: stop requests go in, progress and evaluations come out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
 
 @contextlib.contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Processes started meanwhile hold STOP_SIGNALS back until they can save: until `stop_on_signals`."""
+    """Block STOP_SIGNALS in processes started meanwhile; `stop_on_signals` unblocks them."""
     resource_tracker.ensure_running()  # its start unblocks signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
@@ -23,19 +23,19 @@ def signals_held_back() -> Iterator[None]:
 
 
 class Monitor:
-    """Watches a run without touching its numbers. The plain one wants nothing.
+    """Observes a run without changing its numbers. This class itself does nothing.
 
     Args:
-        progress: called with the number of updates made whenever the loop looks up.
-        report: called with step and validation figures after each evaluation; it may raise PrunedError. After
-            a resume it is told the last evaluation once more.
-        study: the study on whose behalf the run is made; what it prunes is over for it, for nobody else.
+        progress: called with the number of updates made, every `log_every` steps and before evaluations.
+        report: called with step and validation metrics after each evaluation; it may raise PrunedError. After
+            a resume it is called with the last evaluation again.
+        study: the study that wants the run. A run that it prunes has ended for this study only.
     """
 
     def __init__(
         self,
         progress: Callable[[int], None] = lambda step: None,
-        report: Callable[[int, Mapping[str, float | None]], None] = lambda step, figures: None,
+        report: Callable[[int, Mapping[str, float | None]], None] = lambda step, metrics: None,
         study: str = "",
     ) -> None:
         self.progress = progress
@@ -51,7 +51,7 @@ class Monitor:
         """
         for number in STOP_SIGNALS:
             signal.signal(number, self._request_stop)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # held back until now
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # blocked until now
 
     @property
     def stop_flags(self) -> list[bool]:
@@ -59,10 +59,10 @@ class Monitor:
         return [self.stop_requested, *(number in self.signals for number in STOP_SIGNALS)]
 
     def adopt(self, stop_flags: Sequence[bool]) -> bool:
-        """Take over what any process of the run was asked for; a signal may have reached only one of them.
+        """Take over the flags of all processes of the run; a signal may have reached only one process.
 
         Returns:
-            whether they have agreed to stop. What was asked for while they did is for the next step boundary.
+            whether all processes stop now. A later request counts at the next step boundary.
         """
         stop, *heard = stop_flags
         self.stop_requested = self.stop_requested or stop

@@ -1,4 +1,4 @@
-"""Where a run stands, and from which step it can go on."""
+"""The progress of a run, and the step from which it can resume."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger("htbench")
 
 @dataclasses.dataclass
 class Progress:
-    """Where a run stands: plain values that go into the checkpoint.
+    """The progress of a run: plain values that go into the checkpoint.
 
     Attributes:
         step: updates made.
         seconds: time spent in them.
-        times: those of them that count for the time of a step.
-        divergence: what the divergence rule has seen.
-        untrained_loss: validation loss before the first update, if asked for.
+        times: the steps that count for the time of a step.
+        divergence: state of the divergence rule.
+        untrained_loss: validation loss before the first update; None if the config does not ask for it.
     """
 
     step: int = 0
@@ -35,17 +35,17 @@ class Progress:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Progress:
-        """The progress in a checkpoint. Raises TypeError or KeyError if other code has written it.
+        """The progress in a checkpoint. Raises TypeError or KeyError if incompatible code has written it.
 
         Version 0.1 noted `windows`, the seconds per step of windows of unknown lengths: they are not counted.
         """
-        told = {name: one for name, one in value.items() if name != "windows"}
-        parts = {"divergence": Divergence(**told["divergence"]), "times": StepTimes(**told.get("times", {}))}
-        return cls(**(told | parts))
+        kept = {name: one for name, one in value.items() if name != "windows"}
+        parts = {"divergence": Divergence(**kept["divergence"]), "times": StepTimes(**kept.get("times", {}))}
+        return cls(**(kept | parts))
 
 
 def sound_checkpoint(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any] | None]:
-    """How far one can go on from, and what `checkpoint.load` gives; without a checkpoint from the beginning.
+    """The progress in the checkpoint and what `checkpoint.load` returns; without one, step 0 and None.
 
     Args:
         path: the checkpoint; it may be missing or damaged.

@@ -1,7 +1,8 @@
-"""One run: claim it, train it (`harness/train/loop.py`), and leave its outcome in the store, whatever it is.
+"""One run: claim it, train it (`harness/train/loop.py`), and write its outcome into the store.
 
-Of several processes the first one claims and tells the others. Whichever fails writes down why; the others
-then lose it (PeerLostError) and read that. If one is killed nobody writes, as if all had been killed.
+Of several processes the main one claims the run and broadcasts the result. A process that fails writes the
+reason; the other processes get PeerLostError and read that reason. If a process is killed, none writes an
+outcome, as if all had been killed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from harness.store.record import RunRecord
 from harness.train.loop import Training, log
 from harness.train.monitor import Monitor
 
-# The store can't be written to. The run itself is sound: the same command goes on once there is room.
+# The store can't be written to. The run itself is valid: the same command resumes it once there is room.
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
 
 
@@ -35,16 +36,16 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
 
     Args:
         config: resolved (`harness.config.settings.resolve_config`).
-        store: where the run lives; a run that was interrupted goes on from its last checkpoint.
+        store: the store of the run; an interrupted run resumes from its last checkpoint.
         monitor: stop requests and progress.
-        group: the processes that make the run together; each of them calls this.
+        group: the processes of the run; each of them calls this function.
 
     Returns:
-        the record: of this process's work, or the one found.
+        the record, new or found.
 
     Raises:
-        RunFailedError: the run failed now or earlier, the disk is full, another process is at it, or one of
-            `group` was killed.
+        RunFailedError: the run failed now or earlier, the disk is full, another process trains it, or a
+            process of `group` was killed.
         StoppedError: `monitor` asked for a stop; the checkpoint is on disk.
         LostOwnershipError: another process took the run over.
         UsageError: the data or the code is not what the config was made for, or the batch can't be divided
@@ -61,7 +62,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
     with attempt if group.is_main else nullcontext(), _log_to(attempt.files.log, group):
         log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
         try:
-            return Training(config, attempt, cache_folder(store.root), monitor, group).result()
+            return Training.start(config, attempt, cache_folder(store.root), monitor, group).result()
         except StoppedError:
             if group.is_main:
                 attempt.end("stopped")
@@ -85,7 +86,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
 
 
 def _claim(config: RunConfig, store: Store, monitor: Monitor, group: Group) -> Attempt | RunRecord:
-    """The leader's claim, as all processes see it: the attempt they share, or the record that there is."""
+    """The claim of the main process, in all processes: their attempt, or the existing record."""
     key, verdict, claim = run_key(config), None, None
     if group.is_main:
         claim = store.claim(key, to_yaml(config), monitor.study)
@@ -109,7 +110,7 @@ def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord
 
 
 def _why(state: RunState) -> str:
-    """What the process that is gone has left."""
+    """The reason that the lost process has left in the store, in words."""
     if state.reason or state.message:
         return f"({state.reason or 'stopped'}) {state.message}"
     return "one of its processes was killed; the same command goes on from the last checkpoint"
@@ -125,9 +126,9 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _log_to(path: Path, group: Group) -> Iterator[None]:
-    """Copy what is logged meanwhile to `path`, for whoever looks into the run's folder.
+    """Copy log messages to `path`, for people.
 
-    Of several processes only the leader tells what goes well, and each tells what does not.
+    Of several processes only the main one logs information; all log warnings and errors.
     """
     handler = logging.FileHandler(path, encoding="utf-8")
     who = f" process {group.rank}:" if group.size > 1 else ""

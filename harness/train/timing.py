@@ -1,6 +1,6 @@
-"""How long a step takes: the mean over all steps after a warm-up, the periodic work of an optimizer included.
+"""The time of a step: the mean over all steps after a warm-up, with the periodic work of an optimizer.
 
-Work of every 25th step is in no median, so a median would give HTMuon with interval=25 the time of Muon.
+A median would leave out work that is done every 25th step: HTMuon with interval=25 would get Muon's time.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 clock: Callable[[], float] = time.perf_counter
 cpu_clock: Callable[[], float] = time.process_time
 
-WARM_UP = 10  # steps at the begin of each process: memory is allocated, kernels are chosen or compiled
-SHORT = 5  # runs of fewer warm-ups than this leave out one step in SHORT
+WARM_UP = 10  # steps in which a new process allocates memory and chooses or compiles kernels
+SHORT = 5  # a run shorter than SHORT warm-ups leaves out one step in SHORT
 
 
 def warm_up(total: int) -> int:
-    """Steps that are not counted at the begin of each process of a run of `total` steps."""
+    """How many first steps of each process are not counted, in a run of `total` steps."""
     return min(WARM_UP, total // SHORT)
 
 
@@ -39,8 +39,9 @@ class Moment:
 class StepTimes:
     """The steps counted so far, over all attempts; plain values that go into the checkpoint.
 
-    The spread is taken between windows (the steps between two looks at the loss) by Welford's method
-    (https://en.wikipedia.org/wiki/Algorithms_for_calculating_variance), so that no list grows with the run.
+    The spread is that between windows, by Welford's method, so that no list grows with the run
+    (https://en.wikipedia.org/wiki/Algorithms_for_calculating_variance). A window is the steps between two
+    transfers of the losses from the device.
 
     Attributes:
         steps: number of them.

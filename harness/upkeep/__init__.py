@@ -1,1 +1,1 @@
-"""What people do with a store: list, check, clear away, import."""
+"""Upkeep of a store: list runs, check files, remove leftovers, import."""

@@ -1,6 +1,6 @@
-"""Looks through the files of a store for what is damaged or left over, and changes none of them.
+"""Finds damaged and leftover files of a store, and changes none of them.
 
-The store mends most of this by itself when it comes across it; here people learn of it beforehand.
+The store repairs most of them when it reads them; this check reports them before.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Survey:
         index: run -> size of its record as the index has it.
         differing: runs whose record is not what the index says, though it has the same size.
         faults: run -> what is wrong with its record, in a sentence.
-        without_curve: completed runs that have no metrics.jsonl, so that nothing vouches for their figures.
+        without_curve: completed runs without a metrics.jsonl with which to compare their record.
         torn_index_lines: lines of the index that are no JSON objects.
         damaged: record, attempt, points, slot, submissions or study -> the files that can't be read whole.
-        leftovers: temporary files that nobody has touched for STALE_SECONDS.
-        complete: False if the time was up before all files had been seen.
+        leftovers: temporary files that are older than STALE_SECONDS.
+        complete: False if the time limit came before all files were read.
     """
 
     runs: int = 0
@@ -62,7 +62,7 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
 
     Args:
         root: the store; it need not exist.
-        seconds: after these the rest is left out.
+        seconds: time limit; the remaining files are left out.
     """
     until = time.monotonic() + seconds
     found = Survey(runs=len(run_keys(root)), sweeps=_sweeps(root))
@@ -93,7 +93,7 @@ def _fault(store: Store, key: str) -> str:
     if record is not None:
         return contradiction(files.path, record, thorough=True)
     gone = lost(files.path)
-    if gone and files.record.exists():  # not asked for its state: that would mend it
+    if gone and files.record.exists():  # do not call `store.state`: it would repair the record
         return "" if key in store.index.rows() else gone
     return gone if gone and store.state(key).kind not in (Kind.LIVE, Kind.FINISHED) else ""
 
@@ -130,7 +130,7 @@ def _look(path: Path, root: Path, found: Survey) -> None:
 
 
 def _stands_for_its_run(path: Path) -> bool:
-    """Whether to look at the run of this file: once for each that has or had a record."""
+    """Whether to check the run of this file: once for each run that has or had a record."""
     if path.name == METRICS:
         return not RunFolder(path.parent).record.exists()
     return path.name == RECORD

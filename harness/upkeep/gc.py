@@ -1,7 +1,7 @@
-"""What of a store can go without losing a result: leftovers of dead writers, and what nobody comes back to.
+"""Files of a store that can be removed without losing a result: leftovers of dead processes, unused files.
 
-Records are never among it, nor is anything of a run at work. Prepared data (`cache/`) is left alone: it is
-few files, and which of them a coming sweep needs is not written down anywhere.
+Records and files of live runs are never removed. Prepared data (`cache/`) stays: it is few files, and nothing
+says which of them a later sweep needs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from harness.store.points import POINTS, Point, filled, read_points, submitting,
 from harness.system import atomic, slurm
 from harness.system.environment import HOME
 
-# A temporary file's name tells its writer's pid, but not on which machine: only its age counts.
+# A temporary file's name has its writer's pid, but not the machine: only its age counts.
 ABANDONED_SECONDS = 6 * 3600.0
 
 
 @dataclass(frozen=True)
 class Item:
-    """A file or folder that can go.
+    """A file or folder that can be removed.
 
     Attributes:
         kind: `temporary`, `checkpoint`, `code` or `orphan`.
@@ -41,15 +41,15 @@ class Item:
 
 
 def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Iterator[Item]:
-    """Everything that can go, one by one, so that it can be removed as soon as it was looked at.
+    """Yield everything that can be removed; the caller may remove each item at once.
 
     Args:
         store: the store.
-        pruned: also checkpoints of pruned runs; who wants such a run then starts it anew.
+        pruned: also checkpoints of pruned runs; another study then starts such a run at step 0.
         orphans: also folders of unfinished runs that no sweep wants.
 
     Raises:
-        UsageError: orphans can't be told, as a sweep's plan is missing or damaged.
+        UsageError: orphans can't be found, as a sweep's plan is missing or damaged.
     """
     wanted = _wanted(store.root) if orphans else set()
     yield from _items("temporary", _temporaries(store.root))
@@ -60,14 +60,14 @@ def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Ite
 
 
 def remove(store: Store, item: Item) -> bool:
-    """Remove it; a folder is renamed first, so that nobody finds half of it.
+    """Remove an item. A folder is renamed first, so that no process finds a part of it.
 
     Returns:
-        False if somebody has begun to work on it meanwhile.
+        False if another process has claimed the run meanwhile.
     """
     if item.kind == "orphan" and not _claimed(store, item.path.name):
         return False
-    with contextlib.suppress(FileNotFoundError):  # its writer may have come to it meanwhile
+    with contextlib.suppress(FileNotFoundError):  # its writer may have removed it
         if not item.path.is_dir():
             item.path.unlink()
         else:
@@ -78,7 +78,7 @@ def remove(store: Store, item: Item) -> bool:
 
 
 def _claimed(store: Store, key: str) -> bool:
-    """Whether the run is ours now, so that nobody can begin while it goes."""
+    """Claim the run, so that no other process begins it; False if that fails."""
     store.reset_failure(key)
     return isinstance(store.claim(key, ""), Attempt)
 
@@ -128,7 +128,7 @@ def _code(store: Store) -> Iterator[Path]:
     if len(versions) < 2:
         return
     newest = max(versions, key=lambda path: path.stat().st_mtime)
-    with submitting(store.root):  # who submits takes a snapshot before noting its use
+    with submitting(store.root):  # a submission takes its snapshot before it notes the use
         needed = _needed_code(store)
         for path in versions:
             if path != newest and path.resolve() != HOME and needed is not None and path.name not in needed:
@@ -139,7 +139,7 @@ def _needed_code(store: Store) -> set[str] | None:
     """The versions that submissions name whose points are not all finished, or whose jobs are in the queue.
 
     Returns:
-        None if a list of submissions is damaged, so that nobody knows.
+        None if a list of submissions is damaged.
     """
     if submissions.is_damaged(store.root):
         return None
@@ -168,7 +168,7 @@ def _in_queue(codes: Mapping[str, str]) -> set[str]:
 
 
 def _point(root: Path, sweep: str, name: str) -> Point:
-    """A point as far as its id tells: the key of its run, or a slot of a search."""
+    """A point with only the key of its run, or its slot in a search, filled in."""
     is_slot = "/" in name
     point = Point(sweep, "", "", "" if is_slot else name, {}, name if is_slot else "")
     return filled(root, point)

@@ -1,7 +1,7 @@
-"""Takes the runs and sweeps of another store into this one; the other is only read.
+"""Imports runs and sweeps of another store into this one; the other store is only read.
 
-A run is copied under a temporary name, claimed, put into its place and closed by its record, as if it had
-been trained here. Whoever is killed in between imports again: what is here already is left out.
+A run is copied under a temporary name, claimed, renamed and finished by its record, as if it had been trained
+here. After a crash the same import is run again: it leaves out what is here already.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _OF_FINAL = (METRICS, LOG, WEIGHTS)
 
 @dataclass
 class Merged:
-    """What became of the other store's runs and sweeps.
+    """What the import did with the other store's runs and sweeps.
 
     Attributes:
         taken: number of runs by status: completed, diverged, pruned, or `unfinished` with a checkpoint.
         here: number of runs that are here already, as they are there or further.
-        conflicts: run -> our and their record; both came to an end, with different figures. Ours stays.
-        left: run -> why it was left out this time.
+        conflicts: run -> our and their record; both have ended, with different results. Ours stays.
+        left: run -> why it was left out; a later import may take it.
         refused: run or sweep -> what is wrong with it there.
         sweeps: names of the sweeps that were taken.
         differing: names of sweeps that are here with other points. Ours stay.
@@ -62,7 +62,7 @@ class _DamagedError(Exception):
 
 
 def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
-    """Take over whatever `other` knows better, in the order of keys and names.
+    """Import the runs of `other` that got further than ours, and its sweeps, in the order of keys and names.
 
     Args:
         store: the store that grows.
@@ -80,7 +80,7 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     for key in run_keys(other):
         there = Store(other).files(key)
         if not (there.record.exists() or there.checkpoint.exists()):
-            continue  # somebody began, and left nothing to go on from
+            continue  # it has neither a result nor a checkpoint
         try:
             _Run(store, Store(other), key, done).merge(dry_run)
         except _DamagedError as error:
@@ -118,7 +118,7 @@ class _Run:
         return record
 
     def merge(self, dry_run: bool) -> None:
-        """Take over what is better there."""
+        """Import the run if the other store's got further."""
         if self.ours is not None and self.ours.status != "pruned":
             self._compare()
         elif self.theirs is not None and self.theirs.status != "pruned":
@@ -141,12 +141,12 @@ class _Run:
             self.done.here += 1
 
     def _new_prunings(self) -> list[str]:
-        """The studies that have pruned it there only."""
+        """The studies that have pruned the run in the other store only."""
         theirs = self.theirs.pruned_by if self.theirs is not None else []
         return [study for study in theirs if self.ours is None or study not in self.ours.pruned_by]
 
     def _pruned_record(self) -> RunRecord | None:
-        """The record of the one who got further; None if neither run has one."""
+        """The record of the run that got further; None if neither has one."""
         records = [record for record in (self.theirs, self.ours) if record is not None]
         return max(records, key=lambda record: record.steps, default=None)
 
@@ -164,14 +164,14 @@ class _Run:
         make_folder(self.target.path.parent)
         with _staged(self.source.path, self.target.path, names) as staged:
             if final:
-                self.store.reset_failure(self.key)  # a failure here is none any more
+                self.store.reset_failure(self.key)  # the imported result replaces the failure
             claim = self.store.claim(self.key, _read_text(self.source.config))
             if not isinstance(claim, Attempt):
                 self.done.left[self.key] = "somebody was quicker; import again"
                 return False
             if final:
-                self.target.checkpoint.unlink(missing_ok=True)  # it does not belong to the new curve
-            for name in reversed(names):  # the checkpoint last, that it never lacks its curve
+                self.target.checkpoint.unlink(missing_ok=True)  # it belongs to the old curve
+            for name in reversed(names):  # the checkpoint last: it needs its curve
                 if (staged / name).exists():
                     os.replace(staged / name, self.target.path / name)
             atomic.sync_folder(self.target.path)
@@ -183,26 +183,26 @@ class _Run:
         return True
 
     def _date(self, record: RunRecord) -> None:
-        """A record keeps its date."""
+        """Give the record's file its old modification time."""
         if record is self.theirs:
             then = self.source.record.stat().st_mtime
             os.utime(self.target.record, (then, then))
 
 
 def _as_then(config: dict[str, Any]) -> dict[str, Any]:
-    """A stored config as settings; a younger field has the value under which older code acted alike."""
+    """A stored config as settings; a field that it lacks gets its neutral value."""
     settings = settings_of(config)
     params = params_of(ZOO.get(str(settings.get("optimizer.name"))))
     return {name: p.neutral for name, p in params.items() if p.neutral is not UNSET} | settings
 
 
 def _result(record: RunRecord) -> tuple[Any, ...]:
-    """What must not depend on the machine; times and memory may."""
+    """The part of a record that does not depend on the machine."""
     return record.status, record.steps, record.metrics
 
 
 def _progress(files: RunFolder) -> int:
-    """How far one can go on from: about the last step of the curve, if there is a checkpoint."""
+    """About the step from which the run can resume: the last one of the curve; 0 without a checkpoint."""
     if not files.checkpoint.exists():
         return 0
     return max((row["step"] for row in curve.read(files.metrics) if "loss" in row), default=0)
@@ -219,7 +219,7 @@ def _read_text(path: Path) -> str:
 
 @contextmanager
 def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A folder beside `target` with durable copies of those files that are there."""
+    """A temporary folder beside `target` with durable copies of the files of `names` that exist."""
     folder = atomic.temporary_name(target)
     folder.mkdir()
     try:
@@ -245,7 +245,7 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool) -> None:
-    """A sweep that is not here is copied whole, the slots of a search included; its jobs stay there."""
+    """Copy a sweep that this store lacks, with the slots of its searches but without its submissions."""
     source, target = sweep_folder(other, name), sweep_folder(root, name)
     try:
         read_points(other, name)

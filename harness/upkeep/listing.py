@@ -1,4 +1,4 @@
-"""The runs of a store as rows to look through: finished ones from the index, others from their folders."""
+"""The runs of a store as rows: finished ones from the index, others from their folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.store.record import RunRecord
 from optimizers.zoo.registry import UNSET, resolve_value
 
 FINISHED = ("completed", "diverged", "pruned")
-UNFINISHED = ("running", "waiting", "failed")  # a waiting run has a folder, but no record and nobody at work
+UNFINISHED = ("running", "waiting", "failed")  # a waiting run has a folder, but neither record nor live owner
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _unfinished(store: Store, key: str) -> Row:
     files, state = store.files(key), store.state(key)
     last = files.attempt(state.attempts)
     time = os.stat(last if last.exists() else files.path).st_mtime
-    if state.record is not None:  # it has finished just now
+    if state.record is not None:  # it has finished meanwhile
         return Row(key, state.record.status, state.record.config, time, record=state.record)
     try:
         config = read_yaml(files.config)

@@ -14,7 +14,12 @@ CAUTIOUS: Final = {
     "betas": betas(0.9, 0.999),
     "eps": eps(1e-6),
     "mask_floor": Param(
-        float, 1e-3, low=0, high=1, low_open=True, help="least share of kept entries that is made up for"
+        float,
+        1e-3,
+        low=0,
+        high=1,
+        low_open=True,
+        help="lower bound of mean(s), by which the kept entries are divided",
     ),
     "raw_eps": Param(bool, False, help="add eps before the bias correction"),
 }

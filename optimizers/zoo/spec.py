@@ -1,6 +1,6 @@
 """What a row of the zoo says, and the hyperparameters that many rows have.
 
-Standard library only, like the rows themselves (`rows_*.py`) and the table made of them (`registry.py`).
+Standard library only, like the rows (`elementwise.py`, `spectral.py`, `subspace.py`) and `registry.py`.
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ COSMOS: Final = {
         str, "bfloat16", choices=("bfloat16", "float32", "float64"), help="precision of the iterations"
     ),
     "max_rows": Param(int, 10000, low=0, help="matrices with more rows get plain Adam"),
-    "fallback_beta1": beta(None, "stands for the first of betas in that Adam's weights; null: is it"),
+    "fallback_beta1": beta(
+        None, "beta1 in the bias-corrected weights of the fallback Adam; null: the first of betas"
+    ),
 }
 
 

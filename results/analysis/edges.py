@@ -1,4 +1,4 @@
-"""Optima at the edge of what was tried: a better value may lie beyond, so a table says what to try next."""
+"""Optima at the edge of the tried values. A better value may lie beyond; a table says which to try next."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Edge:
         column: the frame's column.
         value: the chosen value.
         place: what it is at the edge of: "grid" or "searched range".
-        hint: how to go on: a value and the block to add it to, or a wider range; empty if none is allowed.
+        hint: what to try next: a value and its block, or a wider range; empty if no value is allowed.
     """
 
     column: str

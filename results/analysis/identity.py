@@ -1,7 +1,7 @@
-"""What a point of a plan is: its whole resolved config, what of it is fixed, and whom it competes with.
+"""The settings of a point: all of them, those that are fixed, and the candidate that it belongs to.
 
-A run is known by the config in its record, never by what a plan says beside today's defaults: a default that
-has changed since, other data or other code make another candidate.
+The settings of a finished run are those in its record, not those of the plan with today's defaults. A changed
+default, other data or other code make another candidate.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ _SPLIT = ("micro_batch", "processes")  # how a batch is divided, which batch sta
 
 
 def of_record(record: RunRecord) -> dict[str, Any]:
-    """The settings by dotted names; a field younger than the record acts as older code did."""
+    """The settings by dotted names. A missing field gets the value that older code acted by."""
     values = {name: _plain(value) for name, value in record.settings.items()}
     params = params_of(ZOO.get(str(values.get("optimizer.name"))))
-    return {name: _then(param) for name, param in params.items() if name not in values} | values
+    return {
+        name: _value_of_older_code(param) for name, param in params.items() if name not in values
+    } | values
 
 
 def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
     """The settings of a point that has no record yet.
 
-    Where this machine's code or data would make another run of it than was planned, it has those of the runs
-    that its block, or its sweep, has already: a table may be printed far from where they are made.
+    If this machine's code or data would give the point another key, the code and data of finished runs of its
+    block, else of its sweep, are taken instead: tables may be printed on a machine that does not train.
 
     Args:
         point: the point.
@@ -84,7 +86,7 @@ def _with_origin(
 
 
 def candidate(values: Values) -> str:
-    """The same word for runs that differ in their seeds only."""
+    """A digest that is the same for runs that differ in their seeds only."""
     named = sorted((name, repr(value)) for name, value in values.items() if _counts(name, values))
     return hashlib.sha256(repr(named).encode()).hexdigest()[:8]
 
@@ -93,8 +95,8 @@ def setting(values: Values) -> str:
     """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
     apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
     fixed = [n for n in sorted(values) if _counts(n, values) and n not in apart and not is_tuned(n)]
-    told = [n for n in fixed if n not in FIELDS or values[n] != _default(n, values)]
-    return ", ".join(_told(name, values[name]) for name in told)
+    shown = [n for n in fixed if n not in FIELDS or values[n] != _default(n, values)]
+    return ", ".join(_shown(name, values[name]) for name in shown)
 
 
 def variant(values: Values) -> str:
@@ -115,7 +117,7 @@ def _default(name: str, values: Values) -> Any:
     return task.seq_len if name == "seq_len" and task is not None else FIELDS[name].default
 
 
-def _told(name: str, value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
     if name.startswith(_REVISIONS):
         return f"{name.removeprefix(_REVISIONS)} {version(value)}"
     return f"{name}={value}"
@@ -129,7 +131,7 @@ def _counts(name: str, values: Values) -> bool:
     return name not in _UNKEYED and name not in SEED_FIELDS
 
 
-def _then(param: Param) -> Any:
+def _value_of_older_code(param: Param) -> Any:
     return param.default if param.neutral is UNSET else param.neutral
 
 

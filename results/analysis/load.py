@@ -1,4 +1,4 @@
-"""The tidy frame: one row per point of the plans, whatever became of its run. All else starts from it."""
+"""The tidy frame: one row per point of the plans, finished or not. Tables and figures start from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST = (
 )
 _LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
-_TUNED = "tuned"  # of a row on its way into the frame: its columns of settings that compete
+_TUNED = "tuned"  # key of a row before it enters the frame: the names of its tuned settings
 _TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *metrics.TASK, _TUNED}
 
 
@@ -35,8 +35,8 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
     else is fixed, in words), candidate (the same word for points that differ in their seeds only), score
     (`harness.store.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of
-    its code), optimizer (the rule, with the variant where that must be told), lr and every other tuned
-    setting (None in a slot that nobody has asked for), seed, data_seed, the metrics, data_fingerprint, the
+    its code), optimizer (the rule, with the variant where there are several), lr and every other tuned
+    setting (None in a slot that has no trial yet), seed, data_seed, the metrics, data_fingerprint, the
     columns of `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine.
 
     Args:
@@ -93,21 +93,21 @@ def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
 
 
 def _tell_data_apart(rows: Sequence[dict[str, Any]]) -> None:
-    """Where runs of one task have seen different data, the data are part of what is fixed, by name."""
+    """If runs of one task have seen different data, the data's fingerprint becomes part of `setting`."""
     several = _several(rows, "task", identity.DATA)
     for row in rows:
         if row["task"] in several:
-            told = f"data={row[identity.DATA] or 'unknown'}"
-            row["setting"] = ", ".join(filter(None, [row["setting"], told]))
+            data = f"data={row[identity.DATA] or 'unknown'}"
+            row["setting"] = ", ".join(filter(None, [row["setting"], data]))
 
 
 def _tell_variants_apart(rows: Sequence[dict[str, Any]]) -> None:
-    """Runs of different versions of an optimizer's code are different optimizers, by name."""
+    """If an optimizer's code has several versions, the version becomes part of the optimizer's name."""
     several = _several(rows, "rule", "variant")
     for row in rows:
-        told = row["rule"] in several or row["variant"].startswith("edited")
+        shown = row["rule"] in several or row["variant"].startswith("edited")
         word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
-        row["optimizer"] = f"{row['rule']} ({word})" if told else row["rule"]
+        row["optimizer"] = f"{row['rule']} ({word})" if shown else row["rule"]
 
 
 def _several(rows: Iterable[dict[str, Any]], name: str, of: str) -> set[str]:
@@ -136,42 +136,55 @@ def tuned_columns(frame: pd.DataFrame) -> list[str]:
 def _row(
     point: Point, record: RunRecord | None, store: Store, made: Mapping[tuple[str, ...], identity.Values]
 ) -> dict[str, Any]:
-    if record is not None and not record.ends(point.study):
-        record = None  # pruned, but not by the study that this point belongs to
-    found = {"state": "waiting", "reason": ""}
-    if record is None and point.key:
-        record, found = _unfinished(point, store)
-    if record is not None:
-        found = _finished(record, store)
+    record, found = _state(point, record, store)
     values = identity.of_record(record) if record is not None else identity.of_plan(point, made)
-    # Nobody knows yet what an empty slot will be tuned to.
+    counts = record is not None and found["state"] != "damaged"
+    return {
+        **_place(point),
+        **found,
+        **_settings(point, values),
+        "score": score(record) if record is not None and counts else None,
+        **(_outcome(record) if record is not None and counts else {}),
+    }
+
+
+def _place(point: Point) -> dict[str, Any]:
+    """Where the point stands in the plans."""
+    names = ("sweep", "block", "stage", "slot")
+    return {name: getattr(point, name) for name in names} | {"key": point.key or point.slot}
+
+
+def _settings(point: Point, values: identity.Values) -> dict[str, Any]:
+    """The columns of the settings. Those of an empty slot are not sampled yet."""
     competing = {identity.column(name, _TAKEN): values[name] for name in values if is_tuned(name)}
     tuned = competing if point.key else dict.fromkeys(competing)
     return {
-        "sweep": point.sweep,
-        "block": point.block,
-        "stage": point.stage,
-        "slot": point.slot,
-        "key": point.key or point.slot,
-        **found,
         "task": values["task"],
         "model": values["model"],
         "setting": identity.setting(values),
         "candidate": identity.candidate(values) if point.key else point.slot,
-        "score": score(record) if record and found["state"] != "damaged" else None,
         "rule": values["optimizer.name"],
         "variant": identity.variant(values),
         "optimizer": values["optimizer.name"],
         **tuned,
         _TUNED: tuned.keys(),
         **{name: values[name] for name in SEED_FIELDS},
-        **(_outcome(record) if record and found["state"] != "damaged" else {}),
         identity.DATA: values[identity.DATA],
     }
 
 
+def _state(point: Point, record: RunRecord | None, store: Store) -> tuple[RunRecord | None, dict[str, str]]:
+    """The record that counts for the point, if there is one, and the columns `state` and `reason`."""
+    found = {"state": "waiting", "reason": ""}
+    if record is not None and not record.ends(point.study):
+        record = None  # pruned, but not by the study that this point belongs to
+    if record is None and point.key:
+        record, found = _unfinished(point, store)
+    return record, found if record is None else _finished(record, store)
+
+
 def _unfinished(point: Point, store: Store) -> tuple[RunRecord | None, dict[str, str]]:
-    """The record, if it was written just now, and what is the matter with the run."""
+    """State and reason of a run without record; and its record, if that was written in the meantime."""
     state = store.state(point.key, point.study)
     gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
     if gone:
@@ -180,7 +193,7 @@ def _unfinished(point: Point, store: Store) -> tuple[RunRecord | None, dict[str,
 
 
 def _finished(record: RunRecord, store: Store) -> dict[str, str]:
-    """What became of the run, if its curve says the same."""
+    """State and reason from the record; `damaged` if record and curve contradict each other."""
     wrong = integrity.contradiction(store.run_folder(record.key), record, cut_counts=False)
     if wrong:
         return {"state": "damaged", "reason": wrong}

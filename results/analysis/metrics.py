@@ -1,4 +1,4 @@
-"""How each figure is called, scaled and rounded wherever people see it."""
+"""The name, unit, scale and digits with which each metric is printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PERCENT = "_percent"  # what the CSV column of a share ends with
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure of a record.
+    """One metric of a record.
 
     Attributes:
         name: in records, after the split: `val_<name>`, `test_<name>`.
@@ -23,7 +23,7 @@ class Metric:
         scale: what a record's value is multiplied by.
         digits: decimals printed.
         higher_is_better: the direction.
-        is_share: whether it is the share of test samples that are right, so that its sampling error is known.
+        is_share: whether it is the share of correct test samples; then its sampling error is known.
     """
 
     name: str
@@ -48,7 +48,7 @@ TASK = ("task_kind", "metric", "higher_is_better")  # columns of the frame, for 
 
 
 def columns(record: RunRecord) -> dict[str, Any]:
-    """What the frame keeps of a task from outside, so that tables do without its module; nothing of ours."""
+    """The columns TASK for a task from outside, so that tables need not import its module; else nothing."""
     row = tasks.recorded(record.config["task"], record.environment)
     return (
         {}
@@ -88,18 +88,18 @@ def _task(part: pd.DataFrame) -> tuple[str, str, bool]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a row of the frame has a value there; NaN is the frame's word for none."""
+    """Whether a cell of the frame has a value; NaN means none."""
     return isinstance(value, int | float) and value == value
 
 
 def word(value: Any) -> str:
-    """A value of the frame in a word."""
+    """A value of the frame as one word."""
     if value is None or value != value:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def within(column: str, interval: tuple[float, float]) -> tuple[float, float]:
-    """An interval without the values that a share, told from other metrics by its CSV column, can't have."""
+    """An interval cut to [0, 100] for a percentage; the name of its CSV column says whether it is one."""
     low, high = interval
     return (max(0.0, low), min(100.0, high)) if column.endswith(_PERCENT) else interval

@@ -1,7 +1,7 @@
 """Selection: who wins is decided on the validation split of the search stage, and only there.
 
 A table says what it fixes (for example task, model and optimizer); all else that is tuned is selected over.
-What it reports of the winner comes from the replicate stage: its settings on seeds that no choice has seen.
+What it reports of the winner comes from the replicate stage: runs of its settings on other seeds.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ Row = dict[str, Any]  # of the tidy frame
 WORKLOAD = ("task", "model", "setting")
 OPTIMIZER = (*WORKLOAD, "optimizer")
 
-# A candidate without score is called after its worst run, a group without winner after its best hope.
+# The state of a candidate is that of its worst run.
 _WORST_FIRST = ("damaged", "diverged", "pruned", "failed", "running", "waiting", "completed")
-_HOPE_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
+# The state of a choice without winner is that of the candidate that may still get a score most easily.
+_MOST_HOPEFUL_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
 UNFINISHED = ("running", "waiting", "failed", "damaged")
 
 
@@ -34,7 +35,7 @@ class Candidate:
     Attributes:
         name: its word in the frame's column `candidate`.
         runs: its search-stage rows, one per seed.
-        score: what to minimise; None if a seed has no figure.
+        score: what to minimise; None if the run of a seed has no score.
     """
 
     name: str
@@ -73,10 +74,10 @@ class Choice:
 
     @property
     def state(self) -> str:
-        """`completed` with a winner; else what the group waits for or died of."""
+        """`completed` with a winner; else the most hopeful state of a candidate."""
         if self.winner is not None:
             return "completed"
-        return min((candidate.state for candidate in self.candidates), key=_HOPE_FIRST.index)
+        return min((candidate.state for candidate in self.candidates), key=_MOST_HOPEFUL_FIRST.index)
 
     @property
     def unfinished(self) -> Counter[str]:
@@ -112,14 +113,14 @@ def _choose(fixed: dict[str, Any], group: list[Row], replicas: Mapping[tuple[Any
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
-    """The sweep whose search runs used a seed of the replica, of weights or data; None: it is fresh."""
+    """The sweep in whose search a run has the replica's `seed` or `data_seed`; None: both are fresh."""
     return next(
         (str(run["sweep"]) for run in group if any(run[name] == replica[name] for name in SEED_FIELDS)), None
     )
 
 
 def _unique(frame: pd.DataFrame, stage: str) -> dict[str, Row]:
-    """The rows of a stage by key, in the order of the plan: sweeps share runs."""
+    """The rows of a stage by key, in the order of the plan. A run that two sweeps share counts once."""
     rows: dict[str, Row] = {}
     for row in frame[frame["stage"] == stage].to_dict("records"):
         rows.setdefault(str(row["key"]), {str(name): value for name, value in row.items()})

@@ -16,7 +16,7 @@ _ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equa
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and spread of one figure over seeds.
+    """Mean and spread of one metric over seeds.
 
     Attributes:
         mean: of the values.
@@ -50,7 +50,7 @@ class Sample:
     """What a row achieved on each of its seeds.
 
     Attributes:
-        values: at least one figure, by (seed, data_seed).
+        values: at least one value, by (seed, data_seed).
         test_variance: what the finite test set adds to the variance of the mean. It is the same set for all
             seeds, so more seeds do not shrink it. None if it is not known.
     """
@@ -65,13 +65,13 @@ class Sample:
 
 
 def p_value(a: Sample, b: Sample) -> float | None:
-    """Two-sided p-value of a t-test that two rows have the same mean; None if nothing can be said.
+    """Two-sided p-value of a t-test that two rows have the same mean; None if there is no test.
 
-    Paired by seed if both have the very same seeds, else Welch's test: pairs of only some of the seeds would
-    leave runs out. The variances of the finite test sets are added as if they were independent. Both rows
+    Paired by seed if both have the same seeds, else Welch's test: pairs of only some of the seeds would leave
+    runs out. The variances of the finite test sets are added as if they were independent. Both rows
     saw the same test set, so this is conservative. They count with infinitely many degrees of freedom.
 
-    Nothing can be said of a single value, or without any spread where a variance of the test set is missing.
+    There is no test for a single value, nor for values without spread if a test set's variance is missing.
     Source: Welch, The generalization of "Student's" problem when several different population variances are
     involved, Biometrika 34, 1947; degrees of freedom by Satterthwaite, 1946.
     """
@@ -92,7 +92,7 @@ def p_value(a: Sample, b: Sample) -> float | None:
 
 
 def _seed_variances(a: Sample, b: Sample) -> list[tuple[float, int]]:
-    """What seeds add to the variance of the difference, with degrees of freedom; empty if all are equal."""
+    """The seeds' part in the variance of the difference, with degrees of freedom; empty without spread."""
     if a.values.keys() == b.values.keys():
         groups = [[a.values[seed] - b.values[seed] for seed in a.values]]
     else:
@@ -104,24 +104,24 @@ def _seed_variances(a: Sample, b: Sample) -> list[tuple[float, int]]:
 
 
 def best_rows(rows: Sequence[Sample | None], *, higher_is_better: bool, digits: int) -> list[bool]:
-    """Which rows may be bold: the best mean if it beats every other row beyond doubt, else nobody.
+    """Which rows may be bold: the best mean if it is significantly better than every other row, else none.
 
     Args:
-        rows: None is a row without figure, which any figure beats.
+        rows: None is a row without values; any row with values is better.
         higher_is_better: the direction.
         digits: decimals printed; equal prints are a tie whatever the test says.
     """
     known = {index: row for index, row in enumerate(rows) if row is not None}
-    nobody = [False] * len(rows)
+    none_bold = [False] * len(rows)
     if len(known) < 2:
-        return nobody
+        return none_bold
     sign = -1 if higher_is_better else 1
     best = min(known, key=lambda index: sign * known[index].mean)
     rivals = [row for index, row in known.items() if index != best]
     if any(f"{rival.mean:.{digits}f}" == f"{known[best].mean:.{digits}f}" for rival in rivals):
-        return nobody
+        return none_bold
     if not all_rejected([p_value(known[best], rival) for rival in rivals]):
-        return nobody
+        return none_bold
     return [index == best for index in range(len(rows))]
 
 

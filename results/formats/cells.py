@@ -1,4 +1,4 @@
-"""What a table is made of, before anyone decides between Markdown, CSV and LaTeX."""
+"""What a table consists of, whatever the format: cells, columns, sections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from string import ascii_lowercase
 
 from results.analysis.stats import Summary
 
-# State of a cell without figure -> what is printed, what the legend says of it.
+# State of a cell without value -> (what is printed, what the legend says).
 SYMBOLS = {
     "waiting": ("–", "not run yet"),
     "running": ("…", "running"),
@@ -33,11 +33,11 @@ class Cell:
     Attributes:
         value: a word, a number or a summary over seeds; None together with a `state` says why there is none.
         digits: decimals of a number; None prints up to six significant digits.
-        state: a key of SYMBOLS if there is no figure.
+        state: a key of SYMBOLS if there is no value.
         detail: what the symbol needs beside it, for example the step.
-        bold, chosen: how a figure stands out.
+        bold, chosen: how a value is emphasised.
         notes: footnotes, as text; the renderer gives them their marks.
-        runs: keys of the runs that the figure comes from; only CSV has room for them.
+        runs: keys of the runs that the value comes from; only CSV prints them.
     """
 
     value: str | float | Summary | None = None
@@ -50,7 +50,7 @@ class Cell:
     runs: tuple[str, ...] = ()
 
     def number(self) -> float | None:
-        """The figure alone."""
+        """The number without its spread; None if there is none."""
         value = self.value.mean if isinstance(self.value, Summary) else self.value
         return value if isinstance(value, int | float) else None
 

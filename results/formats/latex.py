@@ -32,11 +32,6 @@ def _section(table: Table, section: Section) -> str:
     if sentence := section.too_wide():
         return f"% {section.title}: {sentence}"
     marks = section.marks()
-    notes = [
-        *(rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()),
-        *(f"{escape(symbol)} {_prose(meaning)}".strip() for symbol, meaning in section.legend()),
-        *map(_prose, section.notes),
-    ]
     alignment = "".join("l" if column.kind == "text" else "r" for column in section.columns)
     lines = [
         r"\begin{table}",
@@ -51,10 +46,18 @@ def _section(table: Table, section: Section) -> str:
         r"    \bottomrule",
         r"  \end{tabular}",
         r"  \par\smallskip\footnotesize\raggedright",
-        *(rf"  {note}\par" for note in notes),
+        *(rf"  {note}\par" for note in _notes(section, marks)),
         r"\end{table}",
     ]
     return "\n".join(lines)
+
+
+def _notes(section: Section, marks: Mapping[str, str]) -> list[str]:
+    return [
+        *(rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()),
+        *(f"{escape(symbol)} {_prose(meaning)}".strip() for symbol, meaning in section.legend()),
+        *map(_prose, section.notes),
+    ]
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """A table as CSV for programs: plain numbers in the printed units, a line per row, or per cell of a grid.
 
 A summary over seeds is five columns: its mean, then `_std`, `_n`, and `_low95` and `_high95`, the 95 %
-interval of the mean, which for a share ends at 0 and 100. `runs` names the runs that the figures come from,
-so that each can be looked up in the store. `state` says what became of the run, `notes` holds the footnotes.
+interval of the mean, which for a share ends at 0 and 100. `runs` has the keys of the runs that the
+numbers come from. `state` is the state of the run, `notes` holds the footnotes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much each optimizer was searched, in words: a row that was tried more often has had more luck."""
+"""How many settings of each optimizer were tried, in words: more trials make a better best one likelier."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _terms(part: pd.DataFrame) -> list[str]:
     groups = _inverted({name: listing(own) for name, own in terms.items()})
     if len(groups) == 1:
         return [f"Each optimizer was searched by {how}." for how in groups]
-    told = "; ".join(f"{listing(names)} by {how}" for how, names in groups.items())
-    return [f"Not searched alike: {told}."]
+    searches = "; ".join(f"{listing(names)} by {how}" for how, names in groups.items())
+    return [f"Not searched alike: {searches}."]
 
 
 def _inverted(terms: Mapping[str, Term]) -> dict[Term, list[str]]:

@@ -1,4 +1,4 @@
-"""Cells and footnotes in words: why there is no figure, and how far a choice can be trusted."""
+"""Cells and footnotes in words: why a value is missing, and how far a choice can be trusted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def identity(part: pd.DataFrame) -> dict[str, str]:
 
 
 def origin(part: pd.DataFrame) -> str:
-    """The footnote that says whose numbers these are."""
+    """The footnote that these are our own numbers, not those of the paper."""
     embedded = ", embedded data" if part["task"].iloc[0] in _EMBEDDED_TASKS else ""
     return f"Ours{embedded}, not the paper's numbers."
 
@@ -49,7 +49,7 @@ def origin(part: pd.DataFrame) -> str:
 
 
 def validation(choice: Choice, metric: Metric) -> Cell:
-    """The winner's validation figure over its search seeds, or why there is none."""
+    """The winner's validation metric over its search seeds, or why there is none."""
     if choice.winner is None:
         return missing(choice)
     return Cell(
@@ -69,7 +69,7 @@ def missing(choice: Choice) -> Cell:
 
 
 def explain(runs: Sequence[Row]) -> Cell:
-    """The symbol for runs that share a state without figure, and the reason as footnote."""
+    """The cell for runs that share a state without value: its symbol, and the reason as footnote."""
     state = str(runs[0]["state"])
     reasons = sorted({str(run["reason"]) for run in runs} - {""})
     if state == "failed":
@@ -111,7 +111,7 @@ def stale(choice: Choice) -> tuple[str, ...]:
 
 
 def fewer(what: str, n: int, others: Iterable[int]) -> tuple[str, ...]:
-    """The footnote to a figure over fewer seeds than others: "chosen on 1 seed, others on 3"."""
+    """The footnote to a value over fewer seeds than others: "chosen on 1 seed, others on 3"."""
     most = max(others, default=n)
     return (f"{what} {n} seed{'s' if n > 1 else ''}, others on {most}",) if n < most else ()
 

@@ -37,12 +37,31 @@ def section(part: pd.DataFrame) -> Section:
         part: the rows of one workload.
     """
     choices = choose(part, OPTIMIZER)
-    metrics = reported(part)
     axes = searched(part, tuned_columns(part))
+    # a column without any text is left out
+    shown = [
+        (column, cells) for column, cells in _table(part, choices, axes) if any(cell.text() for cell in cells)
+    ]
+    columns = [column for column, _ in shown]
+    rows = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
+    notes = (
+        f"{_selected(choices, axes)}; reported on test from fresh seeds (n of them).",
+        *budgets(part, choices),
+        footnotes.SPREAD,
+        *_BOLD,
+        *((timing.NOTE,) if any(column.name == "ms_per_step" for column in columns) else ()),
+        footnotes.origin(part),
+    )
+    return Section(footnotes.title(part), footnotes.identity(part), columns, rows, notes=notes)
+
+
+def _table(part: pd.DataFrame, choices: list[Choice], axes: list[str]) -> list[tuple[Column, list[Cell]]]:
+    """Every column with its cells, one per choice."""
+    metrics = reported(part)
     tuned = [name for name in tuned_columns(part) if name in ("lr", "p") or name in axes]
     caveats = [footnotes.caveats(part, choice, axes) if choice.winner else {} for choice in choices]
     tests = {metric: _tests(choices, metric) for metric in metrics}
-    table = [
+    return [
         (Column("optimizer", "optimizer", "text"), [_name(choice) for choice in choices]),
         *((Column(name, name), _settings(choices, name, caveats)) for name in tuned),
         (Column("tried", "tried"), [Cell(len(choice.candidates)) for choice in choices]),
@@ -52,18 +71,6 @@ def section(part: pd.DataFrame) -> Section:
         (Column("val_loss_ratio", "val loss / untrained"), [_untrained_ratio(choice) for choice in choices]),
         (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
     ]
-    said = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
-    notes = (
-        f"{_selected(choices, axes)}; reported on test from fresh seeds (n of them).",
-        *budgets(part, choices),
-        footnotes.SPREAD,
-        *_BOLD,
-        *((timing.NOTE,) if any(column.name == "ms_per_step" for column, _ in said) else ()),
-        footnotes.origin(part),
-    )
-    columns = [column for column, _ in said]
-    rows = [list(row) for row in zip(*(cells for _, cells in said), strict=True)]
-    return Section(footnotes.title(part), footnotes.identity(part), columns, rows, notes=notes)
 
 
 def _selected(choices: list[Choice], axes: list[str]) -> str:
@@ -88,7 +95,7 @@ def _settings(
     return [Cell(value, notes=notes.get(name, ())) for value, notes in zip(values, caveats, strict=True)]
 
 
-# --- test figures ---
+# --- test metrics ---
 
 
 def _tests(choices: list[Choice], metric: Metric) -> list[Cell]:
@@ -110,7 +117,7 @@ def _is_settled(choice: Choice) -> bool:
 
 
 def _test(choice: Choice, metric: Metric) -> Cell:
-    """The winner's test figure over its fresh seeds. Search runs are never a substitute."""
+    """The winner's test metric over its fresh seeds. Search runs never replace them."""
     if choice.winner is None:
         return footnotes.missing(choice)
     if not choice.replicas:
@@ -127,7 +134,7 @@ def _test(choice: Choice, metric: Metric) -> Cell:
 
 
 def _counts(choices: list[Choice], tests: list[Cell]) -> list[Cell]:
-    """Over how many fresh seeds each test figure is, marked where others have more or some don't count."""
+    """The fresh seeds behind each test metric: how many, with a footnote if others have more."""
     found = [cell.value.n if isinstance(cell.value, Summary) else None for cell in tests]
     known = [n for n in found if n is not None]
     return [
@@ -139,7 +146,7 @@ def _counts(choices: list[Choice], tests: list[Cell]) -> list[Cell]:
 
 
 def _validations(choices: list[Choice], metric: Metric) -> list[Cell]:
-    """The winners' validation figures, marked where fewer seeds chose than others."""
+    """The winners' validation metrics, with a footnote where fewer seeds chose than in other rows."""
     seeds = footnotes.seeds_of_search(choices)
     return [
         footnotes.validation(choice, metric).noted(

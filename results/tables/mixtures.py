@@ -61,13 +61,18 @@ def _mixture(runs: Sequence[Row]) -> str:
 def _line(runs: Sequence[Row]) -> str:
     """One sentence on all runs behind a section."""
 
-    def told(column: str) -> str:
+    def values(column: str) -> str:
         return " and ".join(_values(runs, column))
 
-    parts = [f"code {told('code')}", f"torch {told('torch')}", f"Python {told('python')}", told("machine")]
-    parts += [f"threads {told('threads')}", f"processes {told('processes')}"]
-    parts += ["compiled"] if "True" in told("compile") else []
-    return f"Made by {len(runs)} runs: {', '.join(parts)}; data {told(DATA)}."
+    parts = [
+        f"code {values('code')}",
+        f"torch {values('torch')}",
+        f"Python {values('python')}",
+        values("machine"),
+    ]
+    parts += [f"threads {values('threads')}", f"processes {values('processes')}"]
+    parts += ["compiled"] if "True" in values("compile") else []
+    return f"Made by {len(runs)} runs: {', '.join(parts)}; data {values(DATA)}."
 
 
 def _values(runs: Iterable[Row], column: str) -> list[str]:

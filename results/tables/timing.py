@@ -1,4 +1,4 @@
-"""The time of a step: the mean over the chosen setting's runs, marked where it can't be compared."""
+"""The time of a step: the mean over the chosen setting's runs, with a footnote where it is not comparable."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def cells(choices: Sequence[Choice]) -> list[Cell]:
 
 
 def _cell(runs: Sequence[Row], usual: tuple[str, ...]) -> Cell:
-    figure = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
+    mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
     notes = [*_other_conditions(runs, usual), *_shared(runs)]
     notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
-    return Cell(figure, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
+    return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
 
 
 def _timed(choice: Choice) -> list[Row]:
@@ -52,17 +52,17 @@ def _other_conditions(runs: Sequence[Row], usual: tuple[str, ...]) -> list[str]:
     found = sorted({_conditions(run) for run in runs})
     if found == [usual]:
         return []
-    told = " and ".join(_told(one, usual) or "as the others" for one in found)
-    return [f"measured with {told}: not comparable with the other rows"]
+    conditions = " and ".join(_differing(one, usual) or "as the others" for one in found)
+    return [f"measured with {conditions}: not comparable with the other rows"]
 
 
-def _told(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:
+def _differing(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:
     pairs = zip(_CONDITIONS, conditions, usual, strict=True)
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
 
 
 def _shared(runs: Sequence[Row]) -> list[str]:
-    """Where CPU seconds tell that something else was at work on the same cores."""
+    """The footnote on runs whose CPU time shows that other programs used the same cores."""
     shared = [run for run in runs if _share(run) < _SHARED]
     if not shared:
         return []

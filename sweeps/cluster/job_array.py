@@ -1,7 +1,7 @@
 """Job arrays on SLURM, each job of which trains one run (`sweeps/cluster/job.py`).
 
-This module writes the text for `sbatch` and the pickles. Handing over to `sbatch` is ours: submitit calls it
-without a limit of time and loses what it says meanwhile.
+This module writes the text for `sbatch` and the pickles. The call of `sbatch` is ours: submitit calls it
+without a timeout and discards its output.
 """
 
 from __future__ import annotations

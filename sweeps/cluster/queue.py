@@ -1,4 +1,4 @@
-"""What people see of SLURM: what `submit` and `cancel` say, and the queue in `plan` and `status`."""
+"""SLURM on the screen: the messages of `submit` and `cancel`, and the queue in `plan` and `status`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sweeps.cluster.submit import Report
 from sweeps.plan.planned import Planned
 from sweeps.spec.sweep import SweepSpec
 
-MOST_LOGS = 20  # so many are read to see what jobs died of
+MOST_LOGS = 20  # so many are read to find why jobs ended
 
 
-def submit_and_tell(
+def submit_and_report(
     store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool, *, quiet: bool = False
 ) -> None:
-    """Submit what is missing of a sweep; `quiet` leaves out the count of its points."""
+    """Submit what is missing of a sweep and print what was submitted; `quiet` omits the counts."""
     report = submit.submit(store, spec, planned, retry)
     for one, wants in report.arrays:
         print(f"{spec.name}: {len(one.points)} runs as job {one.job} ({wants})")
@@ -37,8 +37,8 @@ def submit_and_tell(
         "left": report.left,
     }
     if not quiet:
-        told = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-        print(f"{spec.name}: {len(planned)} points, {told}")
+        shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+        print(f"{spec.name}: {len(planned)} points, {shown}")
     _advise(spec, report)
 
 
@@ -53,15 +53,15 @@ def _advise(spec: SweepSpec, report: Report) -> None:
         print("  replicas of winners follow: the same command submits them once the grid is done")
 
 
-def cancel_and_tell(store: Store, spec: SweepSpec) -> None:
-    """Take a sweep's jobs out of the queue."""
+def cancel_and_report(store: Store, spec: SweepSpec) -> None:
+    """Cancel a sweep's jobs and print how many."""
     ours, others = submissions.cancel(store.root, spec.name)
     rest = f"; {others} of other people go on" if others else ""
     print(f"{spec.name}: {ours} jobs cancelled{rest}")
 
 
 def in_queue(store: Store, points: Collection[str]) -> dict[str, Job]:
-    """Those of the points that have a job in the queue; none if SLURM does not answer (`say_if_silent`)."""
+    """The jobs of those points that are in the queue; none if SLURM does not answer (`say_if_silent`)."""
     try:
         return submissions.jobs_for(store.root, points, slurm.FRESH)
     except SlurmError:
@@ -69,7 +69,7 @@ def in_queue(store: Store, points: Collection[str]) -> dict[str, Job]:
 
 
 def say_if_silent(store: Store, specs: Sequence[SweepSpec]) -> None:
-    """One line if the queue is needed and SLURM does not answer."""
+    """Print one line if the queue is needed and SLURM does not answer."""
     try:
         if any(submissions.read(store.root, spec.name) for spec in specs):
             slurm.queue(slurm.FRESH)
@@ -86,18 +86,18 @@ def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[
 
 
 def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
-    """A line per reason of SLURM's."""
+    """Why jobs are pending: one line for each reason that SLURM gives."""
     reasons = Counter(job.reason for job in jobs.values() if job.pending)
     return [f"{spec.name}: {n} jobs wait in the queue ({why})" for why, n in sorted(reasons.items())]
 
 
 def ended_early(store: Store, spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
-    """What the jobs of untouched runs said before they ended: a module that is not there, a full disk ...
+    """The last lines of jobs that ended before their run began: a missing module, a full disk ...
 
     Args:
         store: the store.
         spec: the sweep.
-        found: the states, those of queued runs among them.
+        found: the states of the points, `queued` among them.
     """
     tried = {point: one for one in submissions.read(store.root, spec.name) if one.job for point in one.points}
     untouched = [
@@ -124,11 +124,11 @@ def _last_line(path: Path) -> str:
 
 
 def ask_about(name: str, arrays: Sequence[str]) -> list[str]:
-    """What SLURM says of each array.
+    """Ask SLURM about each array; its answers.
 
     Raises:
-        SlurmError: it does not answer.
-        UsageError: it would refuse one.
+        SlurmError: SLURM does not answer.
+        UsageError: SLURM would refuse an array.
     """
     answers = []
     for number, text in enumerate(arrays, 1):

@@ -1,7 +1,7 @@
-"""`sweep reap`: what the dead have left behind, tidied up now instead of when somebody comes across it.
+"""`sweep reap`: clear away at once what dead processes and jobs have left.
 
-Nothing here is needed for a sweep to go on: whoever claims a run, asks for a trial or submits does a part of
-it. Whether the owner of a run lives is not noted: everybody judges that anew, so that no note can be wrong.
+A sweep goes on without it: each claim of a run, each trial and each submission clears away a part. Whether
+the owner of a run lives is not stored but judged each time, so that no stored state can be wrong.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Reaped:
     """What was found and done.
 
     Attributes:
-        abandoned: runs that a dead process has left, which wait for the next `run` or `submit`.
+        abandoned: runs of dead processes, which wait for the next `run` or `submit`.
         leftovers: temporary files removed.
         studies: Optuna studies brought up to date.
         cancelled: jobs for runs that are settled.
-        mended: arrays in the queue whose submitter died before it noted their number.
+        mended: arrays in the queue whose submitter died before it stored their id.
         lost: arrays of a dead submitter of which nothing is in the queue.
-        silence: why the queue was left out.
+        silence: why SLURM was not asked or did not answer; empty if it did.
     """
 
     abandoned: int = 0
@@ -44,8 +44,8 @@ class Reaped:
     silence: str = ""
 
     def lines(self) -> list[str]:
-        """A line for each kind of thing that there was."""
-        told = {
+        """A line for each count above 0."""
+        counts = {
             "runs left by dead processes wait for the next `run` or `submit`": self.abandoned,
             "temporary files removed": self.leftovers,
             "studies brought up to date": self.studies,
@@ -53,7 +53,7 @@ class Reaped:
             "arrays of killed submitters found in the queue and noted": self.mended,
             "arrays of killed submitters never reached the queue, or have left it": self.lost,
         }
-        lines = [f"{n} {what}" for what, n in told.items() if n]
+        lines = [f"{n} {what}" for what, n in counts.items() if n]
         return lines + ([f"the queue is left out: {self.silence}"] if self.silence else [])
 
 
@@ -73,7 +73,7 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> Reaped:
     found = states(store, points)
     done.abandoned = sum(_abandoned(store, point, found[point.id]) for point in points)
     done.leftovers = sum(
-        _sweep_out(store, point) for point in points if found[point.id].kind is not Kind.LIVE
+        _remove_temporaries(store, point) for point in points if found[point.id].kind is not Kind.LIVE
     )
     write_plan(store.root, spec, planned)
     done.studies = len(refresh.refresh(store, spec, planned))
@@ -86,14 +86,14 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> Reaped:
 
 
 def _abandoned(store: Store, point: Point, state: RunState) -> bool:
-    """Whether the last attempt at a waiting run ended without a word."""
+    """Whether the last attempt at a waiting run ended without an outcome."""
     if state.kind is not Kind.WAITING or not state.attempts:
         return False
     return store.attempt(point.key, state.attempts).get("outcome") is None
 
 
-def _sweep_out(store: Store, point: Point) -> int:
-    """Remove what killed writers left in a run's folder, unless a new owner may be at it."""
+def _remove_temporaries(store: Store, point: Point) -> int:
+    """Remove temporary files of killed writers from a run's folder, but no fresh ones: they may be in use."""
     files = store.files(point.key)
     found = [path for place in (files.path, files.attempts) for path in atomic.temporaries(place)]
     old = [path for path in found if seconds_since_touched(path) > STALE_SECONDS]
@@ -103,7 +103,7 @@ def _sweep_out(store: Store, point: Point) -> int:
 
 
 def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Reaped) -> None:
-    with submitting(store.root):  # nobody is between an intent and its answer
+    with submitting(store.root):  # so no submission is between its intent and its answer
         jobs = slurm.queue()
         done.mended = submit.recover(store.root, jobs)
         for one in submissions.read(store.root, spec.name):

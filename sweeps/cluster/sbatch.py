@@ -1,4 +1,4 @@
-"""Handing jobs to `sbatch` with limited patience, and what it says: whatever shell or job this happens in."""
+"""Call `sbatch` with a timeout and read its answer, from any shell and from within a job."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from harness.errors import UsageError
 from harness.system.machine import ask
 from harness.system.slurm import SlurmError, require
 
-PATIENCE = 20.0  # seconds; by itself `sbatch` tries for minutes to reach a dead controller
+PATIENCE = 20.0  # seconds; `sbatch` alone tries for minutes to reach a dead controller
 
-# Of what SLURM sets in a job, what a job that submits needs to find and to convince the controller.
+# Variables of a job by which `sbatch` finds the controller and authenticates itself.
 _FOR_THE_CONTROLLER = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
 _OF_A_JOB = ("SLURM_", "SLURMD_", "SRUN_", "SUBMITIT_")
 _OF_A_RANK = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
-# What a client says when it has waited in vain; all else that makes `sbatch` fail is the controller's answer.
+# Errors of a client that has no answer. Every other error of `sbatch` is the controller's answer.
 _SILENCE = re.compile(
     "no answer within|Unable to contact|Connection refused|Zero Bytes|timed out|configuration file|munge",
     re.IGNORECASE,
@@ -27,7 +27,7 @@ _SILENCE = re.compile(
 
 
 class RefusedError(UsageError):
-    """SLURM does not take a job; the message is its own."""
+    """SLURM refuses a job; the message is that of `sbatch`."""
 
 
 def submit(script: Path) -> str:
@@ -37,7 +37,7 @@ def submit(script: Path) -> str:
         the number of its job.
 
     Raises:
-        RefusedError: it is not taken, or there is no answer. It may be in the queue all the same.
+        RefusedError: SLURM refuses the job, or does not answer. Without an answer it may still be queued.
     """
     worked, text = _sbatch(str(script), script=script.read_text(encoding="utf-8"))
     if not worked:
@@ -50,7 +50,7 @@ def submit(script: Path) -> str:
 
 
 def test_only(script: str) -> str:
-    """What SLURM says of a job that it is only asked about.
+    """What SLURM says about a job that is not submitted.
 
     Args:
         script: what `sbatch` would read.
@@ -69,10 +69,10 @@ def test_only(script: str) -> str:
 
 
 def _sbatch(*words: str, script: str, given: str = "") -> tuple[bool, str]:
-    """Whether `sbatch` is content, and what it says.
+    """Whether `sbatch` succeeds, and its output.
 
-    The options in the script are put on the command line, too: SBATCH_* in the environment, which people set
-    for what they type themselves, go before the script but not before those.
+    The options in the script are put on the command line, too. Variables SBATCH_* of a user's shell override
+    the script, but not the command line.
     """
     require("sbatch")
     head = itertools.takewhile(lambda line: not line or line.startswith("#"), script.splitlines())
@@ -86,7 +86,7 @@ def _words(line: str) -> list[str]:
 
 
 def _as_on_a_login_node() -> dict[str, str]:
-    """The environment; that of a job without what it must not hand on to a job that it submits."""
+    """The environment variables without those of the surrounding job, which a new job must not inherit."""
     if "SLURM_JOB_ID" not in os.environ:
         return dict(os.environ)
     return {
@@ -97,6 +97,6 @@ def _as_on_a_login_node() -> dict[str, str]:
 
 
 def _sentence(text: str) -> str:
-    """What `sbatch` says, in one line and without its name."""
+    """The output of `sbatch` in one line, without its name."""
     lines = (line.strip() for line in re.sub("sbatch: (error: )?", "", text).splitlines())
     return "; ".join(line.rstrip(".") for line in lines if line)

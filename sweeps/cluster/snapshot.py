@@ -26,7 +26,7 @@ from harness.system.atomic import temporaries, temporary_name
 from harness.system.environment import HOME, PACKAGES
 from harness.system.folders import make_folder
 
-LARGEST = 200 * 2**20  # bytes of a whole snapshot: code is a hundredth of that, data belong elsewhere
+LARGEST = 200 * 2**20  # bytes of a whole snapshot; the code alone is a hundredth of that
 OUTSIDE = Path("outside")
 
 
@@ -35,15 +35,15 @@ def version(root: Path, configs: Iterable[RunConfig] = ()) -> str:
 
     Args:
         root: the store.
-        configs: of the runs that need it.
+        configs: of the runs that use it.
     """
     if HOME.parent == code_folder(root).resolve():
-        return HOME.name  # a job submits: its code is a snapshot already
+        return HOME.name  # a job submits, and runs from a snapshot
     return _name(_digest(_files(root, configs)))
 
 
 def take(root: Path, configs: Iterable[RunConfig] = ()) -> Path:
-    """The folder of the snapshot of the code as it is now, made unless it is there; see `version`."""
+    """Copy the code as it is now, unless there is a copy; its folder. For the arguments see `version`."""
     configs = list(configs)
     folder = code_folder(root) / version(root, configs)
     if folder.exists():
@@ -56,9 +56,9 @@ def take(root: Path, configs: Iterable[RunConfig] = ()) -> Path:
     for path, source in files.items():
         target = temporary / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)  # not its mode: others of a group must be able to read it
+        shutil.copyfile(source, target)  # without its mode, so that others of a group can read it
     copied = {path: temporary / path for path in files}
-    folder = folder.with_name(_name(_digest(copied)))  # somebody may have edited it meanwhile
+    folder = folder.with_name(_name(_digest(copied)))  # the code may have been edited since
     if folder.exists():
         shutil.rmtree(temporary)
     else:
@@ -71,7 +71,7 @@ def _name(digest: str) -> str:
 
 
 def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
-    """What belongs to the code, by its place in a snapshot."""
+    """The files of a snapshot: path in it -> file now."""
     store = root.resolve()
     found = {path: HOME / path for path in _ours()}
     found |= {OUTSIDE / path: source for path, source in parts.files(configs).items()}

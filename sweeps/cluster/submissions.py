@@ -1,4 +1,4 @@
-"""The submissions of a store beside SLURM's queue: which points have a job, and whose jobs to cancel."""
+"""Submissions and SLURM's queue together: which points have a job, and which jobs to cancel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.store.submissions import Submission, answer, intend, read, read_all
 from harness.system import slurm
 from harness.system.slurm import Job, SlurmError
 
-# The file itself is the store's; what is known of it is used under one name.
+# Names of the file's reader and writer are here, too: other modules need no second import.
 __all__ = [
     "Submission",
     "answer",
@@ -29,7 +29,7 @@ AT_A_TIME = 500  # jobs on the command line of `scancel`
 
 
 def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
-    """Which points have a job in the queue, whoever submitted it: id -> its job."""
+    """The points that have a job in the queue, of any user: id -> job."""
     known = {one.name: one for one in submissions}
     found: dict[str, Job] = {}
     for job in jobs.values():
@@ -41,15 +41,15 @@ def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[s
 
 
 def unanswered(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> list[Submission]:
-    """Submissions in the queue whose submitter died before noting their id, with that id."""
+    """Submissions in the queue whose submitter died before it stored their id, now with that id."""
     arrays = {job.name: job.array for job in jobs.values()}
     return [replace(one, job=arrays[one.name]) for one in submissions if not one.job and one.name in arrays]
 
 
 def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str, Job]:
-    """Which of these points have a job in the queue, whichever sweep submitted it: id -> job.
+    """Those of the points that have a job in the queue, of any sweep: id -> job.
 
-    SLURM is asked only if any of them was ever submitted, and its answer may be `age` seconds old.
+    SLURM is asked only if one of them was ever submitted. Its answer may be `age` seconds old.
 
     Raises:
         SlurmError: it does not answer.
@@ -60,10 +60,10 @@ def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str,
 
 
 def cancel(root: Path, sweep: str) -> tuple[int, int]:
-    """Take a sweep's jobs out of the queue; those at work are told to save first. Raises SlurmError.
+    """Cancel a sweep's jobs; running ones save first. Raises SlurmError.
 
     Returns:
-        how many of ours, and how many of other people were left alone.
+        the number of cancelled jobs, and the number of other users' jobs, which go on.
     """
     names = {one.name for one in read(root, sweep)}
     jobs = [job for job in slurm.queue().values() if job.name in names] if names else []
@@ -73,11 +73,11 @@ def cancel(root: Path, sweep: str) -> tuple[int, int]:
 
 
 def scancel(ids: Sequence[str]) -> None:
-    """Cancel jobs, as many as can be. Raises SlurmError if some can't."""
+    """Cancel jobs, in batches. Raises SlurmError after the last batch if one was refused."""
     refused = None
     for first in range(0, len(ids), AT_A_TIME):
         try:
-            # Quiet about those that have just ended.
+            # --quiet: no error for a job that has just ended.
             slurm.call("scancel", "--quiet", *ids[first : first + AT_A_TIME])
         except SlurmError as error:
             refused = error

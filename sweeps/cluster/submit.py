@@ -1,7 +1,7 @@
-"""`htbench sweep submit`: which runs need a job, in which arrays, and what SLURM made of them.
+"""`htbench sweep submit`: which runs need a job, in which arrays, and what SLURM answers.
 
-One process at a time submits to a store, under a lock. It may die anywhere: whoever comes next finds in the
-queue what was submitted and not noted, and a job for a run that is done or at work elsewhere ends at once.
+One process at a time submits to a store, under a lock. If it dies, the next one finds in the queue what was
+submitted and not stored. A job for a run that is finished or at work elsewhere ends at once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from sweeps.plan.states import states
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import SweepSpec
 
-USUAL_ARRAY_SIZE = 1001  # SLURM's default, for a dry run where there is no SLURM
-# SLURM says the same of every limit, of a single job's size, too; in a word before, it names the one.
+USUAL_ARRAY_SIZE = 1001  # SLURM's default; for a dry run without SLURM
+# SLURM gives the same message for every limit, also for the size of one job. A word before it,
+# such as AssocMaxSubmitJobLimit, names the limit.
 _NAMED = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
 _LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|job array size", re.IGNORECASE)
 
@@ -45,16 +46,16 @@ class Array:
 
 @dataclass
 class Report:
-    """What became of the points of a sweep.
+    """The result of a submission, by what each point needed.
 
     Attributes:
         finished: points with a record.
         queued: points with a job already.
-        live: points at work without a job in the queue, on some machine.
+        live: points at work on some machine, without a job in the queue.
         failed: point -> reason; not submitted unless asked for.
-        arrays: what was submitted, and what its jobs ask for in words.
-        left: points that a limit left for the next call.
-        refusal: what SLURM says of the limit.
+        arrays: what was submitted, each with its resources in words.
+        left: points that a limit leaves to the next call.
+        refusal: SLURM's message about the limit; empty without one.
     """
 
     finished: int = 0
@@ -82,13 +83,14 @@ class Report:
 def select_pending(
     store: Store, planned: Sequence[Planned], taken: Mapping[str, Job], retry: bool
 ) -> tuple[Report, list[Point]]:
-    """Which points need a job.
+    """Select the points that need a job.
 
     Args:
         store: where the runs are.
         planned: the sweep's points.
-        taken: points with a job in the queue, looked up before: a job that ends meanwhile leaves a record.
-        retry: whether failed runs do.
+        taken: points with a job in the queue. The queue is read before the states: a job that ends in between
+            leaves a record.
+        retry: whether failed runs need one.
     """
     report, todo = Report(), []
     known = states(store, [one.point for one in planned])
@@ -121,15 +123,15 @@ def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) ->
 
 
 def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
-    """The arrays as far as their `submit_limit` lets them, with `queued` jobs of ours in the queue."""
-    admitted = []
+    """The arrays up to their `submit_limit`; `queued` is the number of our jobs in the queue."""
+    kept_arrays = []
     for array in arrays:
         limit = array.resources.submit_limit
         room = len(array.points) if limit is None else max(0, limit - queued)
         kept = replace(array, points=array.points[:room])
         queued += len(kept.points)
-        admitted += [kept] if kept.points else []
-    return admitted
+        kept_arrays += [kept] if kept.points else []
+    return kept_arrays
 
 
 # --- submitting ---
@@ -139,7 +141,7 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
     """Submit what is neither finished, nor at work, nor in the queue.
 
     Raises:
-        UsageError: SLURM is not there, does not answer, or refuses; what was submitted before that is noted.
+        UsageError: SLURM is missing, does not answer or refuses. Arrays submitted before that are stored.
     """
     largest = max_array_size()
     slurm.require("sbatch")
@@ -163,7 +165,7 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
 
 
 def max_array_size() -> int:
-    """How many tasks an array may have: 1 where a site switches arrays off. Raises SlurmError."""
+    """The most tasks of an array; 1 where a site allows no arrays. Raises SlurmError."""
     config = slurm.config()
     tasks = re.findall(r"max_array_tasks=(\d+)", config.get("SchedulerParameters", ""))
     return max(1, min(map(int, [config.get("MaxArraySize", USUAL_ARRAY_SIZE), *tasks])))
@@ -216,13 +218,13 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
 
 
 def _is_limit(said: str) -> bool:
-    """Whether fewer jobs would be taken."""
+    """Whether SLURM would take fewer jobs."""
     named = _NAMED.search(said)
     return _LIMIT.search(named[0] if named else said) is not None
 
 
 def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[str]:
-    """The text of every array that would be submitted now; without SLURM, as if nothing were queued."""
+    """The scripts of all arrays that `submit` would submit; without SLURM the queue counts as empty."""
     from sweeps.cluster import job_array
 
     largest, jobs = USUAL_ARRAY_SIZE, dict[str, Job]()

@@ -30,7 +30,7 @@ from sweeps.execute import execute
 
 
 def default_workers() -> int:
-    """How many runs at a time: the cores this process may use, by affinity and cgroup quota, at most 8."""
+    """The number of runs at a time: the cores by affinity and cgroup quota, at most 8."""
     return max(1, min(int(usable_cores()), 8))
 
 
@@ -51,9 +51,9 @@ class Worker:
 
 
 class Pool:
-    """At most `workers` processes at a time, dealt out over the GPUs if there are any.
+    """At most `workers` processes at a time, spread over the GPUs if there are any.
 
-    A run that wants more of them gets them as soon as it is the only one.
+    A run of more processes starts as soon as no other run is at work.
 
     Args:
         root: the store.
@@ -66,13 +66,13 @@ class Pool:
         self.root = root
         self.size = workers or len(gpus) or default_workers()
         self.gpus = len(gpus)
-        shares = max(self.size, len(gpus))  # a run of several processes may have all, even of one worker
+        shares = max(self.size, len(gpus))  # a run may have a process on every GPU
         self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["htbench", "sweeps.local.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
-        resource_tracker.ensure_running()  # its start unblocks signals: not while we hold them back
+        resource_tracker.ensure_running()  # its start unblocks signals, so it is not within the next block
         with signals_held_back(), _our_code_only():  # or Ctrl-C kills the server while it imports torch
             forkserver.ensure_running()
 
@@ -93,7 +93,7 @@ class Pool:
         self.running[point.id] = Worker(point.id, ranks, counter, gpu)
 
     def finished(self, timeout: float) -> list[tuple[str, int]]:
-        """Wait up to `timeout` seconds for points to end; those and exit statuses (negative: a signal)."""
+        """Wait up to `timeout` seconds; ids and exit statuses (negative: a signal) of ended points."""
         wait([sentinel for worker in self.running.values() for sentinel in worker.ranks.sentinels], timeout)
         statuses = {worker.id: worker.ranks.poll() for worker in self.running.values()}
         ended = [(name, status) for name, status in statuses.items() if status is not None]
@@ -116,12 +116,12 @@ class Pool:
 
 @contextlib.contextmanager
 def _our_code_only() -> Iterator[None]:
-    """The server imports the code that this process runs, whichever copy is installed, and no other.
+    """Let the server import the code that this process runs, whichever copy is installed.
 
-    Nothing comes from the working folder, where anything may be called like ours; workers get our path.
+    The working folder is not on its path: a file there may have the name of one of our modules.
     """
     ours = {"PYTHONSAFEPATH": "1"}  # of Python 3.11 and later
-    if str(HOME) != sysconfig.get_path("purelib"):  # that one is found anyway, behind the standard library
+    if str(HOME) != sysconfig.get_path("purelib"):  # which is on the path anyway, behind the standard library
         ours["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
@@ -147,5 +147,5 @@ def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
 
 
 def _say(error: Exception) -> None:
-    if isinstance(error, UsageError):  # all else stands in the store
+    if isinstance(error, UsageError):  # all other errors are in the store
         print(f"htbench: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What people see while runs are under way: a bar with an ETA on a terminal, plain lines elsewhere."""
+"""The progress of runs: a bar with an ETA on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweeps.plan.describe import describe
 
 
 class Progress:
-    """Counts updates, because runs differ in length.
+    """Shows progress in updates, because runs differ in length.
 
     Args:
         quiet: show nothing.
@@ -28,18 +28,18 @@ class Progress:
         self._began = time.monotonic()
 
     def expect(self, steps: int) -> None:
-        """There are `steps` updates to make."""
+        """Begin; `steps` updates are to be made."""
         self._total, self._began = steps, time.monotonic()
         if steps and sys.stderr.isatty() and not self._quiet:
             self._bar = tqdm(total=steps, unit="step", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
 
     def at(self, live: int) -> None:
-        """The runs at work have made `live` updates."""
+        """Show that the runs at work have made `live` updates."""
         if self._bar is not None:
             self._bar.update(min(self._done + live, self._total) - self._bar.n)
 
     def ended(self, point: Point, state: RunState, steps: int) -> None:
-        """A run ended."""
+        """Show that a run has ended."""
         self._runs += 1
         self._done += steps
         line = f"{describe(point)}: {outcome(state)}"
@@ -57,7 +57,7 @@ class Progress:
         return f"{min(100, 100 * self._done // self._total):3d} %, ETA {int(left // 60)}:{int(left % 60):02d}"
 
     def close(self) -> None:
-        """The bar stays as it is."""
+        """End; the bar stays on the screen."""
         if self._bar is not None:
             self._bar.close()
 
@@ -70,6 +70,6 @@ def outcome(state: RunState) -> str:
     if record.status != "completed":
         return f"{record.status}: {record.note}"
     metric = tasks.recorded(record.config["task"], record.environment).metric
-    figure = record.metrics.get(f"val_{metric}")
-    told = "not finite" if figure is None else f"{figure:.4g}"
-    return f"val {metric} {told} in {record.useful_seconds:.1f} s"
+    value = record.metrics.get(f"val_{metric}")
+    shown = "not finite" if value is None else f"{value:.4g}"
+    return f"val {metric} {shown} in {record.useful_seconds:.1f} s"

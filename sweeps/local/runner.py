@@ -1,4 +1,4 @@
-"""Carries sweeps out on this machine: which point next, who waits for whom, when the replicas are due."""
+"""Runs sweeps on this machine: which point is next, who waits for other processes, when replicas are due."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import refresh
 
 POLL_SECONDS = 0.2
-MOST_DEATHS = 3  # a run whose processes keep dying before they even own it is given up
+MOST_DEATHS = 3  # of a run's processes before they own the run; then it is given up
 STUDY_SECONDS = 5.0  # at least this long between two refreshes of a study while runs are under way
 
 
@@ -68,7 +68,7 @@ class Sweep:
         write_plan(self.store.root, self.spec, self.planned)
 
     def refresh_studies(self, *, under_way: bool = False) -> None:
-        """Bring the Optuna studies up to date. Those of a search are its workers' while they are at it."""
+        """Bring the Optuna studies up to date. While a search is under way, its workers do that."""
         if self.spec.search.is_grid or not under_way:
             refresh.refresh(self.store, self.spec, self.planned)
 
@@ -80,7 +80,7 @@ class Runner:
         store: where the runs live.
         specs: the sweeps.
         workers: processes at a time; None: as many as make sense.
-        progress: what people see meanwhile.
+        progress: shows how far the runs are.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Runner:
         self._known: set[str] = set()
         self._todo: deque[Planned] = deque()
         self._at_work: dict[str, Planned] = {}
-        self._elsewhere: dict[str, Planned] = {}  # another process is at these
+        self._elsewhere: dict[str, Planned] = {}  # another process works on these
         self._deaths: Counter[str] = Counter()
         self._studies_due = 0.0
 
@@ -104,7 +104,7 @@ class Runner:
         for sweep in self.sweeps:
             sweep.write()
             if not sweep.spec.search.is_grid:
-                sweep.refresh_studies()  # the first draw shall know all that has ended
+                sweep.refresh_studies()  # so that the first draw knows all results
         self.progress.expect(sum(sweep.steps_left() for sweep in self.sweeps))
         if self._todo:
             with self._interruptible():
@@ -116,10 +116,10 @@ class Runner:
         self.progress.close()
 
     def _enqueue(self, planned: Sequence[Planned]) -> None:
-        """Queue what is not settled yet. Settling may make replicas due, and those are queued in turn."""
+        """Queue points that are not settled. Settled ones may make replicas due, which are queued, too."""
         # Two blocks may want the same run.
         new = list({one.point.id: one for one in planned if one.point.id not in self._known}.values())
-        if not new:  # the usual case after a run; what follows reads the whole index
+        if not new:  # as after most runs; the lines below read the whole index
             return
         self._known.update(one.point.id for one in new)
         records = ended(self.store, [one.point for one in filled(self.store.root, new)])
@@ -158,7 +158,7 @@ class Runner:
             pool.start(one.point, one.config.processes)
 
     def _look(self, one: Planned) -> RunState:
-        """Settle a point that has ended, remember one that is elsewhere; one that waits is the caller's."""
+        """The state of a point. One that has ended is settled; one at work elsewhere is remembered."""
         point = plans.filled(self.store.root, one.point)
         now = state(self.store, point)
         self._elsewhere.pop(point.id, None)
@@ -170,7 +170,7 @@ class Runner:
         return now
 
     def _ended(self, one: Planned, status: int) -> None:
-        """A worker ended: with a record or a failure in the store, or killed (run again), or stopped."""
+        """Handle the end of a worker: settle its point, or queue it again if the worker was killed."""
         now = self._look(one)
         if now.kind is not Kind.WAITING or self.interrupted:
             return

@@ -1,4 +1,4 @@
-"""Runs that a plan wants again although the store has their results: made by other code, data or defaults."""
+"""Runs with a result that a plan trains again, since code, data or defaults have changed. Torch-free."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from sweeps.spec.sweep import SweepSpec
 def trained_again(
     store: Store, spec: SweepSpec, planned: Sequence[Planned], found: Mapping[str, RunState]
 ) -> dict[str, int]:
-    """How many runs are trained again, by what has changed since their results, in words.
+    """Count the runs that are trained again by the reason: what has changed since their results.
 
     Args:
-        store: where results are.
+        store: with the results.
         spec: the sweep.
         planned: its points as this code plans them.
-        found: their states, by their ids.
+        found: the states of the points, by id.
     """
     waiting = [one for one in planned if one.point.key and not settled(found[one.point.id])]
     before = _keys_of_last_plan(store, spec)
     earlier = {
-        one.point.id: {*_under_other_code(one.config), *before.get(_said(one.point), ())} for one in waiting
+        one.point.id: {*_under_other_code(one.config), *before.get(_name(one.point), ())} for one in waiting
     }
     records = store.records(set().union(*earlier.values()))
     reasons = Counter[str]()
@@ -54,26 +54,26 @@ def _keys_of_last_plan(store: Store, spec: SweepSpec) -> dict[tuple[Any, ...], l
     found: dict[tuple[Any, ...], list[str]] = {}
     try:
         points = read_points(store.root, spec.name)
-    except UsageError:  # it is damaged; what comes next writes it anew
+    except UsageError:  # damaged; the next plan replaces it
         return {}
     for point in points:
-        found.setdefault(_said(point), []).append(point.key)
+        found.setdefault(_name(point), []).append(point.key)
     return found
 
 
-def _said(point: Point) -> tuple[Any, ...]:
-    """A point as the file has it, whatever its key is."""
+def _name(point: Point) -> tuple[Any, ...]:
+    """What names a point in two plans: its block and its settings, but not its key."""
     return point.block, tuple(sorted((name, repr(value)) for name, value in point.overrides.items()))
 
 
 def _changes(record: RunRecord, config: RunConfig) -> str:
-    """What of the identity of a run differs from that of an earlier result."""
+    """The settings in the key that differ from those of an earlier result, in words."""
     then, now = record.settings, to_settings(config)
     names = settings_of(identity(config)).keys() | {name for name in then if name.startswith("revisions.")}
-    return ", ".join(_told(sorted(names - {*SEED_FIELDS}), then, now)) or "the settings"
+    return ", ".join(_differences(sorted(names - {*SEED_FIELDS}), then, now)) or "the settings"
 
 
-def _told(names: Iterable[str], then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differences(names: Iterable[str], then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     changed = []
     for name in names:
         first = 1 if name.startswith("revisions.") else "not set"

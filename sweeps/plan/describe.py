@@ -8,7 +8,7 @@ from harness.store.points import SEED_FIELDS, Point
 
 
 def describe(point: Point) -> str:
-    """A point in one line: sweep, block and what tells it from its neighbours."""
+    """A point in one line: sweep, block, slot, and the settings and seeds in which points differ."""
     tuned = [k for k in point.overrides if k.startswith("optimizer.") and k != "optimizer.name"]
     seeds = [k for k in SEED_FIELDS if k in point.overrides]
     words = " ".join(f"{k.removeprefix('optimizer.')}={_short(point.overrides[k])}" for k in tuned + seeds)
@@ -17,5 +17,5 @@ def describe(point: Point) -> str:
 
 
 def _short(value: Any) -> str:
-    """A number as in the tables: what a search draws has sixteen digits."""
+    """A number as in the tables; the draws of a search have sixteen digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

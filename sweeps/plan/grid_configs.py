@@ -13,10 +13,9 @@ from typing import Any
 
 import optimizers
 from harness.config import RunConfig, Value
-from harness.config.settings import FIELDS, resolve_config
+from harness.config.settings import FIELDS, param_of, resolve_config
 from harness.store.points import SEED_FIELDS, is_tuned
 from optimizers.zoo.registry import resolve_value
-from sweeps.plan.params import param_of
 from sweeps.spec.sweep import Settings
 
 

@@ -22,14 +22,14 @@ from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 @dataclass(frozen=True)
 class Planned:
-    """A point together with its resolved config; that of an empty slot has defaults for what is searched."""
+    """A point and its resolved config. The config of an empty slot has defaults for the searched settings."""
 
     point: Point
     config: RunConfig
 
 
 def search_points(spec: SweepSpec) -> list[Planned]:
-    """All points of the grid in the order of the file, each key once per block; in a search its empty slots.
+    """The points of a grid in the order of the file, each key once per block; the empty slots of a search.
 
     Raises:
         UsageError: a point that no run can have, or no points at all.
@@ -55,7 +55,7 @@ def plan_point(
     settings: Settings,
     resolve: Callable[[Settings], RunConfig] = resolve_config,
 ) -> Planned:
-    """One point with its resolved config and its key, both made here and nowhere else.
+    """One point with its resolved config and its key, each made once.
 
     Args:
         spec: the sweep.
@@ -85,7 +85,7 @@ def _block_called(spec: SweepSpec, name: str) -> Block:
 
 
 def filled(root: Path, planned: Sequence[Planned]) -> list[Planned]:
-    """The points with key and settings of those slots that are filled by now."""
+    """The points, those of filled slots with key and settings."""
     return [replace(one, point=plans.filled(root, one.point)) for one in planned]
 
 
@@ -108,9 +108,9 @@ def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Plann
 
 
 def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
-    """Put the sweep's file and points into the store: this is what tables and status read.
+    """Write the sweep's file and its points into the store, where tables and status read them.
 
-    Slots are written empty; what they hold is in their own files.
+    Slots are written empty: their contents are in files of their own.
     """
     folder = plans.sweep_folder(root, spec.name)
     make_folder(folder)

@@ -17,7 +17,7 @@ FRESH_SEEDS = 1000
 
 
 def everything(store: Store, spec: SweepSpec) -> list[Planned]:
-    """The grid or the slots, and the replicas of every objective all of whose points are settled."""
+    """All points of a sweep: the grid or the slots, and the replicas of every settled objective."""
     return everything_with_states(store, spec)[0]
 
 
@@ -34,18 +34,18 @@ def everything_with_states(store: Store, spec: SweepSpec) -> tuple[list[Planned]
 
 
 def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
-    """One objective's winner on fresh seeds: the best candidate by the shared rule, over the grid's seeds.
+    """The winner of an objective on fresh seeds. `winner` chooses it by its mean over the seeds of the grid.
 
     Args:
         spec: the sweep.
         group: the objective's search points, all of them settled (finished or failed).
-        records: of the finished ones, by key. An objective without any figure has no winner and no replicas.
+        records: of the finished ones, by key. Without any finite metric there is no winner and no replica.
     """
     best = winner([one.point for one in group], records)
     if not best:
         return []
-    # Initial weights and data order both change: the spread is that of a run, not of one of its halves.
-    # An order of the data by which the winner was chosen is not fresh.
+    # Both seeds change, so that the spread has both causes: initial weights and order of the data. The search
+    # has used the data seeds of its own points, so these are not fresh.
     seen = {one.config.data_seed for one in group}
     fresh = (
         seed for seed in itertools.count(max(FRESH_SEEDS, *(s + 1 for s in spec.seeds))) if seed not in seen
@@ -58,7 +58,7 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
 
 
 def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Point]:
-    """The best candidate of an objective as its points, one for each seed; empty if none has all its figures.
+    """The points of an objective's best candidate, one per seed; empty if no candidate has all its scores.
 
     Args:
         points: of the objective's search.

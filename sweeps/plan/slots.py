@@ -1,11 +1,11 @@
-"""The slots of a search: one per trial, filled with what its study asked for. Torch-free and Optuna-free.
+"""The studies of a search and their slots, one slot per trial. It imports neither torch nor Optuna.
 
-    <root>/sweeps/<sweep>/slots/<study>/study.json   all that a job anywhere needs to ask for a trial
+    <root>/sweeps/<sweep>/slots/<study>/study.json   what a job needs to ask for a trial
     <root>/sweeps/<sweep>/slots/<study>/<k>.json     slot k: {"study", "trial": number, "key", "overrides"}
 
-A slot is filled once and never changed: whoever works on slot k, now or after any death, works on its run.
-The name of a study holds a digest of all that decides about it except the number of trials, so that trials of
-different objectives never mix: a changed file makes new studies, more trials extend the old ones.
+A slot is filled once and never changed: every worker on slot k, also after a crash, works on the same run.
+The name of a study ends with a digest of all its settings except the number of trials. So a changed file
+makes new studies, and more trials extend the old ones.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from typing import Any
 
 from harness.config import RunConfig, Value
 from harness.config.key import identity, run_key
-from harness.config.settings import resolve_config
+from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
 from harness.store import points as plans
 from harness.store.points import SEARCH, Point, is_tuned, study_path
 from harness.system import atomic
 from harness.system.folders import make_folder
-from sweeps.plan.params import param_of
 from sweeps.spec.search import Range, Search
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
@@ -51,9 +50,9 @@ class Study:
         pruner: a row of `sweeps.spec.search.PRUNERS`, or empty.
         pruner_options: its options.
         storage: URL, or empty for a journal file.
-        fixed: settings of all trials.
-        axes: what is searched.
-        nonce: keeps studies of two stores apart in one database.
+        fixed: settings that all trials share.
+        axes: the searched settings.
+        nonce: tells studies of two stores apart in one database.
     """
 
     name: str
@@ -76,7 +75,7 @@ class Study:
 
     @property
     def shown_url(self) -> str:
-        """The same for people, without a password."""
+        """The URL without its password."""
         return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", self.url)
 
     def slot(self, number: int) -> str:
@@ -95,9 +94,9 @@ def studies(spec: SweepSpec) -> list[Study]:
 
 
 def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
-    """All slots, empty, each with a config of its length. Slot 0 of every study first, then every slot 1 ...
+    """All slots, empty, each with a config of its study. Slot 0 of every study first, then every slot 1 ...
 
-    So the workers of a pool spread over the studies, and a study is asked when most of its trials are told.
+    So the workers of a pool spread over the studies, and each study has many results when it is asked.
     """
     rows = [(study, resolve_config(study.fixed)) for study in studies(spec)]
     return [
@@ -108,7 +107,7 @@ def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
 
 
 def write_studies(root: Path, spec: SweepSpec) -> None:
-    """Put what jobs need to know into the store. The caller holds the sweep's lock."""
+    """Write the file of every study. The caller holds the sweep's lock."""
     for study in studies(spec):
         known = _known(root, spec.name, study.name)
         if known != study:
@@ -150,7 +149,7 @@ def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:
 
 
 def _objectives(spec: SweepSpec, block: Block) -> Iterator[Settings]:
-    """The settings that are fixed, one mapping for each combination of the axes that do not compete."""
+    """The fixed settings of each study: one for each combination of values on the axes that are not tuned."""
     fixed = {name: values for name, values in block.space.items() if not is_tuned(name)}
     searched = block.space.keys() - fixed.keys()
     for row in spec.exclude:
@@ -168,17 +167,17 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     try:
         config = resolve_config(fixed)
         block.resources.check(config.processes)
-        space = sorted(block.space.items())  # draws shall not depend on the order in the file
+        space = sorted(block.space.items())  # so that draws do not depend on the order in the file
         axes = {name: _axis(config, fixed, name, v) for name, v in space if is_tuned(name)}
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     _check_size(axes, search.trials, where)
-    decided = [identity(config), axes, search.mode, search.seed, search.pruner, search.pruner_options]
-    decided += [config.evaluation.every] if search.pruner else []
-    digest = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:6]
-    told = [f"{name}={fixed[name]}" for name in block.space if not is_tuned(name)]
+    covered = [identity(config), axes, search.mode, search.seed, search.pruner, search.pruner_options]
+    covered += [config.evaluation.every] if search.pruner else []
+    digest = hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()[:6]
+    shown = [f"{name}={fixed[name]}" for name in block.space if not is_tuned(name)]
     return Study(
-        name=re.sub(r"[^\w.=-]+", "_", ".".join((spec.name, block.name, *told, digest))),
+        name=re.sub(r"[^\w.=-]+", "_", ".".join((spec.name, block.name, *shown, digest))),
         sweep=spec.name,
         block=block.name,
         trials=search.trials,
@@ -193,7 +192,7 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
 
 
 def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list[Value] | Range) -> Axis:
-    # What the ends of a range may be, all between them may be.
+    # If both ends of a range are allowed, so is every value between them.
     tried = values if isinstance(values, list) else [values.low, values.high]
     if len({run_key(resolve_config({**fixed, name: value})) for value in tried}) < len(tried):
         raise UsageError(f"there is nothing to search in {name}: two of {tried} mean the same run.")

@@ -28,12 +28,12 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
         UsageError: one sentence.
     """
     check_storage(spec)
-    # Points of a block differ in what is searched; a thousand of them are checked like one.
+    # Points that agree in these settings pass or fail together. A block may have thousands.
     kinds = {}
     for one in planned:
         c, wanted = one.config, block_of(spec, one.point).resources
-        told = (c.task, c.seq_len, c.batch_size, c.data_fingerprint, c.device, c.processes, c.threads)
-        kinds[told, wanted] = c
+        checked = (c.task, c.seq_len, c.batch_size, c.data_fingerprint, c.device, c.processes, c.threads)
+        kinds[checked, wanted] = c
     warnings: list[str] = []
     for (_, wanted), config in kinds.items():
         try:
@@ -48,7 +48,7 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
 
 
 def _check_job(wanted: Resources, threads: int, device: str) -> list[str]:
-    """Warnings on a run in a job of its own. Raises UsageError if it can't be made there."""
+    """Warnings on a run in a job of these resources. Raises UsageError if the job can't train it."""
     if device == "cuda" and not wanted.gpus_per_node and not any("gpu" in line for line in wanted.setup):
         raise UsageError("device=cuda, but its resources ask for no GPU; add gpus_per_node: 1 to them.")
     return limits.check_cores(f"threads={threads}", threads, wanted.cpus_per_task, "cpus_per_task asks for")

@@ -1,4 +1,4 @@
-"""What became of points: finished, running, waiting or failed, as their studies see it. Torch-free."""
+"""The states of points, as their studies see them: finished, running, waiting or failed. Torch-free."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from harness.store.record import RunRecord
 
 
 def state(store: Store, point: Point) -> RunState:
-    """What became of a point, as its study sees it; an empty slot waits."""
+    """The state of a point, as its study sees it. An empty slot is waiting."""
     return store.state(point.key, point.study) if point.key else RunState(Kind.WAITING)
 
 
 def ended(store: Store, points: Sequence[Point]) -> dict[str, RunRecord]:
-    """The records of those points, by their ids, that have come to an end for their study; from the index."""
+    """The records of points that have ended for their studies, by the ids of the points; from the index."""
     records = store.records({point.key for point in points if point.key})
     return {p.id: records[p.key] for p in points if p.key in records and records[p.key].ends(p.study)}
 
@@ -30,10 +30,10 @@ def states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
 
 
 def settled(state: RunState) -> bool:
-    """Whether nothing is left to do for a run, unless somebody asks for a failed one again."""
+    """Whether a run needs no more work. A failed one gets more only by `retry`."""
     return state.kind in (Kind.FINISHED, Kind.FAILED)
 
 
 def word(state: RunState) -> str:
-    """What became of a run in one word."""
+    """The state of a run in one word."""
     return state.record.status if state.record is not None else state.kind.value

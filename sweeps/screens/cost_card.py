@@ -1,6 +1,6 @@
-"""The cost card of a sweep: what is left to run, by class, what it takes, and what will not fit. Torch-free.
+"""The cost card of a sweep: the runs that are left, by class, their cost, and warnings. Torch-free.
 
-The figures come from finished runs of the same class anywhere in the store, else from a measurement here.
+The costs come from finished runs of the same class anywhere in the store, else from a measurement here.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _UNITS = {"lm": "tokens", "image": "images"}
 
 @dataclass(frozen=True)
 class Work:
-    """Runs that have everything in common that decides about time and memory.
+    """Runs that need the same time and memory.
 
     Attributes:
         kind: their class.
         config: of one of them.
         resources: of their jobs.
-        runs: how many there are to run.
+        runs: their number.
     """
 
     kind: RunClass
@@ -48,13 +48,13 @@ class Work:
 
     @property
     def wants_gpu(self) -> bool:
-        """Whether they are to compute on a GPU for certain."""
+        """Whether the runs need a GPU."""
         return self.resources.gpus_per_node > 0 or self.config.device == "cuda"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the card: work, and what it takes or why that is not known."""
+    """A line of the card: runs, and their cost or the reason why it is not known."""
 
     work: Work
     cost: Cost | None
@@ -85,7 +85,7 @@ class Row:
 
     @property
     def total(self) -> float | None:
-        """Seconds of all runs, one after the other."""
+        """Seconds of all runs on one worker."""
         return None if self.seconds is None else self.work.runs * self.seconds
 
     def to_json(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Row:
 
 
 def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
-    """Runs by what they cost, in the order of their first."""
+    """Group runs by their cost, in the order of the first run of each group."""
     keys = [
         (run_class(config), config.steps, config.epochs, config.evaluation, config.checkpoint, resources)
         for config, resources in wanted
@@ -119,7 +119,7 @@ def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
 
 
 class Costs:
-    """Looks costs up, and measures what nobody knows, each class once.
+    """Looks costs up, and measures unknown ones, each class once.
 
     Args:
         store: where the finished runs are.
@@ -136,7 +136,7 @@ class Costs:
     def rows(self, works: Sequence[Work]) -> list[Row]:
         """The card."""
         missing = [work for work in works if self._is_missing(work)]
-        # Without a store nothing is kept: planning makes none.
+        # Without a store the measurement is not kept: to plan creates no store.
         with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
             cache, kept = _cache(self.store.root)
             for work in missing:
@@ -148,9 +148,9 @@ class Costs:
         return work.kind not in self.unknown and (known is None or known.steps(work.config) is None)
 
     def _learn(self, kind: RunClass, measured: Cost) -> None:
-        """Finished runs count for more, but of a number of steps they don't tell how long an epoch is."""
-        told = self.known.get(kind, measured)
-        self.known[kind] = replace(told, epoch_size=measured.epoch_size)
+        """Add a measurement. Costs of finished runs stay; only the size of an epoch may be missing there."""
+        known = self.known.get(kind, measured)
+        self.known[kind] = replace(known, epoch_size=measured.epoch_size)
 
     def _look_up(self, work: Work, cache: Path, keep: bool) -> None:
         kind = work.kind
@@ -172,7 +172,7 @@ class Costs:
 
 
 def _cache(root: Path) -> tuple[Path, bool]:
-    """The cache of a store, and whether it can be used: there is a store, and we may write to it."""
+    """The cache of a store, and whether it can be used: the store exists and is writable."""
     cache = cache_folder(root)
     place = cache if cache.exists() else root
     usable = place.is_dir() and os.access(place, os.W_OK)
@@ -181,11 +181,11 @@ def _cache(root: Path) -> tuple[Path, bool]:
     return cache, usable
 
 
-# --- what will not fit ---
+# --- warnings ---
 
 
 def warnings(row: Row) -> list[str]:
-    """What stands between these runs and their end, if they become jobs of their resources."""
+    """Why these runs may not reach their end as jobs of their resources, a sentence each."""
     if row.cost is None or row.seconds is None:
         return []
     found = [_memory(row.cost, row.work.resources), _processor(row.cost, row.work), *_time(row, row.cost)]

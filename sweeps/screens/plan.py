@@ -1,4 +1,4 @@
-"""What `sweep plan` shows: what is left to run, what it takes, each point, and what SLURM makes of it."""
+"""`sweep plan`: the runs that are left, their cost, each point, and the job arrays for SLURM."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ WIDTH = 118
 
 @dataclass
 class Preview:
-    """All that is known of a sweep before it runs.
+    """What `sweep plan` shows of a sweep.
 
     Attributes:
         spec: the sweep.
         planned: its points, with the replicas that are known.
-        found: their states, by their ids.
-        to_come: replicas of winners that are not known yet.
-        rows: the cost card of what is left, replicas to come among it.
-        other_code: how many finished runs are of which other version of the code.
-        again: how many runs are trained again, by what has changed since their results.
-        arrays: what `sbatch` would read, if asked for.
-        answers: what SLURM says of each, if asked for.
+        found: the states of the points, by id.
+        to_come: number of replicas whose winners are not known yet.
+        rows: the cost card of the runs that are left, with the replicas to come.
+        other_code: finished runs of other versions of the code: version -> number.
+        again: runs that are trained again: what has changed since their results -> number.
+        arrays: the scripts for `sbatch`, if asked for.
+        answers: SLURM's answer to each, if asked for.
     """
 
     spec: SweepSpec
@@ -63,7 +63,7 @@ class Preview:
 
     @property
     def seconds(self) -> float:
-        """Of one worker, for what is left as far as it is known."""
+        """Seconds of one worker for the runs that are left, as far as known."""
         return sum(row.total or 0.0 for row in self.rows)
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Preview:
 
 
 def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
-    """Look a sweep over."""
+    """Collect what `sweep plan` shows of a sweep. Raises UsageError if it can't be run."""
     planned, known = everything_with_states(store, spec)
     check_start(spec, planned, store.root, action="plan")
     found = queue.with_queue(known, queue.in_queue(store, known))
@@ -120,9 +120,9 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
 
 
 def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
-    """Of the code, as runs made here and as jobs call it."""
+    """The versions of the code: the names that runs here and jobs would store."""
     versions = [environment.code_version()]
-    with contextlib.suppress(UsageError):  # there can be no snapshot of this code, nor runs from it
+    with contextlib.suppress(UsageError):  # then there can be no job of this code
         versions.append(snapshot.version(store.root, [one.config for one in planned]))
     return versions
 
@@ -134,7 +134,7 @@ def _resources(spec: SweepSpec, one: Planned) -> Resources:
 def _to_come(
     spec: SweepSpec, planned: Sequence[Planned], found: Mapping[str, RunState]
 ) -> list[tuple[RunConfig, Resources]]:
-    """The replicas of winners that are not known yet, each as one of the points that may win."""
+    """The replicas of unknown winners, each with the config and resources of a point that may win."""
     groups = by_objective(spec, [one for one in planned if one.point.stage == SEARCH])
     open_groups = [group for group in groups if not all(settled(found[one.point.id]) for one in group)]
     return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
@@ -144,7 +144,7 @@ def _to_come(
 
 
 def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False) -> None:
-    """Print the summary, then every point and what `sbatch` would read, both only if wanted."""
+    """Print the summary; then every point and the scripts for `sbatch`, if wanted."""
     print(f"{view.spec.name}: {_counts(view)}")
     if view.rows:
         print(display.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
@@ -167,19 +167,19 @@ def _show_points(view: Preview, letters: Mapping[Resources, str]) -> None:
 
 
 def together(views: Sequence[Preview]) -> str:
-    """What several sweeps come to; a run that two of them want counts twice."""
+    """The sum of several sweeps in one line; a run of two sweeps counts twice."""
     left, seconds = sum(view.left for view in views), sum(view.seconds for view in views)
     return f"together {left} to run, about {display.duration(seconds)} of one worker"
 
 
 def show_answers(view: Preview) -> None:
-    """Print what SLURM says of the arrays."""
+    """Print SLURM's answers about the arrays."""
     for number, answer in enumerate(view.answers, 1):
         print(f"  array {number}: {answer}")
 
 
 def _letters(view: Preview) -> dict[Resources, str]:
-    """What jobs ask for, if the file says anything of it; a letter for each resource class."""
+    """A letter for each resource class; empty if all points have the default resources."""
     classes = list(dict.fromkeys(_resources(view.spec, one) for one in view.planned))
     return {} if classes == [Resources()] else {one: _letter(i) for i, one in enumerate(classes)}
 
@@ -231,7 +231,7 @@ def _table(rows: Sequence[Row]) -> list[list[object]]:
 
 
 def _optimizers(rows: Sequence[Row]) -> list[str]:
-    """The optimizers, with whatever tells a class from one of the same task, model and optimizer."""
+    """The name of each row: the optimizer, and the details that differ between rows of one optimizer."""
     names = []
     for row in rows:
         kind = row.work.kind
@@ -248,7 +248,7 @@ def _triple(row: Row) -> tuple[str, str, str]:
 
 
 def _sums(view: Preview) -> list[str]:
-    """What it comes to, and where it was seen."""
+    """The total time, and on which processor it was measured."""
     costs = [row.cost for row in view.rows if row.cost is not None]
     known = [row for row in view.rows if row.total is not None]
     lines = []
@@ -270,7 +270,7 @@ def _others(view: Preview) -> list[str]:
 
 
 def _trouble(rows: Sequence[Row]) -> list[str]:
-    """What is not known and what will not fit, by class."""
+    """Unknown costs and warnings, by class."""
     lines = []
     for row, name in zip(rows, _optimizers(rows), strict=True):
         who = f"{row.work.kind.task} {row.work.kind.model} {name}"

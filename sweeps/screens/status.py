@@ -24,26 +24,26 @@ from sweeps.plan.states import states, word
 from sweeps.screens.time_left import Estimate
 from sweeps.spec.sweep import SweepSpec
 
-MOST_LINES = 12  # of runs at work, and of failures; JSON has all
+MOST_LINES = 12  # of runs at work and of failures each; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")
 COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
-ALWAYS = ("completed", "running", "waiting", "failed")  # the others only if there is one
-_WORDS = ("sweep", "block", "best so far")  # heads of columns that are no figures
+ALWAYS = ("completed", "running", "waiting", "failed")  # the other columns only if a count is above 0
+_WORDS = ("sweep", "block", "best so far")  # heads of columns that hold words
 
 
 @dataclass
 class Block:
-    """What became of a block of a sweep.
+    """The state of a block of a sweep.
 
     Attributes:
         sweep: the sweep's name.
         name: the block's.
-        points: how many points it has.
-        counts: of them by state.
-        seconds: of one worker, for what is left; None if nothing tells.
-        best: the setting that a table would choose now, in words; one for each objective of the block.
+        points: their number.
+        counts: of the points by state.
+        seconds: of one worker for the points that are left; None if unknown.
+        best: the candidate that a table would choose now, in words; one for each objective of the block.
         at_work: the runs under way.
-        failures: those that failed.
+        failures: the runs that failed.
     """
 
     sweep: str
@@ -57,7 +57,7 @@ class Block:
 
     @property
     def left(self) -> int:
-        """Points without an outcome that may still get one."""
+        """The number of points without an outcome that may still get one."""
         return sum(self.counts[name] for name in ("running", "queued", "waiting"))
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Screen:
 
 
 def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> Screen:
-    """Look at some sweeps.
+    """Collect what `sweep status` shows.
 
     Args:
         store: the store.
@@ -148,7 +148,7 @@ def _at_work(store: Store, point: Point, state: RunState, estimate: Estimate) ->
 
 
 def _why_they_stopped(spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
-    """What waiting runs said when they stopped last."""
+    """Why waiting runs stopped the last time, with counts."""
     said = Counter(state.message for state in found.values() if state.kind is Kind.WAITING and state.message)
     return [f"{spec.name}: {n} waiting runs stopped before: {why}" for why, n in said.most_common(3)]
 
@@ -161,12 +161,12 @@ def _best(spec: SweepSpec, points: Sequence[Point], found: Mapping[str, RunState
     records = {point.key: record for point in points if (record := found[point.id].record) is not None}
     best = {group[1:]: winner(own, records) for group, own in groups.items()}
     if len(best) == 1:
-        return "".join(_told(own, records) for own in best.values() if own)
-    return "; ".join(f"{', '.join(fixed)}: {_told(own, records)}" for fixed, own in best.items() if own)
+        return "".join(_in_words(own, records) for own in best.values() if own)
+    return "; ".join(f"{', '.join(fixed)}: {_in_words(own, records)}" for fixed, own in best.items() if own)
 
 
-def _told(twins: Sequence[Point], records: Mapping[str, RunRecord]) -> str:
-    """A candidate and its mean figure: "lr=0.1: val accuracy 0.95 (n=3)"."""
+def _in_words(twins: Sequence[Point], records: Mapping[str, RunRecord]) -> str:
+    """A candidate and its mean metric: "lr=0.1: val accuracy 0.95 (n=3)"."""
     own = [records[point.key] for point in twins]
     point, seeds = twins[0], ""
     if len(own) > 1:
@@ -185,14 +185,16 @@ def _settings(point: Point) -> str:
 
 
 def show(screen: Screen, again: bool = False) -> None:
-    """Print it. On a terminal lines are cut to its width, and it is cleared before `again`."""
+    """Print the screen. A terminal cuts lines to its width, and is cleared before it shows a screen again."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if again:
         print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
         print(time.strftime("%Y-%m-%d %H:%M:%S"))
     rows = _rows(screen)
     lines = aligned(rows, words=_WORDS).splitlines()
-    if width and max(map(len, lines)) > width:  # the last column would be cut off: it gets lines of its own
+    if (
+        width and max(map(len, lines)) > width
+    ):  # the last column would be cut off, so it gets lines of its own
         lines = aligned([row[:-1] for row in rows], words=_WORDS).splitlines()
         lines += [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
     lines += _sweeps(screen)
@@ -224,7 +226,7 @@ def _rows(screen: Screen) -> list[list[object]]:
 
 
 def _sweeps(screen: Screen) -> list[str]:
-    """A line for each sweep: how far it is, and when it ends if as many work on as now."""
+    """A line for each sweep: its progress, and its end if as many workers go on as now."""
     lines = []
     for name in dict.fromkeys(block.sweep for block in screen.blocks):
         blocks = [block for block in screen.blocks if block.sweep == name]

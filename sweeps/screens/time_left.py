@@ -1,4 +1,4 @@
-"""How much is left of a sweep, quickly for ten thousand points. Torch-free."""
+"""The time that is left of a sweep, estimated quickly for ten thousand points. Torch-free."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sweeps.plan.states import settled
 
 
 class Estimate:
-    """How long what is left takes, by finished runs of the class, by a measurement, or by runs under way.
+    """Estimates times from finished runs of the same class, from a measurement, or from runs at work.
 
     Args:
         store: the store.
@@ -31,11 +31,11 @@ class Estimate:
 
     @functools.cached_property
     def finished(self) -> dict[RunClass, Cost]:
-        """What all finished runs of the store tell; not asked for if nothing is left."""
+        """Costs from all finished runs of the store, read only if something is left."""
         return from_records(self.store, [record for _, record in self.store.index.rows().values()])
 
     def steps(self, point: Point) -> int | None:
-        """Updates of a point's run; None if nothing tells."""
+        """Updates of a point's run; None if unknown."""
         config = self._config(point)
         if config is None:
             return None
@@ -43,7 +43,7 @@ class Estimate:
         return known.steps(config) if known else config.steps
 
     def left(self, points: Sequence[tuple[Point, RunState]]) -> float | None:
-        """Seconds of one worker for those points that are not settled; None if nothing tells."""
+        """Seconds of one worker for the points that are not settled; None if unknown."""
         total = 0.0
         for point, state in points:
             if settled(state):
@@ -74,12 +74,12 @@ class Estimate:
         return self.measured[kind]
 
     def _config(self, point: Point) -> RunConfig | None:
-        """The config of a point, but for values that cost nothing: made once for all that share the rest."""
-        told = {k: v for k, v in point.overrides.items() if k not in SEED_FIELDS}
-        shape = tuple(f"{k}={v}" for k, v in told.items() if not (is_tuned(k) and isinstance(v, float)))
+        """A config that costs as much as the point's, made once for all that differ in tuned numbers."""
+        unseeded = {k: v for k, v in point.overrides.items() if k not in SEED_FIELDS}
+        shape = tuple(f"{k}={v}" for k, v in unseeded.items() if not (is_tuned(k) and isinstance(v, float)))
         if shape not in self.configs:
-            try:  # the fingerprint of the data takes long and costs nothing
+            try:  # the data's fingerprint takes long and changes no cost
                 self.configs[shape] = resolve_config({**point.overrides, "data_fingerprint": "-"})
-            except UsageError:  # planned by other code
+            except UsageError:  # planned by another version of the code
                 self.configs[shape] = None
         return self.configs[shape]

@@ -9,7 +9,7 @@ from harness.errors import UsageError
 from harness.store.points import is_tuned
 from sweeps.spec.sweep import Block, SweepSpec
 
-MOST_POINTS = 100_000  # points of a grid, trials of a search: each is a line of the plan and a folder
+MOST_POINTS = 100_000  # each is a line of the plan and a folder
 MOST_REPLICAS = 1000
 
 
@@ -26,11 +26,11 @@ def check_size(spec: SweepSpec) -> None:
         raise UsageError(f"The sweep has {points} points; there can be {MOST_POINTS} at most.")
     limits.check_seed("search.seed", spec.search.seed)
     for seed in spec.seeds:
-        limits.check_seed("seeds", seed + spec.fresh_seeds)  # replicas get those that follow
+        limits.check_seed("seeds", seed + spec.fresh_seeds)  # replicas get the seeds above
 
 
 def _points(spec: SweepSpec, block: Block) -> int:
-    """Of a grid all combinations; of a search its trials, for each combination of what is not searched."""
+    """The number of points of a block: combinations in a grid, trials of all its studies in a search."""
     each = len(spec.seeds) if spec.search.is_grid else spec.search.trials
     listed = {name: values for name, values in block.space.items() if isinstance(values, list)}
     axes = [len(values) for name, values in listed.items() if spec.search.is_grid or not is_tuned(name)]
@@ -38,7 +38,7 @@ def _points(spec: SweepSpec, block: Block) -> int:
 
 
 def check_storage(spec: SweepSpec) -> None:
-    """Raise UsageError if no database driver here takes the URL of a search; nobody is connected to."""
+    """Raise UsageError if no database driver takes the URL of a search. No connection is made."""
     if not spec.search.storage:
         return
     from sqlalchemy.engine import make_url

@@ -1,4 +1,4 @@
-"""What the jobs of a sweep may use of a cluster: `resources` of a file and its blocks. Torch-free."""
+"""What a job may use on a cluster: the section `resources` of a sweep file and of its blocks. Torch-free."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sweeps.spec.shape import check_keys, whole
 
 @dataclass(frozen=True)
 class Resources:
-    """A resource class: points that share it go into one job array.
+    """A resource class. Points of one class go into the same job arrays.
 
     Attributes:
-        timeout_min: a job's time limit. Where it ends, the run is saved and its job queued again.
-        nodes: over which a run's processes are spread evenly.
+        timeout_min: a job's time limit. Shortly before it the run is saved, and its job is queued again.
+        nodes: of a job; each has equally many processes of the run.
         gpus_per_node: GPUs of a job on each node, one for each of its processes there; 0 for the CPU.
         cpus_per_task: cores of each process.
         mem: memory of a job on each node, such as `16G`; None: the site's default.
-        array_parallelism: jobs of one array that run at a time.
-        submit_limit: no more jobs than this may be queued; later calls submit the rest. None: no limit.
+        array_parallelism: jobs of one array that run at the same time.
+        submit_limit: most jobs in the queue; later calls submit the rest. None: no limit.
         signal_delay_s: seconds before the time limit at which a run is told to save; None: a tenth of the
             limit, at most two minutes.
         account: of `sbatch`, as are the following.
@@ -31,8 +31,8 @@ class Resources:
         qos: `sbatch --qos`.
         constraint: `sbatch --constraint`.
         exclude: nodes not to use.
-        mail_type: when to write mail, such as `FAIL`.
-        mail_user: to whom.
+        mail_type: events that SLURM sends mail on, such as `FAIL`.
+        mail_user: the address of the mail.
         setup: lines of shell that come before the job, such as `module load cuda`. Lines like
             `#SBATCH --gres=gpu:a100:1` before all others are options of `sbatch` that have no name here.
     """
@@ -60,14 +60,18 @@ class Resources:
         return self.signal_delay_s or min(120, 6 * self.timeout_min)
 
     def describe(self, processes: int = 1) -> str:
-        """What differs from a default job, in a line; for runs of so many processes."""
+        """The values that differ from the defaults, in one line.
+
+        Args:
+            processes: of each run.
+        """
         shown = {name: getattr(self, name) for name in _DEFAULTS}
         telling = ("timeout_min", *(name for name in shown if shown[name] != _DEFAULTS[name]))
         words = [f"{name}={shown[name]}" for name in dict.fromkeys(telling)]
         return " ".join(words + ([f"processes={processes}"] if processes > 1 else []))
 
     def check(self, processes: int) -> None:
-        """Raise UsageError if a run of so many processes can't be made with these."""
+        """Raise UsageError if a job of this class can't train a run of so many processes."""
         if self.warning_seconds >= 60 * self.timeout_min:
             raise UsageError(
                 f"signal_delay_s={self.warning_seconds} is no less than timeout_min={self.timeout_min}: "
@@ -94,10 +98,10 @@ _LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
 
 
 def read(tree: Mapping[str, Any], where: str) -> Resources:
-    """The resources in a sweep file.
+    """Read the section of a sweep file or a block.
 
     Raises:
-        UsageError: an unknown name, or a value that can't be; one sentence.
+        UsageError: an unknown name or an impossible value; one sentence.
     """
     check_keys(tree, _DEFAULTS, where, "resource")
     given = {name: _value(name, value, where) for name, value in tree.items() if value is not None}
@@ -120,7 +124,7 @@ def _value(name: str, value: Any, where: str) -> Any:
         return tuple(lines)
     if name == "mem" and not re.fullmatch(r"\d+[KMGT]?B?", str(value)):
         raise UsageError(f"mem in {where} must be a size such as 16G, not {value!r}.")
-    # A space would end the option in sbatch's script, and what follows would count as options of its own.
+    # A space would end the option in the script, and sbatch would read the rest as options of its own.
     word = str(value) if type(value) in (str, int) else ""
     if not re.fullmatch(r"\S+", word):
         raise UsageError(f"{name} in {where} must be a word without spaces, not {value!r}.")

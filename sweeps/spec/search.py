@@ -1,4 +1,4 @@
-"""What a sweep file says about a search: how trials are drawn, pruned and kept. Without torch and Optuna."""
+"""The section `search` of a sweep file: sampler, pruner and storage. It imports neither torch nor Optuna."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRUNERS: dict[str, dict[str, int | None]] = {
 _LEAST = {"min_resource": 1, "reduction_factor": 2, "startup_trials": 1, "warmup_steps": 0}
 _KEYS = {"mode", "trials", "seed", "pruner", "storage"}
 RANGE_KEYS = {"low", "high", "log", "num"}
-_MOST_VALUES = 1000  # of a grid's range: more is a slip, and would be written out point by point
+_MOST_VALUES = 1000  # of a range in a grid, each of them a point
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Range:
     Attributes:
         low: first value.
         high: last value.
-        log: equal ratios count alike, not equal differences.
-        num: number of grid points; a search has no use for it.
+        log: the scale is logarithmic.
+        num: number of grid points; a search ignores it.
     """
 
     low: float
@@ -47,13 +47,13 @@ class Range:
     num: int | None = None
 
     def points(self) -> list[float]:
-        """`num` points from low to high, rounded to four digits so that people can type them."""
+        """`num` points from low to high, rounded to four significant digits so that people can type them."""
         assert self.num is not None
         parts = [i / (self.num - 1) if self.num > 1 else 0.0 for i in range(self.num)]
         return [float(f"{self.at(part):.4g}") for part in parts]
 
     def at(self, part: float) -> float:
-        """The value at `part` of the way from low to high."""
+        """The value at the fraction `part` of the way from low to high, in [0, 1]."""
         if self.log:
             return self.low * float((self.high / self.low) ** part)
         return self.low + (self.high - self.low) * part
@@ -65,9 +65,9 @@ class Search:
 
     Attributes:
         mode: a row of MODES.
-        trials: trials of every objective; the same for all blocks, so that no optimizer is tuned harder.
-        seed: of the draws; which trial is drawn depends on it, its number and the results so far.
-        pruner: a row of PRUNERS; empty: every trial runs to its end.
+        trials: of every objective; the same for all blocks, so that all optimizers are tuned equally.
+        seed: of the sampler. A draw depends on it, on the trial's number and on the results so far.
+        pruner: a row of PRUNERS; empty: no trial is pruned.
         pruner_options: its options.
         storage: URL of a database; empty: a journal file per study in the store.
     """
@@ -81,12 +81,12 @@ class Search:
 
     @property
     def url(self) -> str:
-        """The storage as SQLAlchemy takes it, which by bare `postgresql` means a driver that we lack."""
+        """The storage as SQLAlchemy takes it; without a driver it would choose one that is not installed."""
         return self.storage.replace("postgresql://", "postgresql+psycopg://", 1)
 
     @property
     def is_grid(self) -> bool:
-        """Whether nothing is searched."""
+        """Whether all points are known from the start."""
         return self.mode == GRID
 
 
@@ -95,7 +95,7 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
 
     Args:
         tree: the section.
-        evaluation_every: steps between two evaluations, at which a pruner looks; 0: none.
+        evaluation_every: steps between two evaluations, after which a pruner decides; 0: no evaluations.
 
     Raises:
         UsageError: one sentence with the offending part.
@@ -127,7 +127,7 @@ def read_range(name: str, tree: Mapping[str, Any], grid: bool) -> Range:
     Args:
         name: the setting it is for.
         tree: low, high and maybe num and log.
-        grid: whether it is to be points; else it is searched.
+        grid: whether its points are listed; else it is searched.
 
     Raises:
         UsageError: one sentence with the offending part.

@@ -16,10 +16,10 @@ Settings = dict[str, Value]
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the sweep, usually one per optimizer: `set` fixes, `space` is multiplied out or searched.
+    """A part of the sweep, usually one per optimizer: fixed settings in `set`, axes in `space`.
 
-    Only a search has ranges; those of a grid are points already. Its jobs may use `resources`: those of the
-    sweep, overridden by its own.
+    Only a search has ranges: those of a grid are lists already. `resources` are those of the sweep,
+    overridden by the block's own.
     """
 
     name: str
@@ -36,9 +36,9 @@ class SweepSpec:
         name: names its folder in the store.
         base: settings of every point.
         seeds: every point is run on each.
-        blocks: their points together are the sweep.
+        blocks: the points of all of them are the sweep.
         exclude: a point that matches all settings of one of these is left out.
-        search: how points are found; in a grid they are all there from the start.
+        search: how points are found.
         fresh_seeds: number of seeds on which each objective's winner is run again; 0 for none.
         text: the file as written.
     """
@@ -53,7 +53,10 @@ class SweepSpec:
     text: str = ""
 
     def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:
-        """Those points, each with the block that it is from, that no row of `exclude` matches.
+        """The points that no row of `exclude` matches.
+
+        Args:
+            points: each with its block.
 
         Raises:
             UsageError: a row matches none of them, or nothing is left.

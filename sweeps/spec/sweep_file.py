@@ -1,4 +1,4 @@
-"""A sweep file: what it may say, and every mistake in it as one clear sentence. Torch-free."""
+"""Reads a sweep file; every mistake in it is one clear sentence. Torch-free."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from sweeps.spec.sweep import Axes, Block, SweepSpec
 
 _TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
 _BLOCK_KEYS = {"name", "set", "space", "resources"}
-_NAME = r"\w[\w.-]{0,99}"  # a folder of its own: not "..", and no option to the command
+_NAME = r"\w[\w.-]{0,99}"  # names a folder: neither ".." nor an option of a command
 
 
 def find(word: str, root: Path) -> Path:
-    """The sweep file a word on the command line means: a file, a folder with a spec.yaml, or a shipped sweep.
+    """Find the sweep file that a word on the command line names.
+
+    It is a path, a folder with a spec.yaml, a sweep of the store, or a sweep of this package.
 
     Raises:
         UsageError: it is none of them.
@@ -41,7 +43,7 @@ def find(word: str, root: Path) -> Path:
 
 
 def _shipped() -> list[Path]:
-    """The sweep files of this package, one folder per purpose, by their names."""
+    """The sweep files of this package, sorted by name."""
     return sorted(Path(__file__).parents[1].glob("*/*.yaml"), key=lambda file: file.stem)
 
 
@@ -151,17 +153,17 @@ def _settings(tree: Any, where: str) -> dict[str, Value]:
 
 
 def _check_name(name: str, where: str, rules: Iterable[Value] = ("any",)) -> None:
-    """Refuse a name that no config can have; whether this optimizer has it is checked for each point."""
+    """Refuse a name that no config has. Each point is checked later against its own optimizer."""
     if not is_setting(name, rules):
         raise UsageError(f"Unknown setting '{name}' in {where}; {nearest(name, known_settings())}")
 
 
 def _check_hyperparameters(spec: SweepSpec) -> None:
-    """Refuse those that no optimizer of the file has; what one from outside takes is not known here."""
+    """Refuse settings that no optimizer of their block has; those of an outside optimizer are not known."""
     rules = {block.name: _rules(spec.base, block) for block in spec.blocks}
-    everybody = [rule for found in rules.values() for rule in found]
+    all_rules = [rule for found in rules.values() for rule in found]
     for name in (*spec.base, *(name for row in spec.exclude for name in row)):
-        _check_name(name, "base" if name in spec.base else "exclude", everybody)
+        _check_name(name, "base" if name in spec.base else "exclude", all_rules)
     for block in spec.blocks:
         for name in (*block.set, *block.space):
             _check_name(name, f"block '{block.name}'", rules[block.name])

@@ -1,4 +1,4 @@
-"""The connection to one study in its storage: ask, report, tell, and write it anew from slots and folders."""
+"""The connection to one study in its storage: ask, report, tell, and rebuild from slots and run folders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 class Connection:
-    """The connection to one study; opened anew when the study was written anew meanwhile.
+    """The connection to one study. It opens the study again if another process has rebuilt it.
 
     Args:
         root: the store.
@@ -71,7 +71,7 @@ class Connection:
         return self.optuna.get_trials(deepcopy=False)
 
     def trial_id(self, number: int) -> int:
-        """How the storage calls a trial."""
+        """The id of a trial in the storage."""
         if not self.kept.is_current():
             self.open()
         return self.storage.get_trial_id_from_study_id_trial_number(
@@ -79,35 +79,35 @@ class Connection:
         )
 
     def name(self, number: int, key: str) -> None:
-        """Note which run a trial is, for people."""
+        """Store the key of a trial's run in the trial, for people."""
         trial_id = self.trial_id(number)
         if self.storage.get_trial(trial_id).state is TrialState.RUNNING:
             self.storage.set_trial_user_attr(trial_id, "key", key)
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Note an evaluation, once; whether the trial should end here.
+        """Store an evaluation, once; whether the pruner ends the trial here.
 
-        The first of a run that goes on from where another study stopped it brings the curve so far along.
+        A run that another study has pruned goes on from there. Its first report brings the earlier curve.
         """
         trial_id = self.trial_id(number)
         known = self.storage.get_trial(trial_id)
         earlier = {} if known.intermediate_values else self._curve(known.user_attrs["key"])
         self._note(trial_id, {s: v for s, v in earlier.items() if s < step} | {step: value})
-        # A run that died has reports beyond its checkpoint: it is judged by where it is, as it was then.
+        # A resumed run has reports beyond its checkpoint. The pruner shall decide as it did the first time.
         trial = copy.copy(self.storage.get_trial(trial_id))
         trial.intermediate_values = {s: v for s, v in trial.intermediate_values.items() if s <= step}
         return bool(self.optuna.pruner.prune(self.optuna, trial))
 
     def tell(self, number: int, record: RunRecord) -> None:
-        """Note how a trial ended, unless that is known, and of its curve what was not reported.
+        """Store how a trial ended and what is missing of its curve, unless it has ended already.
 
-        That is all of it if somebody else made the run.
+        All of the curve is missing if another sweep has trained the run.
         """
         trial_id = self.trial_id(number)
         if self.storage.get_trial(trial_id).state is not TrialState.RUNNING:
             return
         state, value = outcome(record, self.metric)
-        with contextlib.suppress(UpdateFinishedTrialError):  # somebody else tells at the same instant
+        with contextlib.suppress(UpdateFinishedTrialError):  # another process tells it at this moment
             self._note(trial_id, self._curve(record.key, record))
             for name, bound in constraints(record, self.metric).items():
                 self.storage.set_trial_system_attr(trial_id, f"constraints:{name}", bound)
@@ -124,7 +124,7 @@ class Connection:
     # --- asking ---
 
     def lost(self, filled: Mapping[int, Mapping[str, Any]]) -> list[FrozenTrial]:
-        """The trials that are in no slot: asked for in vain, or their slot's file is lost."""
+        """The trials that are in no slot: the worker died before it wrote the slot, or its file is lost."""
         taken = {content["trial"] for content in filled.values()}
         return [t for t in self.trials() if t.number not in taken and t.state is not TrialState.FAIL]
 
@@ -132,7 +132,7 @@ class Connection:
         """A trial that is in no slot: a lost one, or a new one.
 
         Returns:
-            its number, and what it says about the axes.
+            its number, and its value on each axis.
         """
         lost = self.lost(filled)
         number = lost[0].number if lost else len(self.trials())
@@ -145,10 +145,10 @@ class Connection:
             params = {name: suggest(trial, name, axis) for name, axis in self.study.axes.items()}
         return number, {name: value_of(axis, params[name]) for name, axis in self.study.axes.items()}
 
-    # --- mending ---
+    # --- repair ---
 
     def agrees(self, filled: Mapping[int, Mapping[str, Any]]) -> bool:
-        """Whether the study knows the trial of every slot as the slot has it."""
+        """Whether the study has the trial of every slot, with its key and parameters."""
         known = [(trial.user_attrs.get("key"), trial.params) for trial in self.trials()]
         return all(
             content["trial"] < len(known)
@@ -157,7 +157,7 @@ class Connection:
         )
 
     def rebuild(self, filled: Mapping[int, Mapping[str, Any]]) -> None:
-        """Write the study anew from slots and run folders. Numbers stay; those without a slot have failed."""
+        """Rebuild the study from slots and run folders. Trials keep their numbers. Those of no slot fail."""
         by_number = {content["trial"]: content for content in filled.values()}
         rows = [self._frozen(by_number.get(number)) for number in range(max(by_number, default=-1) + 1)]
         self.storage, self.optuna = self.kept.rewrite(self._load, self.storage, rows)

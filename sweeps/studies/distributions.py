@@ -1,4 +1,4 @@
-"""What is searched, as Optuna takes it: distributions, and the values of lists that it can't hold."""
+"""The axes of a search as Optuna's distributions, and labels for the values that Optuna can't hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def distribution(axis: Axis) -> BaseDistribution:
 
 
 def suggest(trial: optuna.Trial, name: str, axis: Axis) -> Value:
-    """Let a trial draw one parameter, or say what it has drawn already."""
+    """The parameter of a trial on one axis, drawn now unless it has been."""
     if "choices" in axis:
         return trial.suggest_categorical(name, [label(axis, value) for value in axis["choices"]])
     if axis["whole"]:
@@ -35,7 +35,7 @@ def suggest(trial: optuna.Trial, name: str, axis: Axis) -> Value:
 
 
 def label(axis: Axis, value: Value) -> Value:
-    """A value as Optuna takes it: a list, such as betas, is no choice, but its text is."""
+    """A value as Optuna takes it. A list, such as betas, can't be a choice, so its JSON is."""
     return json.dumps(value) if "choices" in axis and isinstance(value, list) else value
 
 

@@ -1,7 +1,7 @@
 """Each objective of a grid as an Optuna study, for its dashboard and plots.
 
-A study is a picture of the run folders in a journal file. One process at a time writes it, under a lock, and
-always the whole of it, whenever the state of a run has changed.
+The study is made from the run folders, in a journal file. When the state of a run has changed, one process
+writes the whole journal again, under a lock.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _refresh(
     ).hexdigest()
     size = path.stat().st_size if path.exists() else -1
     if not rebuild and atomic.read_json(digest_path) == {"digest": digest, "size": size}:
-        return  # nothing has changed: importing Optuna alone would cost a second
+        return  # nothing has changed, and to import Optuna takes a second
     from sweeps.studies import grid_study  # imports Optuna
 
     atomic.remove_temporaries(path.parent, digest_path.name)

@@ -16,16 +16,16 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, TrialState
 
 from harness.config import Value
+from harness.config.settings import param_of
 from harness.data import registry as tasks
 from harness.store import Kind, RunState, Store
-from sweeps.plan.params import param_of
 from sweeps.plan.planned import Planned
 from sweeps.plan.states import word
 from sweeps.studies.journal import Journal
 from sweeps.studies.outcome import evaluations, trial_of_run
 
-# Bounds of numbers without a range of their own: so wide that no grid leaves them, as a distribution may
-# never change within a study.
+# Bounds of numbers without a range of their own. No grid leaves them, since a distribution
+# may never change within a study.
 WIDEST, WIDEST_INT = 1e300, 2**53
 
 _WITHOUT_RECORD = {
@@ -78,7 +78,7 @@ def _remark(state: RunState) -> dict[str, str]:
 
 
 def _axes(planned: Planned) -> list[str]:
-    """The parameters shown: every numeric hyperparameter and both seeds, whether varied here or not."""
+    """The parameters of a trial: every numeric hyperparameter and both seeds, whether they vary or not."""
     hyper = [f"optimizer.{name}" for name in planned.config.optimizer.hyper]
     shown = ["optimizer.lr", "optimizer.weight_decay", *hyper, "seed", "data_seed"]
     return [
@@ -89,7 +89,7 @@ def _axes(planned: Planned) -> list[str]:
 
 
 def _is_closed(planned: Planned, axis: str) -> bool:
-    """Whether all values are known beforehand, as a distribution must not change: a free word may be any."""
+    """Whether all values are known beforehand, as a distribution must not change. Those of a word are not."""
     param = param_of(planned.config.optimizer.name, axis)
     return param.type in (float, int, bool, Real) or bool(param.choices)
 

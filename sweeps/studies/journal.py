@@ -25,7 +25,7 @@ class Journal:
         """Replace the file. The caller is the only one who does."""
         text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in self.logs)
         atomic.remove_temporaries(path.parent, path.name)  # of a process that died here
-        atomic.write_text(path, text, crash="study")
+        atomic.write_text(path, text)
 
     def storage(self) -> JournalStorage:
         """The journal as an Optuna storage."""
@@ -48,7 +48,7 @@ def shared(path: Path) -> JournalStorage:
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 
     class Lock(JournalFileOpenLock):
-        """A lock that the kernel frees when its holder dies; Optuna's make everybody wait for 30 s then."""
+        """A lock that the kernel frees when its holder dies; with Optuna's, others would wait for 30 s."""
 
         def __init__(self) -> None:
             self._file: IO[str] | None = None
@@ -68,7 +68,7 @@ def shared(path: Path) -> JournalStorage:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut off what a dead writer left of a line: the next would write into it. The caller holds the lock."""
+    """Cut off the incomplete last line of a dead writer: the next would append to it. Needs the lock."""
     with open(path, "rb+") as file:
         size = file.seek(0, os.SEEK_END)
         end, block = size, 1 << 16

@@ -1,4 +1,4 @@
-"""A sampler's draws without repetition: no two trials of a study are the same setting."""
+"""Draws without repetition: no two trials of a study have the same settings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TRIES = 20
 
 
 class NoRepeats(BaseSampler):
-    """Draws all axes at once, and once more if another trial has the same setting.
+    """Draws all axes at once, and again if another trial has the same settings.
 
-    Over choices and whole numbers samplers repeat themselves. A trial that repeats another is a run that is
-    there already: its optimizer would be tuned on fewer settings than it was granted.
+    Samplers repeat themselves over choices and whole numbers. A repeated trial is a run that has a result
+    already, so the optimizer would be tuned on fewer settings than `trials` says.
 
     Args:
-        inner: what draws. A function of seed, trial and study, it goes on with its random numbers.
-        axes: all that is drawn.
+        inner: the sampler that draws; a second draw takes its next random numbers.
+        axes: all parameters of a trial.
     """
 
     def __init__(self, inner: BaseSampler, axes: Mapping[str, BaseDistribution]) -> None:
@@ -37,7 +37,7 @@ class NoRepeats(BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The first new setting of some draws, else the first in order; an old one only if all are."""
+        """The first of some draws that is new, else the first new one in order, else a repeated one."""
         trials = study.get_trials(deepcopy=False)
         known = [one.params for one in trials if one.number != trial.number]
         draws = (self._draw(study, trial) for _ in range(TRIES))
@@ -48,7 +48,7 @@ class NoRepeats(BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """As `inner` does it; nobody asks, as all axes are drawn at once."""
+        """As `inner` does it. It is not called, since `sample_relative` draws all axes."""
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def _draw(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:

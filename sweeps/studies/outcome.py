@@ -16,7 +16,7 @@ from harness.store.run_folder import RunFolder
 
 
 def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
-    """State and value of a trial. A run without a finite figure is no failure: it is called pruned."""
+    """State and value of a trial. A run without a finite metric has not failed: its trial is pruned."""
     value = record.metrics.get(metric)
     if record.status == "completed" and value is not None:
         return TrialState.COMPLETE, value
@@ -24,21 +24,21 @@ def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
 
 
 def constraints(record: RunRecord, metric: str) -> dict[str, float]:
-    """What makes TPE rank a trial without a finite figure last: that it broke a constraint.
+    """The constraints of a trial: one without a finite metric violates one, so TPE ranks it last.
 
-    Of pruned trials TPE prefers those that came farthest, so late divergences would attract it.
+    TPE prefers pruned trials that have come far, so without this it would prefer late divergences.
     """
     good = record.status == "pruned" or outcome(record, metric)[0] is TrialState.COMPLETE
     return {} if good else {"diverged": 1.0}
 
 
 def number_or_nan(value: float | None) -> float:
-    """A figure as Optuna takes it: NaN if it is not finite, of which a curve on disk has null."""
+    """A metric as Optuna takes it: NaN if it is not finite, for which a curve on disk has null."""
     return value if value is not None and math.isfinite(value) else math.nan
 
 
 def reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, float]:
-    """The evaluations of a run by step, as they are reported: that at the end of a run is its value."""
+    """The evaluations of a run that are reported, by step. The last of a completed run is its value."""
     last = record.steps if record is not None and record.status == "completed" else math.inf
     return {
         row["step"]: number_or_nan(row[metric])
@@ -49,7 +49,7 @@ def reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, fl
 
 def evaluations(folder: Path, metric: str) -> dict[int, float]:
     """All finite evaluations of a run by step, that of the untrained model and that of the end included."""
-    rows = curve.read(folder / "metrics.jsonl")
+    rows = curve.read(RunFolder(folder).metrics)
     return {row["step"]: row[metric] for row in rows if row.get(metric) is not None}
 
 

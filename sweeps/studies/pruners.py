@@ -27,15 +27,17 @@ def pruner(study: Study) -> BasePruner:
 
 
 class Asha(BasePruner):
-    """Asynchronous successive halving: at rungs min_resource * reduction_factor^i the best fraction goes on.
+    """Asynchronous successive halving: of the trials at each rung the best fraction goes on.
+
+    Rung i is at step min_resource * reduction_factor^i.
 
     A trial that arrives at a rung goes on if it is among the best 1 / reduction_factor of all that have
     arrived there so far, itself included, or the best of fewer than reduction_factor.
 
     Source: Li et al., A System for Massively Parallel Hyperparameter Tuning, 2020,
     https://arxiv.org/abs/1810.05934. The paper pauses a trial and may promote it later; here, as in Optuna's
-    SuccessiveHalvingPruner, it ends. Optuna's keeps rungs as marks of a trial: a decision is lost when the
-    process dies after making it, and all are when a study is rebuilt. Ours reads nothing but the reports.
+    SuccessiveHalvingPruner, it ends. Optuna's stores each decision in the trial: the decision is lost
+    when the process dies before that, and all are when a study is rebuilt. Ours needs the reports only.
 
     Args:
         min_resource: steps before the first decision.
@@ -71,6 +73,6 @@ class Asha(BasePruner):
 
 
 def _value_at(trial: FrozenTrial, rung: int) -> float | None:
-    """What the trial first reported at or after a rung."""
+    """The first report of a trial at or after a rung; None if there is none."""
     steps = [step for step in trial.intermediate_values if step >= rung]
     return trial.intermediate_values[min(steps)] if steps else None

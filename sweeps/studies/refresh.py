@@ -1,4 +1,4 @@
-"""The Optuna studies of a sweep of whichever kind: brought up to date with the run folders, or made anew."""
+"""Bring the Optuna studies of a grid or a search up to date with the run folders, or rebuild them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def refresh(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, rebuil
         store: the store.
         spec: the sweep, whose plan is in the store.
         planned: its points.
-        rebuild: write the studies anew.
+        rebuild: write the studies anew in any case.
 
     Returns:
         where `optuna-dashboard` finds each: a journal file or a database.

@@ -35,13 +35,14 @@ def sampler(study: Study, number: int) -> BaseSampler:
 class Sobol(BaseSampler):
     """Trial n is point n of a scrambled Sobol sequence over all axes.
 
-    Optuna's QMCSampler counts in the study and draws its first trial otherwise; here the number is enough.
+    Optuna's QMCSampler takes the point from a counter in the study, and draws the first trial by another
+    sampler. Here the point follows from the number of the trial.
 
     Source: Owen, Scrambling Sobol' and Niederreiter-Xing points, 1998, https://doi.org/10.1006/jcom.1998.0487
 
     Args:
-        study: its axes are the dimensions, its seed scrambles.
-        number: the trial.
+        study: its axes are the dimensions, its seed is that of the scrambling.
+        number: of the trial.
     """
 
     def __init__(self, study: Study, number: int) -> None:
@@ -73,7 +74,7 @@ class Sobol(BaseSampler):
 
 
 def between(distribution: BaseDistribution, part: float) -> Any:
-    """The value `part` of the way through a distribution; whole numbers and choices get equal shares."""
+    """The value at the fraction `part` of a distribution; whole numbers and choices get equal shares."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(part * len(distribution.choices))]
     if isinstance(distribution, IntDistribution):

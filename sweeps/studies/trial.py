@@ -1,14 +1,14 @@
 """A job's side of a search: ask for the trial of a slot, report to its study, tell how it ended.
 
-Death at any instant leaves one of these, and the next who comes along goes on from there:
+A job that dies leaves one of these, and the next job goes on from there:
 
-    asked, slot not written     the next empty slot takes the trial over, so none is lost or drawn twice
+    asked, slot not written     the next empty slot takes the trial, so none is lost or drawn twice
     slot written, no record     the same slot again: the run goes on from its checkpoint
     record on disk, not told    `reconcile` tells
     study lost or damaged       written anew from slots and run folders
     slot file lost or damaged   its trial is in the study and fills the next empty slot
 
-One lock per study orders the askers, on whichever machine; reports and tells need no lock.
+One lock per study orders the asking jobs on all machines; reports and tells need no lock.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ log = logging.getLogger("htbench")
 
 
 class Trial:
-    """The trial of one slot, in the hands of whoever works on it.
+    """The trial of one slot, for the process that works on it.
 
     Attributes:
-        key: its run.
+        key: of its run.
         settings: of the run.
-        study: who asked for it.
+        study: the name of its study.
     """
 
     def __init__(self, connection: Connection, content: Mapping[str, Any]) -> None:
@@ -52,17 +52,17 @@ class Trial:
         self.settings: dict[str, Value] = dict(content["overrides"])
         self.study = connection.study.name
 
-    def report(self, step: int, figures: Mapping[str, float | None]) -> None:
-        """Tell the study of an evaluation.
+    def report(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        """Report an evaluation to the study.
 
-        A run does not depend on its study: what can't be reported now is in the run's curve for later.
+        A run does not depend on its study: an error is logged, and the value is in the run's curve for later.
 
         Raises:
-            PrunedError: the study has seen enough.
+            PrunedError: the pruner ends the trial.
         """
         try:
             ends = self._connection.report(
-                self._number, step, number_or_nan(figures.get(self._connection.metric))
+                self._number, step, number_or_nan(metrics.get(self._connection.metric))
             )
         except Exception as error:
             log.warning(
@@ -88,7 +88,7 @@ class Trial:
 
 
 def take(store: Store, sweep: str, slot: str) -> Trial:
-    """The trial of a slot: the one that fills it, else one asked for now.
+    """The trial of a slot: the one that fills it, else a new one.
 
     Args:
         store: the store.
@@ -100,25 +100,25 @@ def take(store: Store, sweep: str, slot: str) -> Trial:
     """
     name, _, number = slot.rpartition("/")
     study = slots.read_study(store.root, sweep, name)
-    with _locked_and_sound(store, study) as (connection, filled):
+    with _locked_and_repaired(store, study) as (connection, filled):
         content = filled.get(int(number)) or _fill(connection, int(number), filled)
     return Trial(connection, content)
 
 
 def reconcile(store: Store, sweep: str, name: str, *, rebuild: bool = False) -> str:
-    """Bring a study up to date with slots and run folders: tell what has ended untold.
+    """Bring a study up to date with slots and run folders: tell it the runs that have ended.
 
     Args:
         store: the store.
         sweep: the sweep's name.
         name: the study's.
-        rebuild: write it anew in any case.
+        rebuild: write the study anew in any case.
 
     Returns:
         where `optuna-dashboard` finds it.
     """
     study = slots.read_study(store.root, sweep, name)
-    with _locked_and_sound(store, study, rebuild) as (connection, filled):
+    with _locked_and_repaired(store, study, rebuild) as (connection, filled):
         running = {trial.number for trial in connection.trials() if trial.state is TrialState.RUNNING}
         for content in filled.values():
             record = store.record(content["key"]) if content["trial"] in running else None
@@ -128,7 +128,7 @@ def reconcile(store: Store, sweep: str, name: str, *, rebuild: bool = False) -> 
 
 
 @contextlib.contextmanager
-def _locked_and_sound(
+def _locked_and_repaired(
     store: Store, study: Study, rebuild: bool = False
 ) -> Iterator[tuple[Connection, dict[int, dict[str, Any]]]]:
     folder = study_path(store.root, study.sweep, study.name).parent
@@ -140,7 +140,7 @@ def _locked_and_sound(
         if not agrees and connection.kept.refresh():
             connection = _open(store, study)
             agrees = connection.agrees(filled)
-        if agrees and rebuild:  # which knows of slots only
+        if agrees and rebuild:  # `rebuild` keeps the trials of slots only, so lost ones get slots first
             empty = (number for number in range(study.trials) if number not in filled)
             for number, _ in zip(list(empty), connection.lost(filled), strict=False):
                 filled[number] = _fill(connection, number, filled)
@@ -170,6 +170,5 @@ def _fill(connection: Connection, number: int, filled: Mapping[int, Mapping[str,
     atomic.write_json(
         slot_path(connection.store.root, connection.study.sweep, connection.study.slot(number)),
         content,
-        crash="ask",
     )
     return content

@@ -1,6 +1,6 @@
 """What every row of the zoo must do, whatever its mathematics; being in `ZOO` is enough to be covered.
 
-What any other class must do, too, is in `harness/contract/properties.py`, with the net that they all train.
+What any other class must do, too, is in `harness/contract/properties.py`; `net.py` there has the net.
 """
 
 import inspect
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.contract import properties
-from harness.contract.properties import Net, equal, train
+from harness.contract.net import Net, equal, train
 from optimizers import ZOO, build, resolve
 from optimizers.muon import SCALE_RULES
 from optimizers.spectral import SPECTRAL
@@ -30,8 +30,6 @@ BUILD_LEVEL = {
     "fused",
 }  # used by build, not by the class
 torch.set_num_threads(1)
-# The loops are plain ones, without the passes that Sophia asks for; it says so.
-pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")
 every_row = pytest.mark.parametrize("name", ZOO)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")  # these loops make no curvature passes
 

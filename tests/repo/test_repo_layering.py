@@ -65,8 +65,8 @@ PICTURE = {
         "sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.local": (
-        "harness.data harness.errors harness.parallel harness.store harness.system harness.train "
-        "sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
+        "harness.config harness.data harness.errors harness.parallel harness.store harness.system "
+        "harness.train sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
         "harness.config harness.cost harness.data harness.display harness.errors harness.store "
@@ -92,7 +92,7 @@ PICTURE = {
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
     "harness.bench": "flops loop maps optimizers pairs peers",
-    "harness.contract": "checkup properties",
+    "harness.contract": "checkup net properties",
     "harness.cost": "calibrate",
     "harness.data": "images task text",
     "harness.parallel": "device",

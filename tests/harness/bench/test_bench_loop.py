@@ -11,7 +11,7 @@ from harness import cli
 from harness.bench import loop
 from harness.bench import report as tables
 from harness.bench.loop import SETTINGS
-from harness.bench.measurement import figure
+from harness.bench.measurement import Measurement
 from harness.commands import bench as command
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
@@ -55,7 +55,7 @@ def test_it_is_the_run_of_the_demo():
     ("n", "rank"), [(1, 1), (5, 1), (6, 1), (9, 2), (20, 6), (60, 22), (100, 40)]
 )  # of the lower end, as in tables of the sign test
 def test_interval_of_the_median(n, rank):
-    found = figure("x", "s", range(n, 0, -1))
+    found = Measurement.of("x", "s", range(n, 0, -1))
     assert (found.low, found.median, found.high) == (rank, (n + 1) / 2, n + 1 - rank)
 
 
@@ -75,8 +75,8 @@ def test_the_command_measures_everything(tmp_path, capsys, monkeypatch):
         assert row["median"] > (-100 if name.startswith("overhead") else 0)
 
 
-def test_report_has_a_line_per_figure():
-    figures = [figure("overhead", "%", [1.0, 2.0, 4.0], 3.0), figure("step", "ms", [20.0])]
+def test_report_has_a_line_per_measurement():
+    figures = [Measurement.of("overhead", "%", [1.0, 2.0, 4.0], 3.0), Measurement.of("step", "ms", [20.0])]
     about = {"subject": "loop", "settings": SETTINGS, "environment": {"cpu": "some CPU", "torch": "2.9"}}
     head, machine, blank, titles, *rows = tables.loop_report(about, figures).splitlines()
     assert head == "llama-nano on pydocs, 16 x 32 tokens per step, 1 thread"

@@ -15,7 +15,7 @@ from harness import cli
 from harness.bench import flops as cost
 from harness.bench import pairs, peers, subjects
 from harness.bench import report as tables
-from harness.bench.measurement import figure
+from harness.bench.measurement import Measurement
 from harness.bench.optimizers import Bench, Beside, Row, Settings
 from harness.bench.subjects import entry
 from harness.errors import UsageError
@@ -209,7 +209,7 @@ def muon_flops(model, steps=5):
     return sum(steps * (4 * r * r * R + 2 * r**3) for r, R in sides)
 
 
-def test_every_row_of_the_zoo_has_figures(bench):
+def test_every_row_of_the_zoo_is_measured(bench):
     chosen = subjects.entries(",".join(optimizers.ZOO))
     rows = {row.label: row for row in bench.rows(chosen, entry("adamw"), silent)}
     assert list(rows) == list(optimizers.ZOO)
@@ -400,8 +400,8 @@ def test_a_missing_gpu_is_said(capsys):
 
 def test_tables_are_aligned_and_tell_what_is_met():
     def row(label, times, target):
-        ratio = figure(label, "x muon", times, target)
-        step = figure(label, "ms/step", [1e3 * x for x in times])
+        ratio = Measurement.of(label, "x muon", times, target)
+        step = Measurement.of(label, "ms/step", [1e3 * x for x in times])
         return Row(label, label, {}, step, ratio, 10, 5.0, 12345.6, {"float32": 2.5e12}, 0.5, 12.0)
 
     rows = [row("htmuon_mix:mix_set=k7", [1.5, 1.6], 1.55), row("b", [1.6, 1.7], 1.55), row("c", [2.0], None)]
@@ -413,9 +413,9 @@ def test_tables_are_aligned_and_tell_what_is_met():
     assert tables.periods(rows)[1] == "b: a mean over 10 steps, one of 12345.6 ms and the others of 5.000 ms"
 
 
-def test_the_table_of_peers_fits_and_leaves_out_what_has_no_figures():
-    one = figure("x", "ms/step", [123456.7])
-    ratio = figure("x", "x", [12.345], 1.05)
+def test_the_table_of_peers_fits_and_leaves_out_what_was_not_measured():
+    one = Measurement.of("x", "ms/step", [123456.7])
+    ratio = Measurement.of("x", "x", [12.345], 1.05)
     found = Beside("adamuon", "pytorch_optimizer AdaMuon", "4.1.0", True, one, one, ratio, 8.0)
     missing = dataclasses.replace(found, ratio=None, note="not installed")
     header, line = tables.peers_table([found, missing]).splitlines()

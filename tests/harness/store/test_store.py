@@ -143,10 +143,10 @@ def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):
 def test_a_folder_that_is_cleared_away_during_the_claim_is_made_again(store, monkeypatch):
     proper = atomic.create_json
 
-    def create_json(path, value, crash):
+    def create_json(path, value):
         monkeypatch.setattr(atomic, "create_json", proper)
         shutil.rmtree(path.parent.parent)
-        return atomic.create_json(path, value, crash)
+        return atomic.create_json(path, value)
 
     monkeypatch.setattr(atomic, "create_json", create_json)
     assert store.claim(KEY, "").number == 1
@@ -233,7 +233,7 @@ def test_a_reader_who_may_not_write_gets_the_mended_record(store, monkeypatch):
     store.claim(KEY, "").finish(record(KEY, 1))
     (store.run_folder(KEY) / "record.json").write_text("{")
 
-    def refuse(path, value, crash=""):
+    def refuse(path, value):
         raise PermissionError(path)
 
     monkeypatch.setattr(atomic, "write_json", refuse)

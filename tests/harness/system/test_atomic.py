@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.store import layout, points
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
 
 
@@ -136,18 +138,38 @@ def test_a_lock_dies_with_its_holder(tmp_path):
         assert time.monotonic() - began < 30
 
 
-def test_every_crash_point_is_used_somewhere():
-    import pathlib
-
-    sources = "\n".join(
-        path.read_text()
-        for folder in ("harness", "sweeps")
-        for path in pathlib.Path(atomic.__file__).parents[2].joinpath(folder).rglob("*.py")
-        if path.name != "atomic.py"
+def test_every_crash_point_guards_a_file_or_stands_in_the_code():
+    run, root = RunFolder(Path("runs/01/0123")), Path("store")
+    files = {
+        "claim": run.attempt(2),
+        "checkpoint": run.checkpoint,
+        "record": run.record,
+        "slot": points.sweep_folder(root, "tiny") / points.POINTS,
+        "ask": points.slot_path(root, "tiny", "tiny.muon.ab/0"),
+        "study": layout.studies_folder(root) / "tiny.muon.journal",
+    }
+    assert {name: atomic.guard(path) for name, path in files.items()} == {name: name for name in files}
+    assert not any(
+        map(atomic.guard, (run.config, run.metrics, run.weights, files["ask"].with_name("study.json")))
     )
+    packages = [Path(atomic.__file__).parents[2] / name for name in ("harness", "sweeps")]
+    sources = "".join(path.read_text() for package in packages for path in package.rglob("*.py"))
     for name in atomic.CRASH_POINTS:
-        stem = name.partition(".")[0]
-        assert f'crash="{stem}"' in sources or f'crash_point("{name}")' in sources, name
+        assert name.partition(".")[0] in files or f'crash_point("{name}")' in sources, name
+
+
+@pytest.mark.parametrize(
+    "instant, there", [("record.before", False), ("record.after", True), ("record", True)]
+)
+def test_a_process_dies_before_or_after_the_rename(tmp_path, instant, there):
+    path = str(tmp_path / "record.json")
+    write = f"atomic.write_text(pathlib.Path({path!r}), '1')"
+    words = f"import pathlib; from harness.system import atomic; {write}"
+    done = subprocess.run(
+        [sys.executable, "-c", words], env=os.environ | {"HTBENCH_CRASH": instant}, start_new_session=True
+    )
+    assert done.returncode == (0 if instant == "record" else -signal.SIGKILL)
+    assert (tmp_path / "record.json").exists() == there
 
 
 def test_json_on_disk_is_json(tmp_path):

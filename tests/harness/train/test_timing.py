@@ -158,7 +158,7 @@ def test_the_clock_is_read_when_the_device_has_delivered_the_losses(tmp_path, ti
             return [2.0] * 4
 
     monkeypatch.setattr("harness.train.loop.torch.stack", lambda losses: Late())
-    monkeypatch.setattr(Training, "_final_figures", lambda self, metrics: {})
+    monkeypatch.setattr(Training, "_final_metrics", lambda self, metrics: {})
     record = run.run(resolve_config(tiny | {"steps": 4, "log_every": 4}), Store(tmp_path))
     assert record.timing["mean"] == 10.0
 

@@ -13,9 +13,10 @@ import torch
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import RunFailedError, StoppedError, UsageError
-from harness.parallel.group import Group
+from harness.parallel.group import ALONE, Group
 from harness.store import Kind, Store
 from harness.train import run
+from harness.train.loop import Training
 from harness.train.monitor import Monitor
 from tests.helpers.interrupting import finish, interrupt
 
@@ -257,3 +258,8 @@ def test_the_record_is_plain_and_says_where_it_was_made(tmp_path, tiny):
     assert stored["config"]["optimizer"]["lr"] == 0.1 and stored["key"] == record.key
     assert {"code", "torch", "cpu", "host", "data_fingerprint"} <= stored["environment"].keys()
     assert record.cost["samples"] == 8 * 16 and record.steps == 8 and record.seconds_per_step > 0
+
+
+def test_construction_does_no_work(tiny):
+    made = Training(resolve_config(tiny), None, Monitor(), ALONE, task=None, total=8, learner=None)
+    assert (made.progress.step, made.warm_from) == (0, 0)
