@@ -9,6 +9,7 @@ processes are the real ones. Nothing here shows what a fresh Python imports or w
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import importlib
@@ -21,13 +22,21 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from multiprocessing import util
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from harness.config.settings import resolve_config
 from tests.helpers import prepared
 
 PRELOAD = ("sweeps.local.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
+# To resolve these takes the digests of most of the code that makes numbers, which a process keeps.
+CONFIGS = [
+    {"task": task, "model": model, "steps": 1, "optimizer.name": name}
+    for task, model in (("digits", "resnet-nano"), ("pydocs", "llama-nano"))
+    for name in ("sgdm", "adamw", "htmuon")
+]
 _REQUEST = 1 << 17  # bytes; a request holds an environment
 
 
@@ -109,6 +118,8 @@ def serve(requests: socket.socket) -> None:
     """Fork a command for every request; returns in the command's process, as if it had just begun."""
     for name in PRELOAD:
         importlib.import_module(name)
+    for settings in CONFIGS:
+        resolve_config(settings)
     prepared.share()
     while True:
         with contextlib.suppress(ChildProcessError):
@@ -163,7 +174,8 @@ def _fork_instead(path: bytes, args: list[str], passfds: list[int]) -> int:
             signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _run(args[args.index("-c") + 1], ["-c", *args[args.index("-c") + 2 :]])
+    sys.argv = args[args.index("-c") :]
+    _run(sys.argv.pop(1))
 
 
 def _close_all_but(kept: set[int]) -> None:
@@ -174,17 +186,25 @@ def _close_all_but(kept: set[int]) -> None:
                 os.close(int(name))
 
 
-def _run(code: str, argv: list[str]) -> NoReturn:
-    sys.argv = argv
+def _run(code: str = "") -> NoReturn:
+    """Run the code, else the command, and end as `python` does, but leave all that is loaded as it is.
+
+    To take torch apart object by object would take longer than most commands.
+    """
     status = 1
     try:
-        exec(code, {"__name__": "__main__"})
+        if code:
+            exec(code, {"__name__": "__main__"})
+        else:
+            runpy.run_module("harness.cli", run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
+        threading._shutdown()
+        atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # the code may have closed it
                 stream.flush()
@@ -193,8 +213,4 @@ def _run(code: str, argv: list[str]) -> NoReturn:
 
 if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv.pop())))
-    if sys.argv[1:2] == ["-c"]:
-        code = sys.argv.pop(2)
-        exec(code, {"__name__": "__main__"})
-    else:
-        runpy.run_module("harness.cli", run_name="__main__", alter_sys=True)
+    _run(sys.argv.pop(2) if sys.argv[1:2] == ["-c"] else "")

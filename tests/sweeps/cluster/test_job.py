@@ -18,6 +18,7 @@ from harness.train.monitor import STOP_SIGNALS, Monitor
 from sweeps.cluster import job, job_array, snapshot
 from tests.helpers import version_0_1
 from tests.helpers.waiting import wait_for
+from tests.helpers.warm import Command
 
 # As submitit does, where nothing of ours is on the path but the working folder.
 JOB = f"""
@@ -124,7 +125,8 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     folder = Store(root).run_folder(slow.key)
     # The last task of an array to start has the number of the whole array: that must not be requeued.
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
-    process = start(job_array.delayed(root, snapshot.HOME, slow), snapshot.HOME, **env)
+    given = pickle.dumps(job_array.delayed(root, snapshot.HOME, slow)).hex()
+    process = Command(["-c", JOB, given], os.environ | env, snapshot.HOME)
     wait_for((folder / "metrics.jsonl").exists)
     process.send_signal(number)
     assert process.wait(timeout=60) == 2

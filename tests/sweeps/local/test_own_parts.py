@@ -1,14 +1,12 @@
 """Sweeps over a user's own parts, from a folder outside of the repository, as the README shows it."""
 
-import subprocess
-
 import pytest
 
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.store.points import read_points
 from sweeps.cluster import snapshot
-from tests.helpers.command import HTBENCH, Htbench
+from tests.helpers.command import Htbench
 from tests.helpers.own_parts import lay_out, optimizer
 
 DATA = """
@@ -109,7 +107,7 @@ def test_an_own_task_with_a_metric_of_its_own_is_told_by_its_records(user):
 
 def test_a_command_outside_of_the_folder_says_what_is_missing(user, tmp_path):
     _, spec = lay_out(user.cwd)
-    ended = subprocess.run([*HTBENCH, "sweep", "plan", spec], cwd=tmp_path, capture_output=True, text=True)
+    ended = Htbench(user.root, cwd=tmp_path)("sweep", "plan", spec)
     assert ended.returncode == 2 and "working folder, on PYTHONPATH or installed" in ended.stderr
 
 
