@@ -23,7 +23,7 @@ from harness.bench.flops import MatmulCount, Peak, clock_of, state_bytes
 from harness.bench.measurement import Measurement
 from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
 from harness.bench.peers import Peer, peers_of
-from harness.bench.rows import Beside, Row
+from harness.bench.rows import PeerRow, Row
 from harness.bench.subjects import Entry
 from optimizers import UpdateRule
 
@@ -118,10 +118,10 @@ class Bench:
             state_bytes=state_bytes(side.optimizer) / _count(side),
         )
 
-    def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[Beside]:
+    def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[PeerRow]:
         """Measure an entry against each of its peers; `watch` gets a label before each measurement."""
         for peer in peers_of(entry.name):
-            found = Beside(entry.label, peer.label, peer.version, peer.matrices)
+            found = PeerRow(entry.label, peer.label, peer.version, peer.matrices)
             note = peer.obstacle(entry.hyper)
             if note:
                 yield dataclasses.replace(found, note=note)
@@ -129,7 +129,7 @@ class Bench:
             watch(f"{entry.label} beside {peer.label}")
             yield self._beside(entry, peer, found)
 
-    def _beside(self, entry: Entry, peer: Peer, found: Beside) -> Beside:
+    def _beside(self, entry: Entry, peer: Peer, found: PeerRow) -> PeerRow:
         ours = self._ours(entry, peer.matrices)
         try:
             theirs = self._theirs(entry, peer)

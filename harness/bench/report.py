@@ -10,7 +10,7 @@ from harness.data import registry as tasks
 if TYPE_CHECKING:
     from harness.bench.maps import Error
     from harness.bench.measurement import Measurement
-    from harness.bench.rows import Beside, Row
+    from harness.bench.rows import PeerRow, Row
 
 
 def machine_in_words(machine: Mapping[str, Any]) -> str:
@@ -35,7 +35,7 @@ def loop_report(about: Mapping[str, Any], rows: Sequence[Measurement]) -> str:
     )
 
 
-def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequence[Beside]) -> str:
+def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequence[PeerRow]) -> str:
     """Of `htbench bench optimizers`; `about` is its JSON."""
     overrides = "".join(f", {name} {value}" for name, value in about["overrides"].items())
     threads = f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}"
@@ -116,7 +116,7 @@ def periods(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def peers_table(found: Sequence[Beside]) -> str:
+def peers_table(found: Sequence[PeerRow]) -> str:
     """Optimizers beside other implementations, as far as they were measured."""
     cells = [
         (

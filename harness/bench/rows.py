@@ -38,7 +38,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PeerRow:
     """One of our optimizers compared with an implementation of it in another package.
 
     Attributes:

@@ -25,7 +25,7 @@ from harness.system.folders import make_folder
 if TYPE_CHECKING:
     from harness.bench.maps import Error
     from harness.bench.optimizers import Bench
-    from harness.bench.rows import Beside, Row
+    from harness.bench.rows import PeerRow, Row
     from harness.bench.subjects import Entry
 
 # Has `start_up`. It lies above `harness`, so it is named by a string, as commands are in `harness/cli.py`.
@@ -165,7 +165,7 @@ def _optimizers(args: argparse.Namespace) -> None:
 
 def _measure_optimizers(
     args: argparse.Namespace, overrides: dict[str, int], chosen: list[Entry], against: Entry
-) -> tuple[Bench, list[Row], list[Beside]]:
+) -> tuple[Bench, list[Row], list[PeerRow]]:
     import torch
 
     from harness.bench.optimizers import Bench, Settings
@@ -179,7 +179,7 @@ def _measure_optimizers(
     with_peers = chosen if args.peers else []
     besides = sum(not peer.obstacle(one.hyper) for one in with_peers for peer in peers_of(one.name))
     rows: list[Row] = []
-    found: list[Beside] = []
+    found: list[PeerRow] = []
     with Progress(len(chosen) + besides, DROPPED + args.rounds, "round") as progress:
         bench = Bench(settings, progress.advance)
         for row in bench.rows(chosen, against, progress.begin):

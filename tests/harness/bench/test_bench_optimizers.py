@@ -16,7 +16,7 @@ from harness.bench import flops as cost
 from harness.bench import pairs, peers, subjects
 from harness.bench import report as tables
 from harness.bench.measurement import Measurement
-from harness.bench.optimizers import Bench, Beside, Row, Settings
+from harness.bench.optimizers import Bench, PeerRow, Row, Settings
 from harness.bench.subjects import entry
 from harness.errors import UsageError
 
@@ -416,7 +416,7 @@ def test_tables_are_aligned_and_tell_what_is_met():
 def test_the_table_of_peers_fits_and_leaves_out_what_was_not_measured():
     one = Measurement.of("x", "ms/step", [123456.7])
     ratio = Measurement.of("x", "x", [12.345], 1.05)
-    found = Beside("adamuon", "pytorch_optimizer AdaMuon", "4.1.0", True, one, one, ratio, 8.0)
+    found = PeerRow("adamuon", "pytorch_optimizer AdaMuon", "4.1.0", True, one, one, ratio, 8.0)
     missing = dataclasses.replace(found, ratio=None, note="not installed")
     header, line = tables.peers_table([found, missing]).splitlines()
     assert max(len(header), len(line)) <= 110
