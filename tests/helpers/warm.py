@@ -213,4 +213,7 @@ def _run(code: str = "") -> NoReturn:
 
 if __name__ == "__main__":
     serve(socket.socket(fileno=int(sys.argv.pop())))
-    _run(sys.argv.pop(2) if sys.argv[1:2] == ["-c"] else "")
+    if sys.argv[1:2] == ["-c"]:
+        del sys.argv[0]
+        _run(sys.argv.pop(1))
+    _run()
