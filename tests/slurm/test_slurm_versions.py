@@ -38,7 +38,7 @@ class Before(Htbench):
     """`htbench` of version 0.1 on the same store."""
 
     def __init__(self, root, home):
-        super().__init__(root, cwd=home)
+        super().__init__(root, cwd=home, fresh=True)  # the code of the working folder, not that of the tests
 
     def start(self, *words, **environment):
         return super().start(*words, PYTHONPATH=str(self.cwd), **environment)
