@@ -36,15 +36,6 @@ def check_seed(name: str, seed: int) -> None:
         raise UsageError(f"{name}={seed} is more than 2^63-1 ({LARGEST_SEED}), the largest seed.")
 
 
-def check_protocol(config: RunConfig) -> None:
-    """Raise UsageError for a protocol that no task has yet."""
-    if config.protocol != "honest":
-        raise UsageError(
-            f"protocol={config.protocol} is not there yet: it would train on the validation split, too, and "
-            f"choose on the reported one; use protocol=honest."
-        )
-
-
 def check_data(config: RunConfig, cache: Path) -> None:
     """Raise UsageError if the data or the code is not what the config asks for.
 
@@ -52,7 +43,6 @@ def check_data(config: RunConfig, cache: Path) -> None:
         config: the run.
         cache: folder for prepared data; it need not exist.
     """
-    check_protocol(config)
     revisions.check(config)
     now = tasks.fingerprint(config.task)
     if config.data_fingerprint != now:
@@ -60,7 +50,10 @@ def check_data(config: RunConfig, cache: Path) -> None:
             f"data_fingerprint={config.data_fingerprint} is not that of the data of '{config.task}' here, "
             f"which is {now}; leave it out, and it is filled in."
         )
-    most = tasks.train_size(config.task, cache, config.seq_len)
+    options = tasks.options(config.task, config)
+    samples = config.steps and config.steps * config.batch_size
+    tasks.check_ready(config.task, cache, samples, config.seq_len, **options)
+    most = tasks.train_size(config.task, cache, config.seq_len, **options)
     if most is not None and config.batch_size > most:
         raise UsageError(
             f"batch_size={config.batch_size} is more than the training samples of '{config.task}', "

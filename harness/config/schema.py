@@ -13,6 +13,7 @@ from typing import Any
 
 from optimizers.zoo.registry import Param
 
+AUGMENTATIONS = ("none", "crop-flip", "resized-crop-flip", "randaugment")  # see `harness/data/augment.py`
 SCHEDULES = ("cosine", "constant", "wsd")  # shapes of the learning rate: `harness/train/schedule.py`
 
 Value = Any  # a plain value: None, bool, int, float, str or a list of them
@@ -137,6 +138,15 @@ class DivergenceConfig:
             "for at least 20",
         )
     )
+    floor: float = option(
+        Param(
+            float,
+            1e-3,
+            low=0,
+            neutral=1e-3,
+            help="a smoothed loss below this many nats is never a divergence: the run has memorised its data",
+        )
+    )
     smoothing: float = option(
         Param(
             float,
@@ -183,6 +193,63 @@ class RunConfig:
     )
     batch_size: int = option(Param(int, 32, low=1, help="sequences or images per update, over all processes"))
     seq_len: int | None = option(Param(int, None, low=1, help="tokens per sequence; empty: the task's"))
+    layout: str | None = option(
+        Param(
+            str,
+            None,
+            choices=("padded", "packed"),
+            neutral=None,
+            help="rows of text: padded has one document each, cut or filled up to seq_len; packed reads on "
+            "over the ends of documents; empty: the task's",
+        )
+    )
+    held_out_tokens: int | None = option(
+        Param(
+            int,
+            None,
+            low=1,
+            neutral=None,
+            help="tokens of each held-out split that are evaluated; empty: the task's",
+        )
+    )
+    augment: str | None = option(
+        Param(
+            str,
+            None,
+            choices=AUGMENTATIONS,
+            neutral=None,
+            help="random changes of training images (`harness/data/augment.py`); empty: the task's",
+        )
+    )
+    mixup: float | None = option(
+        Param(
+            float,
+            None,
+            low=0,
+            neutral=None,
+            help="images are mixed in pairs, the shares drawn from Beta(mixup, mixup); 0: not; "
+            "empty: the task's",
+        )
+    )
+    dropout: float = option(
+        Param(
+            float,
+            0.0,
+            low=0,
+            high=1,
+            high_open=True,
+            neutral=0.0,
+            help="share of activations that are dropped, in models that have dropout",
+        )
+    )
+    sync_batch_norm: bool = option(
+        Param(
+            bool,
+            False,
+            neutral=False,
+            help="BatchNorm takes its statistics over all processes of a run, not over each one's part",
+        )
+    )
     grad_clip: float | None = option(
         Param(
             float, None, low=0, low_open=True, help="largest norm of the whole gradient; empty: no clipping"
@@ -218,6 +285,17 @@ class RunConfig:
     )
     threads: int = option(Param(int, 1, low=1, help="CPU threads of the run"), key=False)
     compile: bool = option(Param(bool, False, help="torch.compile the model"), key=False)
+    activation_checkpointing: bool = option(
+        Param(bool, False, help="compute activations again in the backward pass, to save memory"), key=False
+    )
+    shard_optimizer: bool = option(
+        Param(
+            bool,
+            True,
+            help="of several processes each steps some of the parameters and keeps the state of those only",
+        ),
+        key=False,
+    )
     log_every: int = option(
         Param(int, 10, low=1, help="steps between transfers of the loss from the device"), key=False
     )

@@ -217,6 +217,9 @@ def _resolve(config: RunConfig, hyper: Settings, code: Mapping[str, Value]) -> R
         config,
         optimizer=_resolve_optimizer(config.optimizer, hyper, task.adamw_lr),
         seq_len=config.seq_len or task.seq_len,
+        **_options(config, task),
+        # One process has the statistics of its whole batch anyway.
+        sync_batch_norm=config.sync_batch_norm and config.processes > 1,
         # The whole batch at once is what happens without micro-batches.
         micro_batch=None
         if config.micro_batch == config.batch_size // config.processes
@@ -260,6 +263,16 @@ def _without_inert(row: OptimizerSpec, hyper: dict[str, Value]) -> dict[str, Val
     return hyper | {name: row.params[name].default for name in inert}
 
 
+def _options(config: RunConfig, task: tasks.TaskSpec) -> dict[str, Value]:
+    """The settings of `tasks.OPTIONS`: with the task's own for empty ones, and unset if it takes them not."""
+    for name, nothing in tasks.OPTIONS.items():
+        value = getattr(config, name)
+        if name not in task.takes and value not in nothing:
+            raise UsageError(f"The task '{task.name}' has no {name}; remove {name}={value}.")
+    unset = {name: nothing[0] for name, nothing in tasks.OPTIONS.items()}
+    return unset | tasks.options(task.name, config)
+
+
 def _check_parts(config: RunConfig) -> None:
     task, model = tasks.spec(config.task), models.spec(config.model)
     if not model.fits(task.kind):
@@ -273,6 +286,13 @@ def _check_parts(config: RunConfig) -> None:
         raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {found} set.")
     if config.seq_len is not None and task.seq_len is None:
         raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
+    if config.dropout and not model.outside and "dropout" not in model.settings:
+        raise UsageError(f"The model '{model.name}' has no dropout; remove dropout={config.dropout:g}.")
+    for name in ("activation_checkpointing", "sync_batch_norm"):
+        wrong = model.batch_norm == (name == "activation_checkpointing")
+        if getattr(config, name) and wrong:
+            why = "its batch statistics would be counted twice" if model.batch_norm else "it has no BatchNorm"
+            raise UsageError(f"The model '{model.name}' can't have {name}: {why}.")
     if config.batch_size % config.processes:
         raise UsageError(
             f"processes={config.processes} must divide batch_size={config.batch_size} without remainder."

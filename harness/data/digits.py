@@ -35,19 +35,23 @@ def fingerprint() -> str:
 
 
 @functools.cache
-def train_size(cache: Path, seq_len: int | None) -> int:
+def train_size(cache: Path, seq_len: int | None, protocol: str = "honest") -> int:
     """The number of training images."""
     with gzip.open(_data_file(), "rt") as file:
         members = Counter(line.rpartition(",")[2] for line in file)
-    return sum(count - 2 * round(HELD_OUT_SHARE * count) for count in members.values())
+    held_out = 1 if protocol == "paper" else 2
+    return sum(count - held_out * round(HELD_OUT_SHARE * count) for count in members.values())
 
 
-def load(cache: Path, *, batch_size: int, seq_len: int | None, data_seed: int) -> ImageTask:
+def load(
+    cache: Path, *, batch_size: int, seq_len: int | None, data_seed: int, protocol: str = "honest"
+) -> ImageTask:
     """The task, from an array file below `cache`, made if missing. Images have no `seq_len`."""
     from harness.data.images import ImageTask
 
-    folder = cached(cache / f"digits-{fingerprint()}", _fill)
-    return ImageTask.open(folder / "digits.npz", classes=CLASSES, batch_size=batch_size, data_seed=data_seed)
+    file = cached(cache / f"digits-{fingerprint()}", _fill) / "digits.npz"
+    settings = {"classes": CLASSES, "batch_size": batch_size, "data_seed": data_seed}
+    return ImageTask.open(file, protocol=protocol, **settings)
 
 
 def splits() -> dict[str, npt.NDArray[Any]]:

@@ -42,11 +42,17 @@ class ImageTask:
         self.epoch_size = len(images["train"])
 
     @classmethod
-    def open(cls, file: Path, **settings: int) -> ImageTask:
-        """The task of an .npz file with `<split>_images` and `<split>_labels` of every split."""
+    def open(cls, file: Path, *, protocol: str = "honest", **settings: int) -> ImageTask:
+        """The task of an .npz file with `<split>_images` and `<split>_labels` of every split.
+
+        With protocol "paper" validation images are trained on, too, and the test split stands for them.
+        """
         with np.load(file) as arrays:
             images = {split: torch.from_numpy(arrays[f"{split}_images"]) for split in SPLITS}
             labels = {split: torch.from_numpy(arrays[f"{split}_labels"]) for split in SPLITS}
+        if protocol == "paper":
+            for part in (images, labels):
+                part |= {"train": torch.cat([part["train"], part["val"]]), "val": part["test"]}
         return cls(images, labels, **settings)
 
     def batch(self, step: int, group: Group = ALONE) -> Batch:

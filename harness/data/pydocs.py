@@ -48,21 +48,37 @@ def fingerprint() -> str:
 
 
 @functools.cache
-def train_size(cache: Path, seq_len: int) -> int:
+def train_size(
+    cache: Path, seq_len: int, protocol: str = "honest", held_out_tokens: int | None = None
+) -> int:
     """The number of training sequences; before they are prepared, a bound by the size of all sources."""
-    tokens = cache / f"pydocs-{fingerprint()}" / "train.npy"
-    if tokens.is_file():  # two bytes a token, and the head of the file
-        return tokens.stat().st_size // 2 // seq_len
+    splits = ("train", "val") if protocol == "paper" else ("train",)
+    tokens = [cache / f"pydocs-{fingerprint()}" / f"{split}.npy" for split in splits]
+    if all(file.is_file() for file in tokens):  # two bytes a token, and the head of the file
+        return sum(file.stat().st_size for file in tokens) // 2 // seq_len
     return sum(path.stat().st_size for _, path in [*_sources(), (TOPICS, _topics_file())]) // seq_len
 
 
-def load(cache: Path, *, batch_size: int, seq_len: int, data_seed: int) -> TextTask:
+def load(
+    cache: Path,
+    *,
+    batch_size: int,
+    seq_len: int,
+    data_seed: int,
+    protocol: str = "honest",
+    held_out_tokens: int | None = None,
+) -> TextTask:
     """The task, from token files below `cache`, made if missing (a few seconds, once)."""
     from harness.data.text import TextTask
 
     folder = cached(cache / f"pydocs-{fingerprint()}", _fill)
     return TextTask.open(
-        folder, batch_size=batch_size, seq_len=seq_len, data_seed=data_seed, held_out_tokens=HELD_OUT_TOKENS
+        folder,
+        protocol=protocol,
+        batch_size=batch_size,
+        seq_len=seq_len,
+        data_seed=data_seed,
+        held_out_tokens=held_out_tokens or HELD_OUT_TOKENS,
     )
 
 

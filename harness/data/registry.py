@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 GROUP: Final = "htbench.tasks"  # of entry points
 
+# The settings of a run that only some tasks take, each with the values that mean nothing to the others.
+OPTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "protocol": ("honest",),
+    "layout": (None,),
+    "held_out_tokens": (None,),
+    "augment": (None, "none"),
+    "mixup": (None, 0.0),
+}
+
 
 @dataclass(frozen=True)
 class TaskSpec:
@@ -29,6 +38,10 @@ class TaskSpec:
     `fingerprint`, `loader` and `train_size` are "module:function". `adamw_lr` is the learning rate of AdamW
     on this task, also for the parameters that a matrix optimizer leaves to it. `revision` is raised when the
     same data gives other numbers.
+
+    `takes` names the settings of OPTIONS that its functions take as keyword arguments besides, and `defaults`
+    their values where a run leaves them empty. `ready` (cache, samples, seq_len, options) raises UsageError
+    unless the data of so many training samples is prepared; a task without it prepares its data by itself.
     """
 
     name: str
@@ -41,6 +54,9 @@ class TaskSpec:
     seq_len: int | None = None  # tokens per sequence unless the run says otherwise
     revision: int = 1
     train_size: str = ""  # empty: a batch larger than the data is an error at the start of the run only
+    takes: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    ready: str = ""
 
 
 def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
@@ -49,17 +65,17 @@ def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool,
     return TaskSpec(name, kind, metric, higher_is_better, **places, **more)
 
 
-def _text(name: str, module: str, *, adamw_lr: float, seq_len: int) -> TaskSpec:
-    return _row(name, module, "lm", "perplexity", False, adamw_lr=adamw_lr, seq_len=seq_len)
+def _text(name: str, module: str, **more: Any) -> TaskSpec:
+    return _row(name, module, "lm", "perplexity", False, **more)
 
 
-def _images(name: str, module: str, *, adamw_lr: float) -> TaskSpec:
-    return _row(name, module, "image", "accuracy", True, adamw_lr=adamw_lr)
+def _images(name: str, module: str, **more: Any) -> TaskSpec:
+    return _row(name, module, "image", "accuracy", True, **more)
 
 
 _ROWS = (
-    _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32),
-    _images("digits", "harness.data.digits", adamw_lr=3e-2),
+    _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32, takes=("protocol", "held_out_tokens")),
+    _images("digits", "harness.data.digits", adamw_lr=3e-2, takes=("protocol",)),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}
@@ -131,7 +147,30 @@ def fingerprint(name: str) -> str:
         ) from None
 
 
-def train_size(name: str, cache: Path, seq_len: int | None = None) -> int | None:
+def options(name: str, settings: object) -> dict[str, Any]:
+    """The settings that the task takes besides, as attributes of `settings`, with its own for empty ones."""
+    row = spec(name)
+    given = {option: getattr(settings, option) for option in row.takes}
+    return {key: row.defaults.get(key) if value is None else value for key, value in given.items()}
+
+
+def check_ready(name: str, cache: Path, samples: int | None, seq_len: int | None, **options: Any) -> None:
+    """Raise UsageError, with the command to run, if prepared data is missing. Torch-free and quick.
+
+    Args:
+        name: of the task.
+        cache: folder for prepared data, which is only read.
+        samples: that a run trains on, in all of its steps; None: whole epochs.
+        seq_len: tokens per sequence; None means the row's.
+        options: as `options` makes them.
+    """
+    row = spec(name)
+    if row.ready:
+        checking: Any = load(row.ready)
+        checking(cache, samples, seq_len or row.seq_len, **options)
+
+
+def train_size(name: str, cache: Path, seq_len: int | None = None, **options: Any) -> int | None:
     """The number of training samples, or a bound above it where data is not prepared yet. Torch-free, quick.
 
     None if the row names no such function.
@@ -140,15 +179,18 @@ def train_size(name: str, cache: Path, seq_len: int | None = None) -> int | None
         name: a row of `TASKS`.
         cache: folder for prepared data, which is only read.
         seq_len: tokens per sequence; None means the row's.
+        options: as `options` makes them.
     """
     row = spec(name)
     if not row.train_size:
         return None
     counting: Any = load(row.train_size)
-    return int(counting(cache, seq_len or row.seq_len))
+    return int(counting(cache, seq_len or row.seq_len, **options))
 
 
-def build(name: str, *, cache: Path, batch_size: int, seq_len: int | None = None, data_seed: int) -> Task:
+def build(
+    name: str, *, cache: Path, batch_size: int, seq_len: int | None = None, data_seed: int, **options: Any
+) -> Task:
     """The task, ready to train on.
 
     Args:
@@ -157,11 +199,12 @@ def build(name: str, *, cache: Path, batch_size: int, seq_len: int | None = None
         batch_size: samples of a global batch.
         seq_len: tokens per sequence; None means the row's. Images have none.
         data_seed: seed of the order of the training samples.
+        options: as `options` makes them; the loader's defaults stand for missing ones.
 
     Raises ValueError for an unknown name, UsageError if the data is missing.
     """
     row = spec(name)
     seq_len = row.seq_len if seq_len is None else seq_len
     loader: Any = load(row.loader)
-    task: Task = loader(cache, batch_size=batch_size, seq_len=seq_len, data_seed=data_seed)
+    task: Task = loader(cache, batch_size=batch_size, seq_len=seq_len, data_seed=data_seed, **options)
     return task

@@ -52,9 +52,19 @@ class TextTask:
         self.epoch_size = self._windows("train")
 
     @classmethod
-    def open(cls, folder: Path, **settings: int) -> TextTask:
-        """The task of a folder that `tokenizer.write_tokens` filled; the tokens are memory-mapped."""
-        streams = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
+    def open(cls, folder: Path, *, protocol: str = "honest", **settings: int) -> TextTask:
+        """The task of a folder that `tokenizer.write_tokens` filled; the tokens are memory-mapped.
+
+        With protocol "paper" validation text is trained on, too, and the test split stands for it.
+        """
+        streams: dict[str, Tokens] = {
+            split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS
+        }
+        if protocol == "paper":
+            streams |= {
+                "train": np.concatenate([streams["train"], streams["val"]]),
+                "val": streams["test"],
+            }
         return cls(streams, np.load(folder / TOKEN_BYTES), **settings)
 
     def batch(self, step: int, group: Group = ALONE) -> Batch:

@@ -54,6 +54,8 @@ class Divergence:
 
     def _has_unlearned(self, untrained: float, rule: DivergenceConfig) -> bool:
         """Whether the loss was well below the untrained one and most of that fall is lost."""
+        if self.smoothed <= rule.floor:
+            return False
         fall, left = untrained - self.best, untrained - self.smoothed
         return fall > rule.below * untrained and left < fall / rule.factor
 

@@ -31,6 +31,7 @@ def load_task(config: RunConfig, key: str, cache: Path) -> Task:
         batch_size=config.batch_size,
         seq_len=config.seq_len,
         data_seed=config.data_seed,
+        **tasks.options(config.task, config),
     )
     if config.batch_size > task.epoch_size:
         raise UsageError(

@@ -53,7 +53,6 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
     """
     monitor = monitor or Monitor()
     limits.check_processes(config, group.size)
-    limits.check_protocol(config)
     revisions.check(config)
     attempt = _claim(config, store, monitor, group)
     if isinstance(attempt, RunRecord):

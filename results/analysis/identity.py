@@ -86,8 +86,13 @@ def _with_origin(
 
 
 def candidate(values: Values) -> str:
-    """A digest that is the same for runs that differ in their seeds only."""
-    named = sorted((name, repr(value)) for name, value in values.items() if _counts(name, values))
+    """A digest that is the same for runs that differ in their seeds only.
+
+    As in the key, a setting counts only if older code did not act by its value: a new field changes no digest.
+    """
+    params = params_of(ZOO.get(str(values.get("optimizer.name"))))
+    counted = {name: value for name, value in values.items() if _counts(name, values)}
+    named = sorted((n, repr(x)) for n, x in counted.items() if n not in params or params[n].neutral != x)
     return hashlib.sha256(repr(named).encode()).hexdigest()[:8]
 
 
@@ -114,7 +119,8 @@ def version(word: int | str) -> str:
 
 def _default(name: str, values: Values) -> Any:
     task = tasks.TASKS.get(values["task"])
-    return task.seq_len if name == "seq_len" and task is not None else FIELDS[name].default
+    own = {} if task is None else {"seq_len": task.seq_len, **task.defaults}
+    return own.get(name, FIELDS[name].default)
 
 
 def _shown(name: str, value: Any) -> str:

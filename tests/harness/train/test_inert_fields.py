@@ -9,9 +9,10 @@ from harness.store import curve as metrics
 from harness.train import run
 
 # These change the last digits, by the order of sums: they belong to the provenance of a run.
-PROVENANCE = {"threads", "compile", "processes", "micro_batch", "device"}
+PROVENANCE = {"threads", "compile", "processes", "micro_batch", "device", "activation_checkpointing"}
 
 INERT = {
+    "shard_optimizer": False,
     "evaluation.every": 2,
     "evaluation.untrained": True,
     "checkpoint.every_steps": 1,
