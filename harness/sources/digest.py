@@ -25,6 +25,7 @@ NUMERIC = (
     *("optimizers.spectral", "optimizers.spectral.rule"),
     *("models.llama", "models.resnet"),
     *(
+        "harness.train.building",
         "harness.train.learner",
         "harness.train.loop",
         "harness.train.schedule",

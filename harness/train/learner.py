@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from pathlib import Path
 
 import torch
 
 import models
-import optimizers
 from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.data.task import Batch, Task
 from harness.errors import UsageError
 from harness.parallel.group import Group
 from harness.train import curvature, schedule
+from harness.train.batches import Batches, ahead_on
+from harness.train.building import build_model, build_optimizer
 from optimizers.base import UpdateRule
+
+log = logging.getLogger("htbench")
 
 
 def load_task(config: RunConfig, key: str, cache: Path) -> Task:
@@ -50,35 +55,27 @@ class Learner:
         total: updates of the run, for the learning rate.
         device: of the model.
         group: the processes of the run; each computes its part of every batch.
+
+    Attributes:
+        micro_batch: most samples of a backward pass.
+        halved: whether it is half of what the config asks for, since the device lacked memory.
     """
 
     def __init__(self, config: RunConfig, task: Task, total: int, device: torch.device, group: Group) -> None:
         self.config, self.task, self.total, self.device, self.group = config, task, total, device, group
         self.micro_batch = config.micro_batch or config.batch_size
+        self.halved = False
+        self.batches = Batches(task, group, ahead=ahead_on(device))
 
         torch.set_num_threads(config.threads)
         # For convolutions and matrix products; torch's own default is TF32 for convolutions only.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
-        torch.manual_seed(config.seed)
-        self.model = models.build(config.model, **task.model_options)
-        self.model.to(device, getattr(torch, config.precision.params))
+        self.model = build_model(config, task, device)
         self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
         self.autocast = torch.autocast(
             device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
-
-        rule = config.optimizer
-        self.optimizer = optimizers.build(
-            rule.name,
-            self.model,
-            lr=rule.lr,
-            weight_decay=rule.weight_decay,
-            routing=rule.routing,
-            aux_lr=rule.aux_lr,
-            **rule.hyper,
-        )
-        for rates in self.optimizer.param_groups:
-            rates["initial_lr"] = rates["lr"]
+        self.optimizer = build_optimizer(config, self.model)
 
     @property
     def lr(self) -> float:
@@ -94,7 +91,26 @@ class Learner:
             returns its part of that mean, and their sum is the mean.
         """
         self._set_learning_rate(step)
-        batch = self.task.batch(step, self.group)
+        batch = self.batches.at(step)
+        try:
+            loss = self._backward(batch, step)
+        except torch.OutOfMemoryError as error:
+            if not self._halve(len(batch.inputs)):
+                raise
+            log.warning("step %d: %s; going on with micro_batch=%d", step + 1, error, self.micro_batch)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self._backward(batch, step)
+        self.group.sum_gradients(self.model)
+        if self.config.grad_clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def _backward(self, batch: Batch, step: int) -> torch.Tensor:
+        """Leave the gradient of the batch's mean loss in the parameters; return this process's part of it."""
+        if self.config.dropout:
+            torch.manual_seed(stream(self.config.seed, step, self.group.rank))
         self._observe_curvature(batch, step)
         total = torch.zeros((), device=self.device)
         for micro in batch.split(self.micro_batch):
@@ -104,12 +120,15 @@ class Learner:
             mean = loss / batch.count
             torch.autograd.backward(mean)
             total += mean.detach()
-        self.group.sum_gradients(self.model)
-        if self.config.grad_clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
         return total
+
+    def _halve(self, samples: int) -> bool:
+        """Halve the micro-batch, once; return False if it can't be done, or would change batch statistics."""
+        part = min(self.micro_batch, samples)
+        if self.halved or part < 2 or models.spec(self.config.model).batch_norm:
+            return False
+        self.micro_batch, self.halved = (part + 1) // 2, True
+        return True
 
     def _set_learning_rate(self, step: int) -> None:
         rule = self.config.schedule
@@ -139,3 +158,8 @@ class Learner:
         self.group.broadcast_buffers(self.model)
         with self.autocast:
             return self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)
+
+
+def stream(seed: int, step: int, rank: int) -> int:
+    """The seed of what a process drops in a step: the same after a resume, another one in each process."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()[:7])

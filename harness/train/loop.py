@@ -15,16 +15,14 @@ from pathlib import Path
 import torch
 
 from harness.config import RunConfig
-from harness.data import registry as tasks
 from harness.data.task import Task
 from harness.errors import PrunedError, StoppedError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
 from harness.store import Attempt
-from harness.store.curve import Metrics, MetricsFile, finite, read
-from harness.store.record import RunRecord, Status, timestamp
-from harness.system import environment
-from harness.train import checkpoint, timing
+from harness.store.curve import Metrics, MetricsFile, read
+from harness.store.record import RunRecord, Status
+from harness.train import checkpoint, compiling, outcome, timing
 from harness.train.learner import Learner, load_task
 from harness.train.monitor import Monitor
 from harness.train.resume import Progress, sound_checkpoint
@@ -47,8 +45,10 @@ class Training:
         total: updates of the whole run.
         learner: model and optimizer.
         progress: how far the run has come.
-        warm_from: the step from which this process times its steps.
+        first_step: the first step that this process makes.
+        warm_from: the step from which it times its steps.
         saved_at: when it saved last, by time.monotonic().
+        compiled: the file for what torch.compile makes; None if the model is not compiled.
     """
 
     config: RunConfig
@@ -59,8 +59,10 @@ class Training:
     total: int
     learner: Learner
     progress: Progress = dataclasses.field(default_factory=Progress)
+    first_step: int = 1
     warm_from: int = 0
     saved_at: float = dataclasses.field(default_factory=time.monotonic)
+    compiled: Path | None = None
 
     # --- set-up ---
 
@@ -85,6 +87,9 @@ class Training:
         total = config.updates(task.epoch_size)
         learner = Learner(config, task, total, place, group)
         training = cls(config, attempt, monitor, group, task, total, learner)
+        if config.compile:
+            training.compiled = compiling.artifacts(cache, config, place)
+            compiling.load(training.compiled)
         training._resume()
         training._warn_if_little_is_reached()
         training.saved_at = time.monotonic()
@@ -108,6 +113,7 @@ class Training:
             written = max((row["step"] for row in read(files.metrics)), default=0)
             self.attempt.note_start(progress.step, max(0, written - progress.step))
         self.progress = progress
+        self.first_step = progress.step + 1
         self.warm_from = progress.step + timing.warm_up(self.total)
 
     def _warn_if_little_is_reached(self) -> None:
@@ -136,7 +142,7 @@ class Training:
         return self._finish(values, "diverged" if diverged else "completed", diverged)
 
     def _train(self, metrics: Metrics) -> str:
-        config, progress = self.config, self.progress
+        progress = self.progress
         # Losses stay on the device until `_read_losses`, so that a GPU does not wait for the CPU.
         losses: list[torch.Tensor] = []
         rates: list[float] = []
@@ -149,8 +155,7 @@ class Training:
             progress.step += 1
 
             stop, evaluate, save = self._due()
-            quiet = progress.step % config.log_every and progress.step not in (self.warm_from, self.total)
-            if quiet and not (stop or evaluate or save):
+            if not (stop or evaluate or save or self._reads_losses()):
                 continue
             diverged = self._read_losses(losses, rates, metrics, began)
             losses, rates = [], []
@@ -182,6 +187,13 @@ class Training:
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
         return stop, evaluate, save
 
+    def _reads_losses(self) -> bool:
+        """Whether it is time to transfer the losses from the device."""
+        step, marks = self.progress.step, [self.warm_from, self.total]
+        if self.compiled is not None:
+            marks.append(self.first_step)
+        return step % self.config.log_every == 0 or step in marks
+
     def _read_losses(
         self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment
     ) -> str:
@@ -192,6 +204,9 @@ class Training:
         ended = Moment.now()
         *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
         progress.seconds += ended.wall - began.wall
+        if self.compiled is not None and progress.step == self.first_step:
+            progress.times.compile += ended.wall - began.wall
+            compiling.keep(self.compiled)
         if progress.step > self.warm_from:
             progress.times.add(len(losses), ended.wall - began.wall, cpu)
         self.monitor.progress(progress.step)
@@ -260,37 +275,12 @@ class Training:
         return written
 
     def _record(self, values: dict[str, float], status: Status, note: str) -> RunRecord:
-        config, progress, place = self.config, self.progress, self.learner.device.type
-        times = progress.times.summary(timing.warm_up(self.total))
-        if config.checkpoint.keep_weights and status == "completed":
+        if self.config.checkpoint.keep_weights and status == "completed":
             self.attempt.check()
             checkpoint.save_weights(self.attempt.files.weights, self.learner.model)
-        record = RunRecord(
-            key=self.attempt.key,
-            config=dataclasses.asdict(config),
-            status=status,
-            metrics=finite(values),
-            steps=progress.step,
-            useful_seconds=progress.seconds,
-            seconds_per_step=times.get("mean"),
-            timing=times,
-            peak_memory=device.peak_memory(place),
-            cost={
-                "parameters": sum(p.numel() for p in self.learner.model.parameters()),
-                "samples": progress.step * config.batch_size,
-                "tokens": progress.step * config.batch_size * (config.seq_len or 0),
-            },
-            attempts=self.attempt.number,
-            repeated_steps=self.attempt.store.repeated_steps(self.attempt.key),
-            environment=environment.describe(
-                self.learner.device.type, config.data_fingerprint, self.group.size
-            )
-            | tasks.described(config.task)
-            | {"threads": config.threads, "compile": config.compile},
-            began=timestamp(self.attempt.first_began),
-            ended=timestamp(time.time()),
-            note=note,
-            pruned_by=[self.monitor.study] if status == "pruned" else [],
+        study = self.monitor.study if status == "pruned" else ""
+        record = outcome.record(
+            self.attempt, self.learner, self.progress, values, status=status, note=note, study=study
         )
         shown = ", ".join(
             f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None

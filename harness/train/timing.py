@@ -50,6 +50,7 @@ class StepTimes:
         windows: number of windows.
         average: mean over windows of a window's seconds per step.
         squares: sum of the squared deviations from it.
+        compile: seconds of the first step of every process that compiled the model, which are not counted.
     """
 
     steps: int = 0
@@ -58,6 +59,7 @@ class StepTimes:
     windows: int = 0
     average: float = 0.0
     squares: float = 0.0
+    compile: float = 0.0
 
     def add(self, steps: int, seconds: float, cpu: float) -> None:
         """Count a window."""
@@ -75,4 +77,5 @@ class StepTimes:
             return {}
         spread = {"sd": math.sqrt(self.squares / (self.windows - 1))} if self.windows > 1 else {}
         counted = {"steps": self.steps, "warmup": warmup, "cpu": self.cpu / self.steps}
-        return {"mean": self.seconds / self.steps, **spread, **counted}
+        compiled = {"compile": self.compile} if self.compile else {}
+        return {"mean": self.seconds / self.steps, **spread, **counted, **compiled}

@@ -88,7 +88,7 @@ def _with_origin(
 def candidate(values: Values) -> str:
     """A digest that is the same for runs that differ in their seeds only.
 
-    As in the key, a setting counts only if older code did not act by its value: a new field changes no digest.
+    As in the key, a value that older code acted by does not count, so that a new field changes no digest.
     """
     params = params_of(ZOO.get(str(values.get("optimizer.name"))))
     counted = {name: value for name, value in values.items() if _counts(name, values)}

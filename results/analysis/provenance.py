@@ -24,7 +24,7 @@ def outcome(record: RunRecord) -> dict[str, Any]:
         "device": "cuda" if where.get("gpu") else "cpu",
         "threads": config.get("threads", 1),
         "processes": where.get("world_size", config.get("processes", 1)),
-        "micro_batch": config.get("micro_batch"),
+        "micro_batch": where.get("micro_batch", config.get("micro_batch")),
         "compile": config.get("compile", False),
         "machine": where.get("gpu") or where.get("cpu"),
         "timed_steps": timing.get("steps"),

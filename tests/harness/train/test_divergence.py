@@ -179,3 +179,10 @@ def test_a_worse_end_diverges_no_later(untrained, pairs):
     worse = [loss + more for loss, (_, more) in zip(tail, pairs, strict=True)]
     first, second = observe(begin + tail, 100), observe(begin + worse, 100)
     assert first is None or second[0] <= first[0]
+
+
+def test_below_the_floor_nothing_is_a_divergence():
+    """A loss that begins near nothing has nothing to lose, however it multiplies."""
+    losses = [4e-5] * 100 + [1e-6] * 500 + [1.2e-4] * 400
+    assert observe(losses) is None
+    assert observe(losses, floor=0.0) is not None

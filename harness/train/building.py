@@ -1,0 +1,58 @@
+"""From a config to the model that a run trains, on its device, and the optimizer of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+import models
+import optimizers
+from harness.config import RunConfig
+from harness.data.task import Task
+from harness.errors import UsageError
+
+
+def build_model(config: RunConfig, task: Task, device: torch.device) -> nn.Module:
+    """The model with its first weights, which the run's seed decides.
+
+    Args:
+        config: of the run.
+        task: its `model_options` are offered to the model, which takes those that it has a setting for.
+        device: of the model.
+
+    Raises:
+        UsageError: the model can't compute activations again, as the config asks.
+    """
+    row = models.spec(config.model)
+    offered: dict[str, Any] = task.model_options | ({"dropout": config.dropout} if config.dropout else {})
+    torch.manual_seed(config.seed)
+    model = models.build(
+        config.model, **{name: x for name, x in offered.items() if row.outside or name in row.settings}
+    )
+    if config.activation_checkpointing:
+        if not hasattr(model, "recompute"):
+            raise UsageError(
+                f"The model '{config.model}' can't compute activations again (it has no attribute "
+                f"`recompute`); remove activation_checkpointing."
+            )
+        model.recompute = True  # type: ignore[assignment]
+    return model.to(device, getattr(torch, config.precision.params))
+
+
+def build_optimizer(config: RunConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer of the config; its groups note their peak learning rate as `initial_lr`."""
+    rule = config.optimizer
+    optimizer = optimizers.build(
+        rule.name,
+        model,
+        lr=rule.lr,
+        weight_decay=rule.weight_decay,
+        routing=rule.routing,
+        aux_lr=rule.aux_lr,
+        **rule.hyper,
+    )
+    for group in optimizer.param_groups:
+        group["initial_lr"] = group["lr"]
+    return optimizer
