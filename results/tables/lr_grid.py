@@ -86,5 +86,5 @@ def _notes(
     return (
         f"Validation {metric.label} of the search runs{best}; n={'-'.join(map(str, seeds))} per setting.",
         *((footnotes.SPREAD,) if seeds[-1] > 1 else ()),
-        footnotes.origin(part),
+        *footnotes.origin(part),
     )

@@ -50,7 +50,7 @@ def section(part: pd.DataFrame) -> Section:
         footnotes.SPREAD,
         *_BOLD,
         *((timing.NOTE,) if any(column.name == "ms_per_step" for column in columns) else ()),
-        footnotes.origin(part),
+        *footnotes.origin(part),
     )
     return Section(footnotes.title(part), footnotes.identity(part), columns, rows, notes=notes)
 
@@ -60,7 +60,8 @@ def _table(part: pd.DataFrame, choices: list[Choice], axes: list[str]) -> list[t
     metrics = reported(part)
     tuned = [name for name in tuned_columns(part) if name in ("lr", "p") or name in axes]
     caveats = [footnotes.caveats(part, choice, axes) if choice.winner else {} for choice in choices]
-    tests = {metric: _tests(choices, metric) for metric in metrics}
+    fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
+    tests = {metric: _tests(choices, metric, fair) for metric in metrics}
     return [
         (Column("optimizer", "optimizer", "text"), [_name(choice) for choice in choices]),
         *((Column(name, name), _settings(choices, name, caveats)) for name in tuned),
@@ -98,10 +99,10 @@ def _settings(
 # --- test metrics ---
 
 
-def _tests(choices: list[Choice], metric: Metric) -> list[Cell]:
-    """The test cells of all rows, the best one bold where that is fair."""
+def _tests(choices: list[Choice], metric: Metric, fair: bool) -> list[Cell]:
+    """The test cells of all rows, the best one bold if that is fair."""
     found = [_test(choice, metric) for choice in choices]
-    if not all(map(_is_settled, choices)):
+    if not fair:
         return found
     samples = [sample_by_seed(choice.replicas, metric) for choice in choices]
     bold = best_rows(samples, higher_is_better=metric.higher_is_better, digits=metric.digits)

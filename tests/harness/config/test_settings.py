@@ -86,6 +86,15 @@ def test_words_are_read_as_yaml():
         ({"precision.params": "float16"}, "precision.params.*float16"),
         ({"seed": -1}, "seed.*-1"),
         ({"optimizer.routing": "all"}, "optimizer.routing.*all"),
+        ({"layout": "packed"}, "The task 'digits' has no layout; remove layout=packed"),
+        ({"layout": "dense"}, "layout.*padded, packed"),
+        ({"augment": "flip"}, "augment.*crop-flip"),
+        ({"mixup": 0.2}, "'digits' has no mixup"),
+        ({"held_out_tokens": 100}, "'digits' has no held_out_tokens"),
+        ({"dropout": 0.1}, "'resnet-nano' has no dropout"),
+        ({"dropout": 1.0}, "dropout.*1.0"),
+        ({"activation_checkpointing": True}, "'resnet-nano' can't.*batch statistics"),
+        ({"task": "pydocs", "model": "llama-nano", "sync_batch_norm": True}, "'llama-nano'.*no BatchNorm"),
     ],
     ids=str,
 )
@@ -117,6 +126,11 @@ def test_replacing_a_field_that_may_not_matter_keeps_the_key(tiny):
         assert run_key(dataclasses.replace(config, **{name: value})) == run_key(config)
     for name, value in {"seed": 1, "data_seed": 1, "replica": "x", "protocol": "paper", "steps": 9}.items():
         assert run_key(dataclasses.replace(config, **{name: value})) != run_key(config)
+
+
+def test_what_means_nothing_to_a_task_does_not_split_the_key(tiny):
+    nothing = {"augment": "none", "mixup": 0.0, "sync_batch_norm": True, "dropout": 0.0}
+    assert run_key(resolve_config(tiny | nothing)) == run_key(resolve_config(tiny))
 
 
 def test_routing_does_not_split_the_key_of_an_optimizer_with_one_rule(tiny):

@@ -217,6 +217,18 @@ def test_a_workload_per_section_and_their_budget_in_its_title(bench, make):
     ]
 
 
+def test_what_was_chosen_on_the_reported_split_says_so_and_is_not_bold(bench, make):
+    published = {"protocol": "paper"}
+    for optimizer, tests in {"muon": [0.90, 0.91, 0.92], "adamw": [0.80, 0.81, 0.82]}.items():
+        bench.add("digits", optimizer, 0.02, base=published, metrics=make.image(0.95, 0.4))
+        for seed, test in enumerate(tests, start=1):
+            metrics = make.image(0.9, 0.4, test=test)
+            bench.add("digits", optimizer, 0.02, base=published, stage=REPLICATE, seed=seed, metrics=metrics)
+    text = main_result(bench)
+    assert "protocol=paper, steps=100)" in text
+    assert "settings are chosen on that split" in text and bold(text) == []
+
+
 # --- the grids ---
 
 
