@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.transformer import run_through
+
 INITIAL_STD = 0.02  # `initializer_range` of the released model configurations
 NORM_EPS = 1e-6
 ROPE_BASE = 10_000.0
@@ -103,6 +105,8 @@ class Llama(nn.Module):
         max_length: longest sequence accepted. Nothing is allocated for it: it states what we train on.
     """
 
+    splits_head = True  # `forward(tokens, head=False)` leaves the head to the loss
+
     def __init__(
         self, *, vocabulary: int, hidden: int, intermediate: int, heads: int, layers: int, max_length: int
     ) -> None:
@@ -111,6 +115,7 @@ class Llama(nn.Module):
             raise ValueError(f"hidden={hidden} must be a multiple of 2 * heads = {2 * heads}")
         self.head_size = hidden // heads
         self.max_length = max_length
+        self.recompute = False  # the activations inside blocks, in the backward pass
         self.embed_tokens = nn.Embedding(vocabulary, hidden)
         self.layers = nn.ModuleList(Block(hidden, intermediate, heads) for _ in range(layers))
         self.norm = nn.RMSNorm(hidden, eps=NORM_EPS)
@@ -123,14 +128,17 @@ class Llama(nn.Module):
         """The layer that produces the logits; parameter routing finds it by this name."""
         return self.lm_head
 
-    def forward(self, tokens_BT: Tensor) -> Tensor:
-        """Logits (B, T, V). Raises ValueError for a sequence longer than `max_length`."""
+    def forward(self, tokens_BT: Tensor, head: bool = True) -> Tensor:
+        """Logits (B, T, V), or without the head its input (B, T, D).
+
+        Raises ValueError for a sequence longer than `max_length`.
+        """
         length = tokens_BT.shape[1]
         if length > self.max_length:
             raise ValueError(f"a sequence of {length} tokens exceeds max_length={self.max_length}")
         x_BTD = self.embed_tokens(tokens_BT)
         table = rotary_table(length, self.head_size, like=x_BTD)
-        for block in self.layers:
-            x_BTD = block(x_BTD, table)
-        logits_BTV: Tensor = self.lm_head(self.norm(x_BTD))
-        return logits_BTV
+        x_BTD = run_through(self.layers, x_BTD, table, recompute=self.recompute and self.training)
+        x_BTD = self.norm(x_BTD)
+        out: Tensor = self.lm_head(x_BTD) if head else x_BTD
+        return out

@@ -34,15 +34,29 @@ def _resnet(name: str, blocks: tuple[int, ...], *, bottleneck: bool, **settings:
     )
 
 
+def _gpt2(name: str, hidden: int, heads: int, layers: int, **settings: int) -> ModelSpec:
+    shape = {"hidden": hidden, "intermediate": 4 * hidden, "heads": heads, "layers": layers}
+    return ModelSpec(name, "models.gpt2:GPT2", "lm", {**shape, **settings, "dropout": 0.0})
+
+
+def _vit(name: str, hidden: int, heads: int, layers: int, **settings: int) -> ModelSpec:
+    shape = {"hidden": hidden, "intermediate": 4 * hidden, "heads": heads, "layers": layers}
+    return ModelSpec(name, "models.vit:ViT", "image", {**shape, **settings, "dropout": 0.0})
+
+
 _ROWS = (
     _llama("llama-nano", 48, 128, 4, 2, vocabulary=320, max_length=32),
     _llama("llama-60m", 512, 1376, 8, 8),
     _llama("llama-135m", 768, 2048, 12, 12),
     _llama("llama-350m", 1024, 2736, 16, 24),
     _llama("llama-1b", 2048, 5461, 32, 24),
+    _gpt2("gpt2-nano", 48, 4, 2, vocabulary=320, max_length=32),
+    _gpt2("gpt2-small", 768, 12, 12, vocabulary=50257, max_length=1024),
     _resnet("resnet-nano", (1, 1, 1), bottleneck=False, width=8, in_channels=1),
     _resnet("resnet18", (2, 2, 2, 2), bottleneck=False),
     _resnet("resnet50", (3, 4, 6, 3), bottleneck=True),
+    _vit("vit-nano", 48, 4, 2, patch=4, image_size=16, in_channels=1, classes=100),
+    _vit("vit-tiny", 192, 3, 12, patch=16, image_size=224, in_channels=3, classes=1000),
 )
 
 SIZES: dict[str, ModelSpec] = {row.name: row for row in _ROWS}

@@ -23,7 +23,7 @@ NUMERIC = (
     *("optimizers.elementwise", "optimizers.galore", "optimizers.groups", "optimizers.hybrid"),
     *("optimizers.muon", "optimizers.routing", "optimizers.soap"),
     *("optimizers.spectral", "optimizers.spectral.rule"),
-    *("models.llama", "models.resnet"),
+    *("models.gpt2", "models.llama", "models.resnet", "models.transformer", "models.vit"),
     *(
         "harness.train.building",
         "harness.train.learner",

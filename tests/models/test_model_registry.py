@@ -9,7 +9,8 @@ import torch
 import models
 
 # LLaMA: 2 V D + layers (4 D D + 3 D F + 2 D) + D, which also gives the "58M", "134M", "368M", "1.3B" of the
-# released configurations. ResNet: the figures commonly quoted for the CIFAR form with ten classes.
+# released configurations. ResNet: the figures commonly quoted for the CIFAR form with ten classes. GPT-2: of
+# the Hugging Face model, the tied matrix counted once. ViT: of timm's `vit_tiny_patch16_224`.
 PARAMETERS = {
     "llama-60m": 58_073_600,
     "llama-135m": 134_105_856,
@@ -17,6 +18,8 @@ PARAMETERS = {
     "llama-1b": 1_339_082_752,
     "resnet18": 11_173_962,
     "resnet50": 23_520_842,
+    "gpt2-small": 124_439_808,
+    "vit-tiny": 5_717_416,
 }
 
 
@@ -25,7 +28,12 @@ def test_paper_sizes_have_exactly_the_known_number_of_parameters(name):
     assert models.count_parameters(name) == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", [name for name, row in models.SIZES.items() if row.kind == "lm"])
+@pytest.mark.parametrize(("name", "count"), [("resnet18", 11_220_132), ("resnet50", 23_705_252)])
+def test_residual_networks_with_a_hundred_classes(name, count):
+    assert models.count_parameters(name, classes=100) == count
+
+
+@pytest.mark.parametrize("name", [name for name in models.SIZES if name.startswith("llama")])
 def test_llama_sizes_follow_the_formula(name):
     s = models.spec(name).settings
     D, F, V = s["hidden"], s["intermediate"], s["vocabulary"]
