@@ -1,0 +1,69 @@
+"""Activations computed again give the same bits, dropout included; dropout resumes and differs by process."""
+
+import pytest
+import torch
+
+from harness.config.key import run_key
+from harness.config.settings import resolve_config
+from harness.errors import UsageError
+from harness.store import Store
+from harness.train import run
+from harness.train.learner import stream
+from models.llama import Llama
+from tests.helpers.interrupting import finish, interrupt
+
+DROPPING = {
+    "task": "pydocs",
+    "model": "gpt2-nano",
+    "batch_size": 16,
+    "steps": 8,
+    "dropout": 0.2,
+    "optimizer.name": "adamw",
+    "optimizer.lr": 4e-3,
+    "log_every": 1,
+}
+LLAMA = DROPPING | {"model": "llama-nano", "dropout": 0.0}
+
+
+@pytest.mark.parametrize("settings", [DROPPING, LLAMA], ids=["gpt2-nano", "llama-nano"])
+@pytest.mark.parametrize("more", [{}, {"micro_batch": 4}], ids=str)
+def test_activations_computed_again_change_no_bit(tmp_path, tiny, settings, more):
+    plain = resolve_config(tiny | settings | more)
+    again = resolve_config(tiny | settings | more | {"activation_checkpointing": True})
+    assert run_key(plain) == run_key(again)
+    assert finish(plain, tmp_path / "plain")[1] == finish(again, tmp_path / "again")[1]
+
+
+def test_a_stopped_run_drops_the_same(tmp_path, tiny):
+    config = resolve_config(tiny | DROPPING)
+    whole = finish(config, tmp_path / "whole")[1]
+    interrupt(config, tmp_path / "parts", 3)
+    assert finish(config, tmp_path / "parts")[1] == whole
+    without = resolve_config(tiny | DROPPING | {"dropout": 0.0})
+    assert run_key(without) != run_key(config) and finish(without, tmp_path / "without")[1] != whole
+
+
+def test_sophia_drops_in_its_own_pass_without_changing_the_rest(tmp_path, tiny):
+    config = resolve_config(tiny | DROPPING | {"optimizer.name": "sophia", "optimizer.lr": 1e-3, "steps": 6})
+    whole = finish(config, tmp_path / "whole")[1]
+    interrupt(config, tmp_path / "parts", 3)
+    assert finish(config, tmp_path / "parts")[1] == whole
+
+
+def test_each_process_and_step_has_a_stream_of_its_own():
+    seeds = {stream(seed, step, rank) for seed in range(5) for step in range(20) for rank in range(8)}
+    assert len(seeds) == 5 * 20 * 8 and all(0 <= seed < 2**63 for seed in seeds)
+    torch.manual_seed(max(seeds))
+
+
+def test_a_model_that_cannot_compute_again_says_so(tmp_path, tiny, monkeypatch):
+    proper = Llama.__init__
+
+    def without(self, **settings):
+        proper(self, **settings)
+        del self.recompute
+
+    monkeypatch.setattr(Llama, "__init__", without)
+    config = resolve_config(tiny | LLAMA | {"activation_checkpointing": True})
+    with pytest.raises(UsageError, match="can't compute activations again"):
+        run.run(config, Store(tmp_path))
