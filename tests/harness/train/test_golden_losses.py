@@ -33,17 +33,20 @@ LEARNING_RATES = {
         **{"mars": 7e-4, "soap": 1.5e-3, "cautious": 1.5e-3, "cosmos": 1.5e-3, "galore": 1e-3},
         **{"sophia": 1e-3, "adamuon": 2.5e-3, "htmuon_adamuon": 2.5e-3},
     },
+    "gpt2-nano": {"adamw": 3e-3, "muon": 0.02, "htmuon": 0.02},  # of these the models are watched only
+    "vit-nano": {"adamw": 1e-3, "muon": 0.01, "htmuon": 0.01},
 }
-CASES = [(model, name) for model in ("llama-nano", "resnet-nano") for name in optimizers.ZOO]
+CASES = [(model, name) for model, rates in LEARNING_RATES.items() for name in optimizers.ZOO if name in rates]
+IMAGES = {"resnet-nano": (32, 1, 8, 8), "vit-nano": (8, 1, 16, 16)}
 
 
 def batches(model):
     """Committed data: a formula, so that no tokenizer, no data set and no random generator can move it."""
-    if model == "llama-nano":
+    if model not in IMAGES:
         tokens = torch.from_numpy((np.arange(8 * 33) ** 2 * 7 % 61).reshape(8, 33))
         return [(tokens[:, :-1], tokens[:, 1:])] * STEPS
-    pixels = torch.from_numpy(np.cos(np.arange(32 * 64) * 0.7).reshape(32, 1, 8, 8).astype(np.float32))
-    return [(pixels, torch.arange(32) % 10)] * STEPS
+    pixels = torch.from_numpy(np.cos(np.arange(32 * 64) * 0.7).reshape(IMAGES[model]).astype(np.float32))
+    return [(pixels, torch.arange(len(pixels)) % 10)] * STEPS
 
 
 def curve(model_name, name):
