@@ -12,12 +12,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from harness.data.loss import linear_cross_entropy
 from harness.data.order import batch_indices
-from harness.data.task import SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
+from harness.data.task import IGNORED, SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
 from harness.data.tokenizer import TOKEN_BYTES
 from harness.parallel.group import ALONE, Group
 
 Tokens = npt.NDArray[np.uint16]
+CHUNK_ABOVE = 4096  # words; smaller heads cost little memory, and their runs keep their numbers
 
 
 class TextTask:
@@ -78,7 +80,14 @@ class TextTask:
         return in_float32(model(batch.inputs).flatten(0, 1))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Summed cross-entropy of the counted targets in nats, in float32 at least."""
+        """Summed cross-entropy of the counted targets in nats, in float32 at least.
+
+        Above `CHUNK_ABOVE` words the logits are not held whole, if the model can leave its head to the loss.
+        """
+        if len(self.token_bytes) > CHUNK_ABOVE and getattr(model, "splits_head", False):
+            head: Any = model.get_output_embeddings()  # type: ignore[operator]
+            hidden = model(batch.inputs, head=False).flatten(0, 1)
+            return linear_cross_entropy(hidden, head.weight, batch.targets.flatten(), IGNORED)
         return cross_entropy(self.logits(model, batch), batch.targets)
 
     def evaluate(

@@ -33,7 +33,8 @@ NUMERIC = (
         "harness.train.divergence",
     ),
     *("harness.parallel.group", "harness.data.tokenizer", "harness.data.digits", "harness.data.images"),
-    *("harness.data.order", "harness.data.pydocs", "harness.data.task", "harness.data.text"),
+    *("harness.data.loss", "harness.data.order", "harness.data.pydocs", "harness.data.task"),
+    "harness.data.text",
 )
 _SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
 _OWNERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
