@@ -33,6 +33,7 @@ NUMERIC = (
     ),
     *("harness.parallel.group", "harness.data.tokenizer", "harness.data.digits", "harness.data.images"),
     *("harness.data.order", "harness.data.pydocs", "harness.data.task", "harness.data.text"),
+    *("harness.data.augment", "harness.data.randaugment", "harness.data.glyphs", "harness.data.image_files"),
 )
 _SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
 _OWNERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
