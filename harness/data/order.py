@@ -5,6 +5,7 @@ It does not depend on world size, resumption or micro-batches.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -35,3 +36,10 @@ def batch_indices(size: int, batch_size: int, seed: int, step: int) -> Indices:
         parts.append(permutation(size, seed, epoch)[offset : offset + end - at])
         at += len(parts[-1])
     return np.concatenate(parts)
+
+
+def uniforms(shape: tuple[int, ...], seed: int, step: int) -> npt.NDArray[np.float64]:
+    """Numbers in [0, 1) for the samples of 0-based `step`, from Philox words of which no other draw knows."""
+    key, counter = np.array([seed, step], dtype=np.uint64), np.array([0, 0, 0, 1], dtype=np.uint64)
+    words = np.random.Philox(key=key, counter=counter).random_raw(math.prod(shape))
+    return ((words >> np.uint64(11)) * 2.0**-53).reshape(shape)

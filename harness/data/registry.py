@@ -73,9 +73,16 @@ def _images(name: str, module: str, **more: Any) -> TaskSpec:
     return _row(name, module, "image", "accuracy", True, **more)
 
 
+def _pictures(name: str, module: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
+    """Images in the layout of `harness/data/image_files.py`."""
+    options = {"takes": ("protocol", "augment", "mixup"), "defaults": {"augment": augment, "mixup": mixup}}
+    return _images(name, module, **options, **more)
+
+
 _ROWS = (
     _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32, takes=("protocol", "held_out_tokens")),
     _images("digits", "harness.data.digits", adamw_lr=3e-2, takes=("protocol",)),
+    _pictures("glyphs", "harness.data.glyphs", adamw_lr=1e-2, augment="none"),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}

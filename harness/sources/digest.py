@@ -18,24 +18,15 @@ from harness.errors import UsageError
 from harness.system.environment import HOME
 
 # The modules that make numbers. The others declare settings, keep files or start processes.
-NUMERIC = (
-    *("optimizers.assemble", "optimizers.base", "optimizers.linalg", "optimizers.cosmos"),
-    *("optimizers.elementwise", "optimizers.galore", "optimizers.groups", "optimizers.hybrid"),
-    *("optimizers.muon", "optimizers.routing", "optimizers.soap"),
-    *("optimizers.spectral", "optimizers.spectral.rule"),
-    *("models.gpt2", "models.llama", "models.resnet", "models.transformer", "models.vit"),
-    *(
-        "harness.train.building",
-        "harness.train.learner",
-        "harness.train.loop",
-        "harness.train.schedule",
-        "harness.train.curvature",
-        "harness.train.divergence",
-    ),
-    *("harness.parallel.group", "harness.data.tokenizer", "harness.data.digits", "harness.data.images"),
-    *("harness.data.loss", "harness.data.order", "harness.data.pydocs", "harness.data.task"),
-    "harness.data.text",
-)
+_ROOMS = {
+    "harness.data": "augment digits glyphs image_files images loss order pydocs randaugment task text tokenizer",
+    "harness.parallel": "group",
+    "harness.train": "building curvature divergence learner loop schedule",
+    "models": "gpt2 llama resnet transformer vit",
+    "optimizers": "assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral",
+    "optimizers.spectral": "rule",
+}
+NUMERIC = tuple(f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split())
 _SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
 _OWNERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
