@@ -31,7 +31,8 @@ NUMERIC = (
         "harness.train.curvature",
         "harness.train.divergence",
     ),
-    *("harness.parallel.group", "harness.data.tokenizer", "harness.data.digits", "harness.data.images"),
+    *("harness.parallel.batch_norm", "harness.parallel.group", "harness.parallel.overlap"),
+    *("harness.parallel.sharding", "harness.data.tokenizer", "harness.data.digits", "harness.data.images"),
     *("harness.data.order", "harness.data.pydocs", "harness.data.task", "harness.data.text"),
 )
 _SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")

@@ -12,7 +12,10 @@ from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.data.task import Batch, Task
 from harness.errors import UsageError
+from harness.parallel.batch_norm import synchronise
 from harness.parallel.group import Group
+from harness.parallel.overlap import GradientSum
+from harness.parallel.sharding import Shards
 from harness.train import curvature, schedule
 from optimizers.base import UpdateRule
 
@@ -61,6 +64,8 @@ class Learner:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
         torch.manual_seed(config.seed)
         self.model = models.build(config.model, **task.model_options)
+        if config.sync_batch_norm:
+            synchronise(self.model, group)
         self.model.to(device, getattr(torch, config.precision.params))
         self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
         self.autocast = torch.autocast(
@@ -79,6 +84,8 @@ class Learner:
         )
         for rates in self.optimizer.param_groups:
             rates["initial_lr"] = rates["lr"]
+        self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
+        self.shards = Shards(self.optimizer, group, divide=config.shard_optimizer)
 
     @property
     def lr(self) -> float:
@@ -97,17 +104,20 @@ class Learner:
         batch = self.task.batch(step, self.group)
         self._observe_curvature(batch, step)
         total = torch.zeros((), device=self.device)
-        for micro in batch.split(self.micro_batch):
+        micros = batch.split(self.micro_batch)
+        for number, micro in enumerate(micros, 1):
             with self.autocast:
                 loss = self.task.loss(self.forward, micro.to(self.device))
             # Divided by the count of the whole batch, so that unequal micro-batches get the right weight.
             mean = loss / batch.count
+            if number == len(micros):
+                self.gradients.expect()
             torch.autograd.backward(mean)
             total += mean.detach()
-        self.group.sum_gradients(self.model)
+        self.gradients.finish()
         if self.config.grad_clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
-        self.optimizer.step()
+        self.shards.step()
         self.optimizer.zero_grad(set_to_none=True)
         return total
 
@@ -132,6 +142,7 @@ class Learner:
                 device=self.device,
                 autocast=self.autocast,
                 group=self.group,
+                shards=self.shards,
             )
 
     def evaluate(self, split: str) -> dict[str, float]:
