@@ -29,12 +29,15 @@ class UpdateRule(torch.optim.Optimizer, ABC):
 
     Attributes:
         table: type and range of every hyperparameter.
+        separable: whether a step of one parameter depends on nothing of the others. Several processes may
+            then step some of the parameters each.
 
     Raises:
         ValueError: a hyperparameter is out of its range.
     """
 
     table: ClassVar[Mapping[str, Param]]
+    separable: ClassVar[bool] = True
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         given = {name: x for name, x in defaults.items() if name not in _NO_HYPERPARAMETERS}

@@ -4,16 +4,16 @@ Every process computes its part of every batch. Gradients are summed, so all mak
 same state. The main process, rank 0, owns the run and writes. A fact that only one process knows (a signal,
 the time, an answer of the store or a study) is exchanged here, so that all act alike at the same step.
 
-Gradients are summed after the last backward pass, in buckets that depend on the model only. torch's
-DistributedDataParallel overlaps that with the backward pass. But it divides by the number of processes, it
-must be switched off for micro-batches and for Sophia's second backward pass, and it regroups its buckets
-after the first step: with three or more processes a resumed run would then add in another order.
+Gradients are summed after the last backward pass, in buckets that depend on the model only; on GPUs behind it
+(`harness/parallel/overlap.py`). torch's DistributedDataParallel does that, too. But it divides by the number
+of processes, it must be switched off for micro-batches and for Sophia's second backward pass, and it regroups
+its buckets after the first step: with three or more processes a resumed run would then add in another order.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -78,7 +78,7 @@ class Group:
         from torch import distributed
 
         box = [value]
-        with _noticing_losses():
+        with noticing_losses():
             distributed.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
 
@@ -89,25 +89,56 @@ class Group:
         from torch import distributed
 
         values = [value] * self.size
-        with _noticing_losses():
+        with noticing_losses():
             distributed.all_gather_object(values, value)
         return values
 
+    def to_main(self, value: T, source: int) -> T:
+        """The value of process `source`, in the main process; all others return their own.
+
+        Only these two take part; the others may leave the call out.
+        """
+        if not source or self.rank not in (0, source):
+            return value
+        import torch
+        from torch import distributed
+
+        box, cpu = [value], torch.device("cpu")
+        with noticing_losses():
+            if self.is_main:
+                distributed.recv_object_list(box, source, device=cpu)
+            else:
+                distributed.send_object_list(box, 0, device=cpu)
+        return box[0]
+
     def sum_gradients(self, model: nn.Module) -> None:
-        """Replace every gradient by its sum over all processes."""
+        """Replace every gradient by its sum over all processes. One that a process lacks is zero there."""
         if self.size == 1:
             return
         import torch
         from torch import distributed
 
-        gradients = [p.grad for p in model.parameters() if p.grad is not None]
-        for bucket in _buckets(gradients):
-            flat = torch.cat([gradient.flatten() for gradient in bucket])
-            with _noticing_losses():
+        params = list(model.parameters())
+        for p, used in zip(params, self.any([p.grad is not None for p in params]), strict=True):
+            if used and p.grad is None:
+                p.grad = torch.zeros_like(p)
+        for bucket in buckets([p.grad for p in params if p.grad is not None]):
+            flat = flattened(bucket)
+            with noticing_losses():
                 distributed.all_reduce(flat)
-            parts = torch.split(flat, [gradient.numel() for gradient in bucket])
-            for gradient, part in zip(bucket, parts, strict=True):
-                gradient.copy_(part.view_as(gradient))
+            copy_parts(flat, bucket)
+
+    def broadcast_tensors(self, tensors: Sequence[Tensor], source: int) -> None:
+        """Replace tensors of one dtype by those of process `source`."""
+        if self.size == 1:
+            return
+        from torch import distributed
+
+        flat = flattened(tensors)
+        with noticing_losses():
+            distributed.broadcast(flat, source)
+        if self.rank != source:
+            copy_parts(flat, tensors)
 
     def broadcast_buffers(self, model: nn.Module) -> None:
         """Replace the batch statistics by those of the main process, which are the run's."""
@@ -115,7 +146,7 @@ class Group:
             from torch import distributed
 
             for buffer in model.buffers():
-                with _noticing_losses():
+                with noticing_losses():
                     distributed.broadcast(buffer, src=0)
 
     def _reduced(self, values: Sequence[float], how: str) -> list[float]:
@@ -125,7 +156,7 @@ class Group:
         from torch import distributed
 
         tensor = torch.tensor(values, dtype=torch.float64)
-        with _noticing_losses():
+        with noticing_losses():
             distributed.all_reduce(tensor, op=getattr(distributed.ReduceOp, how))
         reduced: list[float] = tensor.tolist()
         return reduced
@@ -176,20 +207,44 @@ def joined() -> Iterator[Group]:
     distributed.destroy_process_group()  # not after an error: it could hang
 
 
-def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+def buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """The tensors in their order, in lists of at most BUCKET numbers or one tensor."""
     bucket: list[Tensor] = []
     size = 0
-    for gradient in gradients:
-        if bucket and size + gradient.numel() > BUCKET:
+    for tensor in tensors:
+        if bucket and size + tensor.numel() > BUCKET:
             yield bucket
             bucket, size = [], 0
-        bucket.append(gradient)
-        size += gradient.numel()
-    yield bucket
+        bucket.append(tensor)
+        size += tensor.numel()
+    if bucket:
+        yield bucket
+
+
+def flattened(tensors: Iterable[Tensor]) -> Tensor:
+    """All numbers of the tensors in one dimension."""
+    import torch
+
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def parts_like(flat: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Views of what `flattened` returned, in the shapes of the tensors."""
+    import torch
+
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def copy_parts(flat: Tensor, tensors: Sequence[Tensor]) -> None:
+    """Copy the numbers of `flat` into the tensors that it was made of."""
+    for tensor, part in zip(tensors, parts_like(flat, tensors), strict=True):
+        tensor.copy_(part)
 
 
 @contextmanager
-def _noticing_losses() -> Iterator[None]:
+def noticing_losses() -> Iterator[None]:
+    """Raise PeerLostError for an error of torch.distributed that says that another process has ended."""
     try:
         yield
     except RuntimeError as error:

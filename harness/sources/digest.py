@@ -19,8 +19,10 @@ from harness.system.environment import HOME
 
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
-    "harness.data": "augment digits glyphs image_files images loss order pydocs randaugment task text tokenizer",
-    "harness.parallel": "group",
+    "harness.data": (
+        "augment digits glyphs image_files images loss order pydocs randaugment task text tokenizer"
+    ),
+    "harness.parallel": "batch_norm group overlap sharding",
     "harness.train": "building curvature divergence learner loop schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": "assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral",

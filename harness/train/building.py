@@ -12,15 +12,18 @@ import optimizers
 from harness.config import RunConfig
 from harness.data.task import Task
 from harness.errors import UsageError
+from harness.parallel.batch_norm import synchronise
+from harness.parallel.group import Group
 
 
-def build_model(config: RunConfig, task: Task, device: torch.device) -> nn.Module:
+def build_model(config: RunConfig, task: Task, device: torch.device, group: Group) -> nn.Module:
     """The model with its first weights, which the run's seed decides.
 
     Args:
         config: of the run.
         task: its `model_options` are offered to the model, which takes those that it has a setting for.
         device: of the model.
+        group: the processes of the run, over which BatchNorm may take its statistics.
 
     Raises:
         UsageError: the model can't compute activations again, as the config asks.
@@ -38,6 +41,8 @@ def build_model(config: RunConfig, task: Task, device: torch.device) -> nn.Modul
                 f"`recompute`); remove activation_checkpointing."
             )
         model.recompute = True  # type: ignore[assignment]
+    if config.sync_batch_norm:
+        synchronise(model, group)
     return model.to(device, getattr(torch, config.precision.params))
 
 

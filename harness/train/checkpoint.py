@@ -8,16 +8,18 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from torch.optim import Optimizer
 
+from harness.parallel.sharding import Shards
 from harness.system import atomic
 
 
-def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Write weights, optimizer state, random state and the loop's plain values, atomically."""
+def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: dict[str, Any]) -> None:
+    """Write weights, random state, the loop's plain values and an optimizer's state_dict, atomically."""
     state = {
         "loop": loop,
         "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
+        "optimizer": optimizer,
         "rng": torch.get_rng_state(),
         "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
     }
@@ -72,8 +74,8 @@ def load(path: Path) -> dict[str, Any]:
     return state
 
 
-def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Restore weights, optimizer state and random state.
+def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: Optimizer | Shards) -> None:
+    """Restore weights, optimizer state (this process's part of it) and random state.
 
     Raises:
         UnusableCheckpointError: they are those of another model or optimizer, since the code has changed.

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from harness.data.task import IGNORED, Batch, Task, cross_entropy
 from harness.parallel.group import ALONE, Group
+from harness.parallel.sharding import Shards
 from optimizers.base import UpdateRule
-
-_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def observe(
@@ -28,6 +28,7 @@ def observe(
     device: torch.device,
     autocast: torch.autocast,
     group: Group = ALONE,
+    shards: Shards | None = None,
 ) -> None:
     """Give `optimizer` the gradient of the mean loss on sampled targets; change nothing else.
 
@@ -44,6 +45,7 @@ def observe(
         device: of the model.
         autocast: entered for every forward pass.
         group: the processes among which the batch is divided.
+        shards: how they divide the optimizer, if they do.
     """
     ours, *rest = batch.targets.shape
     uniforms = group.shard(uniform(torch.Size([ours * group.size, *rest]), seed, step))
@@ -55,6 +57,8 @@ def observe(
                 loss = cross_entropy(logits, sample(logits, micro.targets, u.to(device)))
             torch.autograd.backward(loss / batch.count)
     group.sum_gradients(model)
+    if shards is not None:
+        shards.drop_gradients()
     optimizer.observe_curvature(batch.count)
     optimizer.zero_grad(set_to_none=True)
 
@@ -88,7 +92,7 @@ def sample(logits: Tensor, targets: Tensor, uniforms: Tensor) -> Tensor:
 @contextmanager
 def _aside(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Forward passes in training mode that touch neither batch statistics nor the global random state."""
-    tracking = [m for m in model.modules() if isinstance(m, _BATCH_NORMS) and m.track_running_stats]
+    tracking = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
     for norm in tracking:
         norm.track_running_stats = False
     try:

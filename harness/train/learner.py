@@ -14,12 +14,16 @@ from harness.data import registry as tasks
 from harness.data.task import Batch, Task
 from harness.errors import UsageError
 from harness.parallel.group import Group
+from harness.parallel.overlap import GradientSum
+from harness.parallel.sharding import Shards
 from harness.train import curvature, schedule
 from harness.train.batches import Batches, ahead_on
 from harness.train.building import build_model, build_optimizer
 from optimizers.base import UpdateRule
 
 log = logging.getLogger("htbench")
+
+EARLY = 2  # updates after which memory holds all that a run needs: the optimizer's state comes with the first
 
 
 def load_task(config: RunConfig, key: str, cache: Path) -> Task:
@@ -70,12 +74,15 @@ class Learner:
         torch.set_num_threads(config.threads)
         # For convolutions and matrix products; torch's own default is TF32 for convolutions only.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
-        self.model = build_model(config, task, device)
+        self.model = build_model(config, task, device, group)
         self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
         self.autocast = torch.autocast(
             device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
         self.optimizer = build_optimizer(config, self.model)
+        self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
+        self.shards = Shards(self.optimizer, group, divide=config.shard_optimizer)
+        self._updates = 0  # made by this process
 
     @property
     def lr(self) -> float:
@@ -100,27 +107,48 @@ class Learner:
             log.warning("step %d: %s; going on with micro_batch=%d", step + 1, error, self.micro_batch)
             self.optimizer.zero_grad(set_to_none=True)
             loss = self._backward(batch, step)
-        self.group.sum_gradients(self.model)
         if self.config.grad_clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
-        self.optimizer.step()
+        self.shards.step()
         self.optimizer.zero_grad(set_to_none=True)
+        self._updates += 1
         return loss
 
     def _backward(self, batch: Batch, step: int) -> torch.Tensor:
-        """Leave the gradient of the batch's mean loss in the parameters; return this process's part of it."""
+        """Leave the gradient of the batch's mean loss in the parameters; return this process's part of it.
+
+        Raises:
+            OutOfMemoryError: memory lacks, in this process or in another one. In its first updates, where it
+                shows, all processes learn of it, so that they can go on together.
+        """
         if self.config.dropout:
             torch.manual_seed(stream(self.config.seed, step, self.group.rank))
         self._observe_curvature(batch, step)
-        total = torch.zeros((), device=self.device)
-        for micro in batch.split(self.micro_batch):
+        lacking, loss = None, torch.zeros((), device=self.device)
+        try:
+            self._accumulate(batch, loss)
+        except torch.OutOfMemoryError as error:
+            lacking = error.with_traceback(None)  # which would keep activations alive
+        self.gradients.finish()
+        together = self.group.size > 1 and self._updates < EARLY
+        if together and any(self.group.any([lacking is not None])):
+            lacking = lacking or torch.OutOfMemoryError("another process lacks memory")
+        if lacking is not None:
+            raise lacking
+        return loss
+
+    def _accumulate(self, batch: Batch, total: torch.Tensor) -> None:
+        """Add the gradients of all micro-batches up, and their losses in `total`."""
+        micros = batch.split(self.micro_batch)
+        for number, micro in enumerate(micros, 1):
             with self.autocast:
                 loss = self.task.loss(self.forward, micro.to(self.device))
             # Divided by the count of the whole batch, so that unequal micro-batches get the right weight.
             mean = loss / batch.count
+            if number == len(micros):
+                self.gradients.expect()
             torch.autograd.backward(mean)
             total += mean.detach()
-        return total
 
     def _halve(self, samples: int) -> bool:
         """Halve the micro-batch, once; return False if it can't be done, or would change batch statistics."""
@@ -151,6 +179,7 @@ class Learner:
                 device=self.device,
                 autocast=self.autocast,
                 group=self.group,
+                shards=self.shards,
             )
 
     def evaluate(self, split: str) -> dict[str, float]:

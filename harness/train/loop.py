@@ -103,7 +103,7 @@ class Training:
             raise OSError(errno.ESTALE, "the processes of the run see different checkpoints")
         if saved is not None:
             try:
-                checkpoint.restore(saved, learner.model, learner.optimizer)
+                checkpoint.restore(saved, learner.model, learner.shards)
                 log.info("going on from step %d", progress.step)
             except checkpoint.UnusableCheckpointError as error:
                 log.warning("%s; starting from the first step", error)
@@ -220,14 +220,13 @@ class Training:
         return ""
 
     def _save(self, metrics: Metrics) -> None:
+        optimizer = self.learner.shards.state_dict()  # all processes together
         if self.group.is_main:
             self.attempt.check()
             # Rows first: resuming cuts rows after the checkpoint, but can't restore missing rows before it.
             metrics.flush(durable=True)
             progress = dataclasses.asdict(self.progress)
-            checkpoint.save(
-                self.attempt.files.checkpoint, progress, self.learner.model, self.learner.optimizer
-            )
+            checkpoint.save(self.attempt.files.checkpoint, progress, self.learner.model, optimizer)
         self.saved_at = time.monotonic()
 
     # --- result ---

@@ -268,5 +268,5 @@ def test_a_lost_process_is_told_from_our_own_trouble(monkeypatch, error, lost):
 def test_gradients_are_sent_in_buckets_that_keep_their_order(monkeypatch):
     monkeypatch.setattr(distributed, "BUCKET", 10)
     sizes = [3, 7, 1, 25, 2]
-    buckets = distributed._buckets([torch.zeros(size) for size in sizes])
+    buckets = distributed.buckets([torch.zeros(size) for size in sizes])
     assert [[one.numel() for one in bucket] for bucket in buckets] == [[3, 7], [1], [25], [2]]
