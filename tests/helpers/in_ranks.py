@@ -9,6 +9,7 @@ import torch
 
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
+from harness.data.text import TextTask
 from harness.errors import PrunedError
 from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
@@ -80,6 +81,8 @@ def work(settings, root, trouble, step):
         monitor.report = lambda now, figures: prune(now, step)
     elif trouble == "no memory for the last" and not is_main():
         Learner.update = no_memory(Learner.update, step)
+    elif trouble == "little memory for the last" and not is_main():
+        TextTask.loss = little_memory(TextTask.loss, step)
     point = Point("tiny", "only", SEARCH, run_key(resolve_config(settings)), settings)
     status = execute(root, point, monitor, lambda error: (root / f"said-{rank}").write_text(str(error)))
     (root / f"signals-{rank}").write_text(" ".join(str(int(number)) for number in monitor.signals))
@@ -99,3 +102,12 @@ def no_memory(proper, last):
         return proper(self, step)
 
     return update
+
+
+def little_memory(proper, most):
+    def loss(self, model, batch):
+        if len(batch.inputs) > most:
+            raise torch.OutOfMemoryError("a made-up lack of memory")
+        return proper(self, model, batch)
+
+    return loss

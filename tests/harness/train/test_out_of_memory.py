@@ -5,13 +5,16 @@ import logging
 import pytest
 import torch
 
+from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.data.images import ImageTask
 from harness.data.text import TextTask
 from harness.errors import RunFailedError
 from harness.store import Store
 from harness.train import run
+from tests.helpers import in_ranks
 
+KEY = run_key(resolve_config(in_ranks.LM))
 LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "adamw", "optimizer.lr": 1e-3, "steps": 6}
 
 
@@ -60,3 +63,12 @@ def test_batch_statistics_are_those_of_the_config(tmp_path, tiny, memory):
     memory(8)
     with pytest.raises(RunFailedError, match=r"\(oom\)"):
         run.run(resolve_config(tiny | {"batch_size": 16}), Store(tmp_path))
+
+
+def test_all_processes_halve_it_together(tmp_path):
+    for name, trouble in (("usual", ""), ("small", "little memory for the last")):
+        ranks = in_ranks.start(2, in_ranks.LM, tmp_path / name, trouble, 4)
+        assert in_ranks.end(ranks) == 0
+    records = [Store(tmp_path / name).record(KEY) for name in ("usual", "small")]
+    assert records[1].environment["micro_batch"] == 4 and "micro_batch" not in records[0].environment
+    assert records[1].metrics == pytest.approx(records[0].metrics, rel=1e-5)
