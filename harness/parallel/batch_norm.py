@@ -28,7 +28,7 @@ class SyncBatchNorm(_BatchNorm):
         precise = x.to(torch.promote_types(x.dtype, torch.float32))
         mean, var, count = _statistics(precise)
         if self.track_running_stats:
-            self._follow(mean.detach(), var.detach() * count / (count - 1))
+            self._follow(mean, var * count / (count - 1))
         scale = torch.rsqrt(var + self.eps)
         if self.weight is not None:
             scale = scale * self.weight
@@ -38,6 +38,7 @@ class SyncBatchNorm(_BatchNorm):
         scale, shift = (one.to(precise.dtype).view(-1, *[1] * (x.ndim - 2)) for one in (scale, shift))
         return torch.addcmul(shift, precise, scale).to(x.dtype)
 
+    @torch.no_grad()
     def _follow(self, mean: Tensor, var: Tensor) -> None:
         """Update the running statistics; `var` is the unbiased one."""
         assert self.num_batches_tracked is not None

@@ -103,10 +103,11 @@ class Shards:
 def separable(optimizer: Optimizer) -> bool:
     """Whether a step of one parameter depends on nothing of the others, and skips those without gradient.
 
-    The rules of the zoo and the classes of torch.optim are so. Any other class may couple its parameters, by
+    The rules of the zoo and the classes of torch.optim but LBFGS are so. Any other class may couple its parameters, by
     a norm over all gradients, for example. It counts as separable if it says so by `separable = True`.
     """
-    known = type(optimizer).__module__.startswith("torch.optim.")
+    cls = type(optimizer)
+    known = getattr(torch.optim, cls.__name__, None) is cls is not torch.optim.LBFGS
     parts = getattr(optimizer, "parts", None)
     return all(map(separable, parts)) if parts else bool(getattr(optimizer, "separable", known))
 

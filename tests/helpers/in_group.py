@@ -1,0 +1,29 @@
+"""Shared by the tests of collective operations: a function called in several real processes."""
+
+import multiprocessing
+import tempfile
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import torch
+
+from harness.parallel.group import joined
+from harness.parallel.processes import Ranks
+
+
+def in_group(size, work, *arguments):
+    """What `work(group, *arguments)` returns in each of `size` processes; it is a function of a module."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sweeps.local.preload"])
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = Ranks(context, size, call, (Path(folder), work, arguments))
+        while (status := ranks.poll()) is None:
+            wait(ranks.sentinels, 0.1)
+        assert status == 0, f"a process ended with {status}"
+        return [torch.load(Path(folder, f"{rank}.pt"), weights_only=False) for rank in range(size)]
+
+
+def call(folder, work, arguments):
+    torch.set_num_threads(1)
+    with joined() as group:
+        torch.save(work(group, *arguments), folder / f"{group.rank}.pt")
