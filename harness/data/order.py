@@ -42,4 +42,4 @@ def uniforms(shape: tuple[int, ...], seed: int, step: int) -> npt.NDArray[np.flo
     """Numbers in [0, 1) for the samples of 0-based `step`, from Philox words of which no other draw knows."""
     key, counter = np.array([seed, step], dtype=np.uint64), np.array([0, 0, 0, 1], dtype=np.uint64)
     words = np.random.Philox(key=key, counter=counter).random_raw(math.prod(shape))
-    return ((words >> np.uint64(11)) * 2.0**-53).reshape(shape)
+    return (words >> np.uint64(11)).astype(np.float64).reshape(shape) * 2.0**-53
