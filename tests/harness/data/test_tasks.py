@@ -35,7 +35,7 @@ def test_a_nano_model_learns_the_task(name, cache):
     before = task.evaluate(model, "val", micro_batch=64, device=device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=row.adamw_lr)
     for step in range(steps):
-        batch = task.batch(step)
+        batch = task.batch(step).to(device)
         assert len(batch.inputs) == batch_size
         optimizer.zero_grad()
         (task.loss(model, batch) / batch.count).backward()
