@@ -34,6 +34,9 @@ NUMERIC = (
     *("harness.parallel.group", "harness.data.tokenizer", "harness.data.digits", "harness.data.images"),
     *("harness.data.order", "harness.data.pydocs", "harness.data.task", "harness.data.text"),
     *("harness.data.augment", "harness.data.randaugment", "harness.data.glyphs", "harness.data.image_files"),
+    *("harness.data.c4", "harness.data.openwebtext", "harness.data.corpus", "harness.data.corpus_task"),
+    *("harness.data.prepared", "harness.data.rows", "harness.data.shards"),
+    "harness.data.published_tokenizer",
 )
 _SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
 _OWNERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
