@@ -97,7 +97,7 @@ def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:
     prepared = Prepared.read(corpus.folder(cache))
     there = prepared.train_files if prepared else 0
     if args.shards:
-        return max(there, min(args.shards, corpus.train_files))
+        return max(there, min(int(args.shards), corpus.train_files))
     configs = [*_given(args.files, args.root), *_planned(args.root, corpus.task)]
     needed = [_needed(corpus, config, prepared) for config in configs if config.task == corpus.task]
     if not needed and not there:

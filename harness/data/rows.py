@@ -68,7 +68,8 @@ class Rows:
 
     def _lengths(self, shard: Shard, rows: Ints) -> Ints:
         offsets = self._map(shard, OFFSETS)
-        return offsets[rows + 1] - offsets[rows]
+        lengths: Ints = offsets[rows + 1] - offsets[rows]
+        return lengths
 
     def _padded(self, shard: Shard, rows: Ints) -> Ints:
         lengths, at = self._lengths(shard, rows)[:, None], np.arange(self.seq_len)

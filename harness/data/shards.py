@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -75,10 +76,12 @@ def _documents(corpus: Corpus, path: Path) -> Iterator[Mapping[str, list[str]]]:
     """
     import datasets
 
-    form = corpus.published["format"]
+    form, wanted = corpus.published["format"], {"data_files": [str(path)], "split": "train"}
     try:
-        rows = datasets.load_dataset(form, data_files=[str(path)], split="train", streaming=True)
-        yield from rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH)
+        # The library writes a lock file; the home folder may be read-only.
+        with tempfile.TemporaryDirectory(prefix="htbench-") as scratch:
+            rows = datasets.load_dataset(form, **wanted, streaming=True, cache_dir=scratch)
+            yield from rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH)
     except Exception as error:  # of gzip, json, pyarrow and datasets
         said = str(error).strip().splitlines() or [""]
         raise UsageError(
