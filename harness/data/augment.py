@@ -53,7 +53,8 @@ class Recipe:
         mean, deviation = (
             torch.tensor([self.mean, self.deviation], device=images.device)[..., None, None] * 255
         )
-        return (images.float() - mean) / deviation
+        standardised: Tensor = (images.float() - mean) / deviation
+        return standardised
 
 
 @dataclass(frozen=True)

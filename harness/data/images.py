@@ -88,7 +88,7 @@ class ImageTask:
         if protocol == "paper":
             for part in (images, labels):
                 part |= {"train": torch.cat([part["train"], part["val"]]), "val": part["test"]}
-        return cls(images, labels, **settings)
+        return cls(images, labels, recipe=None, **settings)
 
     @classmethod
     def mapped(cls, folder: Path, recipe: Recipe, *, protocol: str = "honest", **settings: int) -> ImageTask:
@@ -135,9 +135,9 @@ class ImageTask:
         sums, counts, correct = [], [], 0.0
         samples = len(self.images[split])
         with evaluating(model):
-            for whole in torch.arange(samples).split(self.batch_size):
+            for whole in torch.split(torch.arange(samples), self.batch_size):
                 total = 0.0
-                for chosen in group.shard(whole).split(micro_batch):
+                for chosen in torch.split(group.shard(whole), micro_batch):
                     part = self._held_out(split, chosen).to(device)
                     logits = self.logits(model, part)
                     total += cross_entropy(logits, part.targets).item()

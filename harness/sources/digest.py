@@ -20,7 +20,8 @@ from harness.system.environment import HOME
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
     "harness.data": (
-        "augment digits glyphs image_files images loss order pydocs randaugment task text tokenizer"
+        "augment c4 corpus corpus_task digits glyphs image_files images loss openwebtext order prepared "
+        "published_tokenizer pydocs randaugment rows shards task text tokenizer"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.train": "building curvature divergence learner loop schedule",

@@ -32,12 +32,13 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
     kinds = {}
     for one in planned:
         c, wanted = one.config, block_of(spec, one.point).resources
-        checked = (c.task, c.seq_len, c.batch_size, c.data_fingerprint, c.device, c.processes, c.threads)
+        data = (c.task, c.data_fingerprint, c.seq_len, c.batch_size, c.steps, c.epochs, c.layout, c.protocol)
+        checked = (*data, c.device, c.processes, c.threads)
         kinds[checked, wanted] = c
     warnings: list[str] = []
     for (_, wanted), config in kinds.items():
         try:
-            limits.check_data(config, cache_folder(root))
+            limits.check_data(config, cache_folder(root), prepared=action != "plan")
             here = action == "run" or (action == "plan" and wanted == Resources())
             warnings += (
                 limits.check_here(config) if here else _check_job(wanted, config.threads, config.device)
