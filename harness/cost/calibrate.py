@@ -85,6 +85,7 @@ def _epoch_size(config: RunConfig, store: Store) -> int:
         batch_size=config.batch_size,
         seq_len=config.seq_len,
         data_seed=config.data_seed,
+        **tasks.options(config.task, config),
     )
     return task.epoch_size
 

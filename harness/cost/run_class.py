@@ -31,14 +31,21 @@ class RunClass:
     details: tuple[tuple[str, Any], ...]
 
 
-_DETAILS = ("batch_size", "seq_len", "micro_batch", "processes", "device", "threads", "compile")
+# With the values that a record of older code, which lacks the field, stands for.
+_DETAILS = {
+    **dict.fromkeys(("batch_size", "seq_len", "micro_batch", "processes", "device", "threads", "compile")),
+    **dict.fromkeys(("layout", "held_out_tokens", "augment", "mixup")),
+    **{"protocol": "honest", "dropout": 0.0, "sync_batch_norm": False},
+    **{"activation_checkpointing": False, "shard_optimizer": True},
+}
 
 
 def run_class(config: RunConfig | Mapping[str, Any]) -> RunClass:
     """The class of a run by its config, or by that in its record."""
     values = vars(config) if isinstance(config, RunConfig) else config
     rule = _plain(values.get("optimizer"))
-    details = {name: values.get(name) for name in _DETAILS} | _plain(values.get("precision"))
+    details = {name: values.get(name, default) for name, default in _DETAILS.items()}
+    details |= _plain(values.get("precision"))
     work = {name: value for name, value in rule.get("hyper", {}).items() if isinstance(value, int | str)}
     details |= {f"optimizer.{name}": value for name, value in work.items()}
     return RunClass(values["task"], values["model"], rule["name"], tuple(details.items()))
