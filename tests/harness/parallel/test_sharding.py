@@ -130,23 +130,30 @@ def all_against_plain(group):
     return {variant: against_plain(group, *made) for variant, made in VARIANTS.items()}
 
 
-def coupled(group, cls):
-    """Whether the class is divided, and whether it gives the bits of a plain one."""
-    net, twin = nets()
-    optimizer = cls(twin.parameters(), lr=1.0)
-    shards = Shards(optimizer, group)
-    train(net, cls(net.parameters(), lr=1.0), range(2))
-    train(twin, optimizer, range(2), step=shards.step)
-    return shards.owners is not None, same(net.state_dict(), twin.state_dict())
+def coupled(group, *classes):
+    """Of each class whether it is divided, and whether it gives the bits of a plain one."""
+    found = []
+    for cls in classes:
+        net, twin = nets()
+        optimizer = cls(twin.parameters(), lr=1.0)
+        shards = Shards(optimizer, group)
+        train(net, cls(net.parameters(), lr=1.0), range(2))
+        train(twin, optimizer, range(2), step=shards.step)
+        found.append((shards.owners is not None, same(net.state_dict(), twin.state_dict())))
+    return found
 
 
-def dealt(group, owners):
-    """Weights after some steps of htmuon in bfloat16, dealt out as given."""
-    sharding.deal_out = lambda costs, size: owners
-    _, net = nets(torch.bfloat16)
-    shards = Shards(build(net, "htmuon", {}), group)
-    train(net, shards.optimizer, range(4), step=shards.step)
-    return net.state_dict()
+def dealt(group, *ways):
+    """Weights after some steps of htmuon in bfloat16, for each way to deal the parameters out."""
+    found = []
+    for owners in ways:
+        sharding.deal_out = lambda costs, size, owners=owners: owners
+        _, net = nets(torch.bfloat16)
+        shards = Shards(build(net, "htmuon", {}), group)
+        assert shards.owners == owners
+        train(net, shards.optimizer, range(4), step=shards.step)
+        found.append(net.state_dict())
+    return found
 
 
 # --- what they find ---
@@ -174,15 +181,13 @@ def test_each_process_holds_the_state_of_its_own_parameters(found, variant):
 
 def test_who_steps_what_changes_no_bit():
     count = len(list(Net().parameters()))
-    spread, last = [[number % 2 for number in range(count)], [1] * count]
-    weights = [*in_group(2, dealt, spread), *in_group(2, dealt, last), *in_group(1, dealt, last)]
-    assert all(same(weights[0], other) for other in weights)
+    first, *others = in_group(2, dealt, [number % 2 for number in range(count)], [1] * count, [0] * count)
+    assert all(same(first[0], weights) for weights in [*first, *others[0]])
 
 
-@pytest.mark.parametrize(("cls", "divided"), [(Coupled, False), (Declared, True)])
-def test_a_class_that_may_couple_its_parameters_is_divided_only_if_it_says_so(cls, divided):
-    # Declared lies, which shows that the check can tell.
-    assert in_group(2, coupled, cls) == [(divided, not divided)] * 2
+def test_a_class_that_may_couple_its_parameters_is_divided_only_if_it_says_so():
+    # Declared lies, which shows that the comparison can tell.
+    assert in_group(2, coupled, Coupled, Declared) == [[(False, True), (True, False)]] * 2
 
 
 def test_what_is_separable():
