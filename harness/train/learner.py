@@ -18,6 +18,7 @@ from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, schedule
 from optimizers.base import UpdateRule
+from optimizers.cost import seconds_of_a_step, separable
 
 
 def load_task(config: RunConfig, key: str, cache: Path) -> Task:
@@ -85,7 +86,8 @@ class Learner:
         for rates in self.optimizer.param_groups:
             rates["initial_lr"] = rates["lr"]
         self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
-        self.shards = Shards(self.optimizer, group, divide=config.shard_optimizer)
+        divided = config.shard_optimizer and separable(self.optimizer)
+        self.shards = Shards(self.optimizer, group, seconds_of_a_step if divided else None)
 
     @property
     def lr(self) -> float:

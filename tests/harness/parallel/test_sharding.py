@@ -8,7 +8,8 @@ from torch import nn
 
 import optimizers
 from harness.parallel import sharding
-from harness.parallel.sharding import Shards, deal_out, seconds_of_a_step, separable
+from harness.parallel.sharding import Shards, deal_out
+from optimizers.cost import seconds_of_a_step, separable
 from tests.helpers.in_group import in_group
 
 CLASSES = ("Adagrad", "Adafactor", "NAdam", "RMSprop")  # Adagrad makes its state in the constructor
@@ -53,6 +54,10 @@ class Declared(Coupled):
 
 def build(net, name, hyper):
     return optimizers.build(name, net, lr=0.01, **hyper)
+
+
+def divide(optimizer, group):
+    return Shards(optimizer, group, seconds_of_a_step if separable(optimizer) else None)
 
 
 def give_gradients(net, seed):
@@ -107,7 +112,7 @@ def against_plain(group, name, hyper):
     """What differs between an owner-stepped optimizer and a plain one, and the bytes of their states."""
     net, twin = nets()
     plain, optimizer = build(net, name, hyper), build(twin, name, hyper)
-    shards = Shards(optimizer, group)
+    shards = divide(optimizer, group)
     train(net, plain, range(5))
     train(twin, optimizer, range(5), shards.drop_gradients, shards.step)
     wrong = [] if same(net.state_dict(), twin.state_dict()) else ["weights"]
@@ -115,7 +120,7 @@ def against_plain(group, name, hyper):
     if group.is_main and not same(plain.state_dict(), whole):
         wrong.append("gathered state")
 
-    loaded = Shards(build(twin, name, hyper), group)
+    loaded = divide(build(twin, name, hyper), group)
     loaded.load_state_dict(copy.deepcopy(plain.state_dict()))  # torch.optim would share its memory
     if state_bytes(dict(loaded.optimizer.state)) != ours and loaded.owners == shards.owners:
         wrong.append("loaded state")
@@ -136,7 +141,7 @@ def coupled(group, *classes):
     for cls in classes:
         net, twin = nets()
         optimizer = cls(twin.parameters(), lr=1.0)
-        shards = Shards(optimizer, group)
+        shards = divide(optimizer, group)
         train(net, cls(net.parameters(), lr=1.0), range(2))
         train(twin, optimizer, range(2), step=shards.step)
         found.append((shards.owners is not None, same(net.state_dict(), twin.state_dict())))
@@ -149,7 +154,7 @@ def dealt(group, *ways):
     for owners in ways:
         sharding.deal_out = lambda costs, size, owners=owners: owners
         _, net = nets(torch.bfloat16)
-        shards = Shards(build(net, "htmuon", {}), group)
+        shards = divide(build(net, "htmuon", {}), group)
         assert shards.owners == owners
         train(net, shards.optimizer, range(4), step=shards.step)
         found.append(net.state_dict())

@@ -96,8 +96,8 @@ def test_sums_behind_the_backward_pass_give_the_same_losses(tmp_path):
     assert_close(overlapped, together(2, settings, made(tmp_path / "plain")))
 
 
-# The Gram matrices of SOAP have many equal eigenvalues at first. The basis for them is arbitrary and depends on
-# the last bits of a sum: two processes differ from one by 7e-4 after five steps, also without interruption.
+# The Gram matrices of SOAP have many equal eigenvalues at first. Their basis is arbitrary and depends on the
+# last bits of a sum: two processes differ from one by 7e-4 after five steps, also without interruption.
 @pytest.mark.parametrize(("changes", "rel"), [(HTMUON, 1e-4), (SOAP, 1e-2)], ids=["htmuon", "soap"])
 def test_two_processes_then_one_then_four(tmp_path, changes, rel):
     settings = LM | changes | {"log_every": 1}
