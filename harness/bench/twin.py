@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from torch import Tensor, nn
 
-import models
 from harness.errors import UsageError
 
 MAKERS: Final = ("llama", "gpt2")  # how the names of our models begin that have a counterpart

@@ -4,27 +4,23 @@ Every process has the whole optimizer with all its groups, so that schedules and
 are those of one process. Before a step it drops the gradients of parameters that others own, which every
 optimizer then skips. Afterwards the owners broadcast the new values.
 
-A step costs what its dearest process costs, and a singular value decomposition is not proportional to the
-number of entries. So the main process measures what a step of each kind of parameter takes and deals the
-parameters out, the dearest first, each to the process with the least so far (Graham, "Bounds on
-multiprocessing timing anomalies", 1969). Formulas would have to be kept for every rule and machine, and there
-are none for the rules of users. Two measurements differ a little, but the numbers of a run do not depend on
-who steps what.
+A step takes as long as its slowest process. So the main process finds out what a step of each parameter costs
+and deals the parameters out, the dearest first, each to the process with the least so far (Graham, "Bounds on
+multiprocessing timing anomalies", 1969). The numbers of a run do not depend on who steps what.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor
-from torch.optim import AdamW, Optimizer
+from torch.optim import Optimizer
 
 from harness.parallel.group import Group, buckets
+
+Costs: TypeAlias = Callable[[Optimizer], Sequence[float]]
 
 
 class Shards:
@@ -33,24 +29,24 @@ class Shards:
     The constructor, `step` and `state_dict` are called by all processes together.
 
     Args:
-        optimizer: new, without state, the same in all processes. If it is not `separable`, or the process is
-            alone, every process steps every parameter.
+        optimizer: new, without state, the same in all processes.
         group: the processes of the run.
-        divide: False if every process is to step every parameter.
+        costs: what a step of each parameter costs, in any unit and in the order of `optimizer.param_groups`;
+            the main process asks for it. None if every process is to step every parameter.
 
     Attributes:
         owners: for each parameter, in the order of `optimizer.param_groups`, the process that steps it; None
             if every process does.
     """
 
-    def __init__(self, optimizer: Optimizer, group: Group, *, divide: bool = True) -> None:
+    def __init__(self, optimizer: Optimizer, group: Group, costs: Costs | None) -> None:
         self.optimizer, self.group = optimizer, group
         self.params: list[Tensor] = [p for one in optimizer.param_groups for p in one["params"]]
         self.owners: list[int] | None = None
         self._foreign: set[Tensor] = set()
-        if divide and group.size > 1 and separable(optimizer):
-            costs = seconds_of_a_step(optimizer) if group.is_main else []
-            self.owners = group.broadcast(deal_out(costs, group.size))
+        if costs is not None and group.size > 1:
+            found = costs(optimizer) if group.is_main else []
+            self.owners = group.broadcast(deal_out(found, group.size))
             owned = zip(self.params, self.owners, strict=True)
             self._foreign = {p for p, owner in owned if owner != group.rank}
         for p in self._foreign:
@@ -100,18 +96,6 @@ class Shards:
                 self.group.broadcast_tensors(bucket, owner)
 
 
-def separable(optimizer: Optimizer) -> bool:
-    """Whether a step of one parameter depends on nothing of the others, and skips those without gradient.
-
-    The rules of the zoo and the classes of torch.optim but LBFGS are so. Any other class may couple its parameters, by
-    a norm over all gradients, for example. It counts as separable if it says so by `separable = True`.
-    """
-    cls = type(optimizer)
-    known = getattr(torch.optim, cls.__name__, None) is cls is not torch.optim.LBFGS
-    parts = getattr(optimizer, "parts", None)
-    return all(map(separable, parts)) if parts else bool(getattr(optimizer, "separable", known))
-
-
 def deal_out(costs: Sequence[float], size: int) -> list[int]:
     """The owner of each item among `size` processes, so that the largest sum of costs is small."""
     owners, loads = [0] * len(costs), [0.0] * size
@@ -119,49 +103,6 @@ def deal_out(costs: Sequence[float], size: int) -> list[int]:
         owners[number] = loads.index(min(loads))
         loads[owners[number]] += costs[number]
     return owners
-
-
-def seconds_of_a_step(optimizer: Optimizer) -> list[float]:
-    """What a step of each parameter takes here, measured once for each group and shape, on a random gradient.
-
-    Nothing changes. A class without `direction` is taken for AdamW: like that it moves memory.
-    """
-    seconds: dict[tuple[int, torch.Size], float] = {}
-    found: dict[Tensor, float] = {}
-    cuda = {p.device for group in optimizer.param_groups for p in group["params"] if p.is_cuda}
-    with torch.no_grad(), torch.random.fork_rng(cuda):
-        for part in getattr(optimizer, "parts", None) or (optimizer,):
-            for group in part.param_groups:
-                for p in group["params"]:
-                    kind = id(group), p.shape
-                    if kind not in seconds:
-                        seconds[kind] = _seconds(part, group, p)
-                    found[p] = seconds[kind]
-    return [found[p] for group in optimizer.param_groups for p in group["params"]]
-
-
-def _seconds(rule: Optimizer, group: dict[str, Any], p: Tensor) -> float:
-    """The mean of the second and third step; in the first one libraries load and bases are made."""
-    gradient = torch.randn_like(p)
-    direction = getattr(rule, "direction", None)
-    step: Callable[[], object]
-    if direction is None:
-        stand_in = torch.zeros_like(p)
-        stand_in.grad = gradient
-        step = AdamW([stand_in]).step
-    else:
-        step = partial(direction, gradient, {}, group)
-    step()
-    began = _now(p)
-    for _ in range(2):
-        step()
-    return (_now(p) - began) / 2
-
-
-def _now(p: Tensor) -> float:
-    if p.is_cuda:
-        torch.cuda.synchronize(p.device)
-    return time.perf_counter()
 
 
 def _on_cpu(state: Any) -> Any:

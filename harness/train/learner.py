@@ -20,6 +20,7 @@ from harness.train import curvature, schedule
 from harness.train.batches import Batches, ahead_on
 from harness.train.building import build_model, build_optimizer
 from optimizers.base import UpdateRule
+from optimizers.cost import seconds_of_a_step, separable
 
 log = logging.getLogger("htbench")
 
@@ -81,7 +82,8 @@ class Learner:
         )
         self.optimizer = build_optimizer(config, self.model)
         self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
-        self.shards = Shards(self.optimizer, group, divide=config.shard_optimizer)
+        divided = config.shard_optimizer and separable(self.optimizer)
+        self.shards = Shards(self.optimizer, group, seconds_of_a_step if divided else None)
         self._updates = 0  # made by this process
 
     @property

@@ -2,22 +2,28 @@
 
 import multiprocessing
 import os
+import signal
 import sys
 from multiprocessing.connection import wait
 
+import pytest
 import torch
 
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.data.text import TextTask
 from harness.errors import PrunedError
-from harness.parallel.group import is_main
+from harness.parallel.group import Group, is_main
+from harness.parallel.overlap import GradientSum
 from harness.parallel.processes import Ranks
+from harness.parallel.sharding import Shards
 from harness.store import Store
+from harness.store import curve as metrics
 from harness.store.points import SEARCH, Point
+from harness.train import learner
 from harness.train.learner import Learner
 from harness.train.monitor import Monitor
-from sweeps.execute import execute
+from sweeps.execute import EXIT_DONE, execute
 from tests.helpers import prepared, waiting
 
 LM = {
@@ -67,6 +73,26 @@ def folder(settings, root):
     return Store(root).run_folder(run_key(resolve_config(settings)))
 
 
+def result(settings, root):
+    """Record and curve of a run that has ended."""
+    record = Store(root).record(run_key(resolve_config(settings)))
+    assert record is not None
+    return record, metrics.read(folder(settings, root) / "metrics.jsonl")
+
+
+def together(size, settings, root, trouble=""):
+    assert end(start(size, settings, root, trouble)) == EXIT_DONE
+    return result(settings, root)
+
+
+def assert_close(one, other, rel=1e-4):
+    """Two runs that differ in the order of float32 sums."""
+    assert [row.keys() for row in one[1]] == [row.keys() for row in other[1]]
+    for mine, yours in zip(one[1], other[1], strict=True):
+        assert mine == pytest.approx(yours, rel=rel)
+    assert one[0].metrics == pytest.approx(other[0].metrics, rel=rel)
+
+
 # --- in the processes ---
 
 
@@ -83,6 +109,10 @@ def work(settings, root, trouble, step):
         Learner.update = no_memory(Learner.update, step)
     elif trouble == "little memory for the last" and not is_main():
         TextTask.loss = little_memory(TextTask.loss, step)
+    elif trouble == "killed in the second gather" and not is_main():
+        Shards.state_dict = killed_at_the_second(Shards.state_dict)
+    elif trouble == "overlap":
+        learner.GradientSum = lambda model, group, overlap: GradientSum(model, group, overlap=True)
     point = Point("tiny", "only", SEARCH, run_key(resolve_config(settings)), settings)
     status = execute(root, point, monitor, lambda error: (root / f"said-{rank}").write_text(str(error)))
     (root / f"signals-{rank}").write_text(" ".join(str(int(number)) for number in monitor.signals))
@@ -111,3 +141,27 @@ def little_memory(proper, most):
         return proper(self, model, batch)
 
     return loss
+
+
+def killed_at_the_second(proper):
+    calls = []
+
+    def state_dict(self):
+        calls.append(self)
+        if len(calls) == 2:
+            Group.to_main = killed_at_the_third(Group.to_main)
+        return proper(self)
+
+    return state_dict
+
+
+def killed_at_the_third(proper):
+    calls = []
+
+    def to_main(self, value, source):
+        calls.append(source)
+        if calls.count(self.rank) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return proper(self, value, source)
+
+    return to_main

@@ -18,35 +18,14 @@ from harness.parallel import device
 from harness.parallel import group as distributed
 from harness.parallel.group import Group
 from harness.store import Kind, Store
-from harness.store import curve as metrics
 from sweeps.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
-from tests.helpers.in_ranks import LM, codes, end, folder, start, wait_for
+from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, result, start, together, wait_for
 from tests.helpers.interrupting import finish, interrupt
 
 ALL = {"grad_clip": 0.5, "micro_batch": 4, "evaluation.every": 4, "checkpoint.keep_weights": True}
 MUON = {"optimizer.name": "muon", "optimizer.lr": 0.02, "optimizer.ns_dtype": "float32"}
 SOPHIA = {"optimizer.name": "sophia", "optimizer.lr": 2e-3, "optimizer.curvature_interval": 2}
 LONG = LM | {"steps": 100, "checkpoint.every_steps": 5, "log_every": 5}
-
-
-def result(settings, root):
-    """Record and curve of a run that has ended."""
-    record = Store(root).record(run_key(resolve_config(settings)))
-    assert record is not None
-    return record, metrics.read(folder(settings, root) / "metrics.jsonl")
-
-
-def together(size, settings, root):
-    assert end(start(size, settings, root)) == EXIT_DONE
-    return result(settings, root)
-
-
-def assert_close(one, other, rel=1e-4):
-    """Two runs that differ in the order of float32 sums."""
-    assert [row.keys() for row in one[1]] == [row.keys() for row in other[1]]
-    for mine, yours in zip(one[1], other[1], strict=True):
-        assert mine == pytest.approx(yours, rel=rel)
-    assert one[0].metrics == pytest.approx(other[0].metrics, rel=rel)
 
 
 def first_attempt(settings, root):
