@@ -4,10 +4,16 @@
 """
 
 import gzip
+import importlib
 import json
+import os
 import random
 import sys
 from pathlib import Path
+from unittest import mock
+
+from harness.data import prepare, raw, shards
+from harness.data.published_tokenizer import PublishedTokenizer
 
 WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()
 PROBE = "Hello, my alder is oak"
@@ -153,6 +159,45 @@ def described(tokenizer, file, repository, end, pad, vocabulary):
         "probe": PROBE,
         "ids": tokenizer.encode(PROBE).ids,
     }
+
+
+# --- prepared in this process, which takes a tenth of the time of a pool ---
+
+
+class Silent:
+    """A report that keeps its lines."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def begin(self, documents):
+        pass
+
+    def progress(self, documents):
+        pass
+
+
+def prepare_here(task, cache, train_files=3, raw_folder=None):
+    """What `htbench data prepare` does, without its processes. The environment names the miniature."""
+    corpus = importlib.import_module(f"harness.data.{task}").CORPUS
+    report = Silent()
+    folder = raw_folder or raw.folder(Path(cache), task)
+    with mock.patch.object(prepare, "make", make_here):
+        prepare.prepare(corpus, Path(cache), folder, train_files, 1, report)
+    return report
+
+
+def make_here(todo, workers, report):
+    with mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}):
+        import datasets  # noqa: F401  # reads the variables
+
+    tokenizer = PublishedTokenizer.read(todo.folder / "tokenizer.json", todo.corpus.published["tokenizer"])
+    for one in todo.left:
+        path = raw.find(todo.raw, one.name)
+        shards.write_shards(todo.corpus, one, path, tokenizer, todo.folder, lambda documents: None)
 
 
 if __name__ == "__main__":

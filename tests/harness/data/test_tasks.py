@@ -8,19 +8,34 @@ import torch
 
 import models
 from harness.data import registry as tasks
+from tests.helpers import miniature
 
 NANO = {"lm": "llama-nano", "image": "resnet-nano"}
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory, corpora):
+    """A cache in which the corpora are prepared, as miniatures."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in corpora.items():
+            patch.setenv(name, value)
+        for name in ("c4", "openwebtext"):
+            miniature.prepare_here(name, folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _miniatures(published_corpora):
+    """The miniatures stand for the published corpora."""
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_a_nano_model_learns_the_task(name, cache):
     row = tasks.spec(name)
-    task = tasks.build(name, cache=cache, batch_size=16, data_seed=0)
+    # Rows of 1024 tokens, as of openwebtext, would take a minute.
+    seq_len = 32 if row.kind == "lm" else None
+    task = tasks.build(name, cache=cache, batch_size=16, data_seed=0, seq_len=seq_len)
     torch.manual_seed(0)
     model = models.build(NANO[row.kind], **task.model_options)
     device = torch.device("cpu")
@@ -41,7 +56,7 @@ def test_a_nano_model_learns_the_task(name, cache):
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_the_cache_folder_is_named_after_the_fingerprint(name, cache):
-    tasks.build(name, cache=cache, batch_size=2, data_seed=0)
+    tasks.build(name, cache=cache, batch_size=2, data_seed=0, seq_len=8 if name == "openwebtext" else None)
     assert (cache / f"{name}-{tasks.fingerprint(name)}" / "manifest.json").is_file()
 
 
@@ -66,7 +81,9 @@ def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
     assert done.stdout.split() == [tasks.fingerprint(name) for name in tasks.TASKS]
 
 
-@pytest.mark.parametrize("module", ["pydocs", "tokenizer", "digits", "cache", "order"])
+@pytest.mark.parametrize(
+    "module", ["pydocs", "tokenizer", "digits", "cache", "order", "prepare", "rows", "c4", "openwebtext"]
+)
 def test_preparing_data_imports_no_torch(module):
     code = f"import sys, harness.data.{module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
