@@ -7,15 +7,17 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness import display
 from harness.config import RunConfig
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
-from harness.data import raw
+from harness.data import published, raw
 from harness.data import registry as tasks
 from harness.data.corpus import Corpus
+from harness.data.image_files import ImageFiles
+from harness.data.pictures import Pictures
 from harness.data.prepared import Prepared
 from harness.errors import UsageError, nearest
 from harness.store import points
@@ -23,7 +25,11 @@ from harness.store.layout import cache_folder
 from harness.system.folders import write_for_the_group
 from harness.system.machine import usable_cores
 
+if TYPE_CHECKING:
+    from harness.data.work import Source
+
 CORPORA = ("c4", "openwebtext")
+PREPARED = (*CORPORA, "cifar10", "cifar100", "imagenet-1k")
 # These read sweep files. They lie above `harness`, so they are named by strings, as in `harness/cli.py`.
 SWEEP_FILES, PLANNED = "sweeps.spec.sweep_file", "sweeps.plan.planned"
 
@@ -36,7 +42,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         help="tokenise a corpus once, for all runs",
         description="Fetch what is missing of a published corpus and tokenise it into the store's cache.",
     )
-    making.add_argument("task", metavar="TASK", help=", ".join(CORPORA))
+    making.add_argument("task", metavar="TASK", help=", ".join(PREPARED))
     making.add_argument(
         "--shards",
         type=int,
@@ -66,23 +72,55 @@ def data(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> int:
-    if args.task not in CORPORA:
-        raise UsageError(f"'{args.task}' is not prepared by this command; {nearest(args.task, CORPORA)}")
+    if args.task not in PREPARED:
+        raise UsageError(f"'{args.task}' is not prepared by this command; {nearest(args.task, PREPARED)}")
     for name in ("shards", "workers"):
         if (value := getattr(args, name)) is not None and value < 1:
             raise UsageError(f"--{name} must be at least 1, not {value}.")
-    corpus: Corpus = importlib.import_module(f"harness.data.{args.task}").CORPUS
-    cache = cache_folder(args.root)
-    train_files = _train_files(corpus, args, cache)
+    cache, raw_folder = cache_folder(args.root), raw.folder(args.root, args.task)
+    train_files = _train_files(_corpus(args.task), args, cache) if args.task in CORPORA else _all_files(args)
     workers = args.workers or max(1, int(usable_cores()))
 
-    from harness.data.prepare import prepare  # loads a tokenizer
+    from harness.data.prepare import prepare  # loads much
 
     write_for_the_group(args.root)
-    with Bar() as bar:
-        made = prepare(corpus, cache, raw.folder(args.root, corpus.task), train_files, workers, bar)
-    print(_line(corpus, made, corpus.folder(cache)))
+    source = source_of(args.task, raw_folder)
+    with Bar("documents" if args.task in CORPORA else "images") as bar:
+        made = prepare(source, cache, raw_folder, train_files, workers, bar)
+    print(_line(args.task, made, source.folder(cache)))
     return 0
+
+
+def source_of(task: str, raw_folder: Path) -> Source[Any]:
+    """How `task` is prepared from the raw files in a folder."""
+    if task in CORPORA:
+        from harness.data.corpus_source import CorpusSource
+
+        return CorpusSource(_corpus(task))
+
+    from harness.data.picture_copy import Copy
+
+    return Copy.at(_pictures(task), raw_folder)
+
+
+def _corpus(task: str) -> Corpus:
+    found: Corpus = _module(task).CORPUS
+    return found
+
+
+def _pictures(task: str) -> Pictures:
+    found: Pictures = _module(task).PICTURES
+    return found
+
+
+def _module(task: str) -> Any:
+    return importlib.import_module(tasks.spec(task).loader.partition(":")[0])
+
+
+def _all_files(args: argparse.Namespace) -> int:
+    if args.shards is not None:
+        raise UsageError(f"The task '{args.task}' is prepared whole; leave out --shards.")
+    return int(published.row(args.task)["parts"]["train"]["files"])
 
 
 def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:
@@ -139,9 +177,10 @@ def _planned(root: Path, task: str) -> Iterator[RunConfig]:
 
 
 class Bar:
-    """Progress in documents: a bar with the time that is left on a terminal, elsewhere a line per file."""
+    """Progress: a bar with the time that is left on a terminal, elsewhere a line per file."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
         self._bar: Any = None
 
     def __enter__(self) -> Bar:
@@ -158,22 +197,22 @@ class Bar:
         else:
             print(line, file=sys.stderr, flush=True)
 
-    def begin(self, documents: int) -> None:
+    def begin(self, total: int) -> None:
         """Begin the bar."""
         from tqdm import tqdm
 
-        self._bar = tqdm(total=documents, unit="documents", unit_scale=True, disable=None, dynamic_ncols=True)
+        self._bar = tqdm(total=total, unit=self.unit, unit_scale=True, disable=None, dynamic_ncols=True)
 
-    def progress(self, documents: int) -> None:
+    def progress(self, done: int) -> None:
         """Move the bar."""
-        self._bar.update(documents - self._bar.n)
+        self._bar.update(done - self._bar.n)
 
 
 # --- ls ---
 
 
 def _list(root: Path) -> int:
-    lines = [_line(corpus, made, folder) for corpus, made, folder in _prepared(cache_folder(root))]
+    lines = [_line(task, made, folder) for task, made, folder in _prepared(cache_folder(root))]
     print(
         "\n".join(lines)
         or f"Nothing is prepared in '{cache_folder(root)}'; see `htbench data prepare --help`."
@@ -181,20 +220,29 @@ def _list(root: Path) -> int:
     return 0
 
 
-def _prepared(cache: Path) -> Iterable[tuple[Corpus, Prepared, Path]]:
-    for task in CORPORA:
-        corpus: Corpus = importlib.import_module(tasks.spec(task).loader.partition(":")[0]).CORPUS
+def _prepared(cache: Path) -> Iterable[tuple[str, Prepared | ImageFiles, Path]]:
+    for task in PREPARED:
         for folder in sorted(cache.glob(f"{task}-*")):
-            if (made := Prepared.read(folder)) is not None:
-                yield corpus, made, folder
+            if (made := Prepared.read(folder) or ImageFiles.read(folder)) is not None:
+                yield task, made, folder
 
 
-def _line(corpus: Corpus, made: Prepared, folder: Path) -> str:
+def _line(task: str, made: Prepared | ImageFiles, folder: Path) -> str:
+    content = _text(task, made) if isinstance(made, Prepared) else _images(made)
+    other = "" if folder.name == f"{task}-{tasks.fingerprint(task)}" else " (of another copy or recipe)"
+    return f"{task}: {content} in '{folder}'{other}"
+
+
+def _text(task: str, made: Prepared) -> str:
     size = sum(size for shard in made.shards.values() for size in shard.sizes.values())
     train = [shard for shard in made.shards.values() if shard.split == "train"]
     documents, tokens = sum(s.documents for s in train), sum(s.tokens for s in train)
-    other = "" if folder.name == f"{corpus.task}-{corpus.fingerprint()}" else " (of another copy or recipe)"
     return (
-        f"{corpus.task}: {made.train_files} of {corpus.train_files} training files, {documents} documents, "
-        f"{display.count(tokens)} tokens, {display.memory(size)} in '{folder}'{other}"
+        f"{made.train_files} of {_corpus(task).train_files} training files, {documents} documents, "
+        f"{display.count(tokens)} tokens, {display.memory(size)}"
     )
+
+
+def _images(made: ImageFiles) -> str:
+    counts = " and ".join(f"{made.count(part)} {part} images" for part in made.parts)
+    return f"{counts} of {made.shape[1]}x{made.shape[2]} pixels, {display.memory(sum(made.sizes.values()))}"

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from harness.data.order import uniforms
-from harness.data.randaugment import LAYERS, randaugment
+from harness.data.randaugment import LAYERS, places, randaugment
 from harness.data.task import Batch, Mix
 
 AREA = (0.08, 1.0)  # share of the image that a resized crop keeps, as in Inception (arXiv 1409.4842)
@@ -147,8 +147,7 @@ def resized_crop_flip(images: Tensor, u: Tensor, size: int) -> Tensor:
     x, y = (1 - width) * (2 * u[:, 1] - 1), (1 - height) * (2 * u[:, 0] - 1)  # its centre, in -1 to 1
     zero = torch.zeros_like(x)
     maps = torch.stack([width * torch.where(u[:, 2] < 0.5, -1, 1), zero, x, zero, height, y], dim=1)
-    theta = maps.view(-1, 2, 3).float().to(images.device)
-    grid = F.affine_grid(theta, [len(images), 1, size, size], align_corners=False)
+    grid = places(maps.view(-1, 2, 3).float().to(images.device), size)
     resized = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
     return resized.round().to(torch.uint8)
 

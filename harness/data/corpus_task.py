@@ -47,6 +47,9 @@ class CorpusTask(TextTask):
         held_out_tokens: int,
     ) -> None:
         self.rows = {name: Rows(folder, some, prepared, layout, seq_len) for name, some in shards.items()}
+        for name, some in self.rows.items():
+            if not len(some):
+                raise UsageError(f"seq_len={seq_len} is longer than all text of '{name}' in '{folder}'.")
         self.complete, self.held_out_tokens = complete, held_out_tokens
         self.batch_size, self.seq_len, self.data_seed = batch_size, seq_len, data_seed
         self.token_bytes = torch.from_numpy(np.load(folder / TOKEN_BYTES).astype(np.int64))

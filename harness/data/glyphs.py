@@ -173,12 +173,17 @@ def _fill(folder: Path) -> None:
 
     from harness.data import image_files
 
-    (train, train_labels), (val, val_labels) = draw("train"), draw("val")
-    image_files.write_part(
-        folder, "train", np.concatenate([train, val]), np.concatenate([train_labels, val_labels])
-    )
-    image_files.write_validation(folder, len(train) + np.arange(len(val)))
-    image_files.write_part(folder, "test", *draw("test"))
+    shards: dict[str, dict[str, int]] = {"train": {}, "test": {}}
+    classes: dict[str, list[npt.NDArray[Any]]] = {"train": [], "test": []}
+    for split, part in {"val": "train", "train": "train", "test": "test"}.items():
+        images, labels = draw(split)
+        image_files.write_shard(folder, split, images)
+        shards[part][split] = len(images)
+        classes[part].append(labels)
+    for part, found in classes.items():
+        labels = np.concatenate(found)
+        image_files.write_index(folder, part, np.arange(len(labels)), labels)
+    image_files.ImageFiles((1, SIDE, SIDE), shards["train"]["val"], shards).write(folder)
 
 
 def _font_file(face: str) -> Path:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harness.data import image_files
 from harness.data.augment import Augmented, Recipe, draws
+from harness.data.image_files import ImageFiles, Images
 from harness.data.order import batch_indices
 from harness.data.task import (
     IGNORED,
@@ -29,17 +27,16 @@ from harness.parallel.group import ALONE, Group
 
 
 class Rows:
-    """Some rows of an array that stays on the disk; a tensor of the chosen ones is made when asked for."""
+    """The images of a split, which stay on the disk; a tensor of the chosen ones is made when asked for."""
 
-    def __init__(self, array: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> None:
-        self.array, self.rows = array, rows
-        self.shape = (len(rows), *array.shape[1:])
+    def __init__(self, images: Images) -> None:
+        self.images, self.shape = images, images.shape
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.shape[0]
 
     def __getitem__(self, chosen: Tensor) -> Tensor:
-        return torch.from_numpy(np.asarray(self.array[self.rows[chosen.numpy()]]))
+        return torch.from_numpy(self.images.gather(chosen.numpy()))
 
 
 class ImageTask:
@@ -93,10 +90,11 @@ class ImageTask:
     @classmethod
     def mapped(cls, folder: Path, recipe: Recipe, *, protocol: str = "honest", **settings: int) -> ImageTask:
         """The task of a folder in the layout of `image_files`; its images stay on the disk."""
-        images, labels = {}, {}
-        for split, (part, rows) in image_files.splits(folder, protocol).items():
-            images[split] = Rows(np.load(folder / f"{part}.npy", mmap_mode="r"), rows)
-            labels[split] = torch.from_numpy(np.load(folder / f"{part}_labels.npy")[rows])
+        files = ImageFiles.read(folder)
+        assert files is not None, f"nothing is prepared in {folder}"
+        splits = files.splits(folder, protocol)
+        images = {split: Rows(found) for split, found in splits.items()}
+        labels = {split: torch.from_numpy(found.labels) for split, found in splits.items()}
         return cls(images, labels, recipe=recipe, **settings)
 
     def batch(self, step: int, group: Group = ALONE) -> Batch:

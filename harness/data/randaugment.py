@@ -48,15 +48,24 @@ def randaugment(images: Tensor, u: Tensor) -> Tensor:
     return images
 
 
-# --- geometry: the map (2, 3) from places of the result to places of the image, each in -1 to 1 ---
+# --- geometry: a map (2, 3) from places of the result to places of the image, both in -1 to 1 ---
+
+
+def places(maps: Tensor, size: int) -> Tensor:
+    """Where each of size x size pixels comes from, for maps (N, 2, 3): (N, size, size, 2) for `grid_sample`.
+
+    Without a matrix product, whose last digits may depend on how many images there are.
+    """
+    x = (torch.arange(size, device=maps.device) * 2 + 1) / size - 1
+    ax, ay, shift = (maps[:, None, None, :, k] for k in range(3))
+    return ax * x[None, None, :, None] + ay * x[None, :, None, None] + shift
 
 
 def _geometry(affine: Callable[[float], list[list[float]]]) -> Operation:
     maps = torch.tensor([affine(-1.0), affine(1.0)])
 
     def operation(images: Tensor, signs: Tensor) -> Tensor:
-        theta = maps[(signs > 0).long()].to(images.device)
-        grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+        grid = places(maps[(signs > 0).long()].to(images.device), images.shape[-1])
         shifted = F.grid_sample(images.float() - FILL, grid, mode="nearest", align_corners=False)
         return (shifted + FILL).to(torch.uint8)
 

@@ -79,6 +79,10 @@ def _pictures(name: str, module: str, augment: str, mixup: float = 0.0, **more: 
     return _images(name, module, **options, **more)
 
 
+def _photographs(name: str, module: str, augment: str, mixup: float = 0.0) -> TaskSpec:
+    return _pictures(name, module, augment, mixup, adamw_lr=1e-3, ready=f"{module}:ready")
+
+
 def _corpus(name: str, module: str, layout: str, **more: Any) -> TaskSpec:
     takes = ("protocol", "layout", "held_out_tokens")
     defaults = {"layout": layout, "held_out_tokens": 10_000_000}
@@ -90,7 +94,10 @@ _ROWS = (
     _corpus("c4", "harness.data.c4", "padded", adamw_lr=1e-3, seq_len=256),
     _corpus("openwebtext", "harness.data.openwebtext", "packed", adamw_lr=6e-4, seq_len=1024),
     _images("digits", "harness.data.digits", adamw_lr=3e-2, takes=("protocol",)),
-    _pictures("glyphs", "harness.data.glyphs", adamw_lr=1e-2, augment="none"),
+    _pictures("glyphs", "harness.data.glyphs", "none", adamw_lr=1e-2),
+    _photographs("cifar10", "harness.data.cifar10", "crop-flip"),
+    _photographs("cifar100", "harness.data.cifar100", "crop-flip"),
+    _photographs("imagenet-1k", "harness.data.imagenet", "randaugment", mixup=0.2),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}

@@ -1,17 +1,67 @@
-"""What is left to do until a corpus is prepared, what it takes, and whether it can be done here."""
+"""What is left to do until a data set is prepared, what it takes, and whether it can be done here."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from harness.data import hub, raw, shards
-from harness.data.corpus import Corpus, RawFile
+from harness.data import hub, raw
+from harness.data.corpus import RawFile
 from harness.errors import UsageError
 
 TOKENIZER = "tokenizer.json"
+
+
+Made = TypeVar("Made", covariant=True)  # the content of a stamp
+
+
+class Source(Protocol[Made]):
+    """A published data set that can be prepared file by file. Its instances go to other processes."""
+
+    @property
+    def task(self) -> str:
+        """Its name."""
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """The row of the published copy."""
+
+    @property
+    def train_files(self) -> int:
+        """How many training files there are in all."""
+
+    def folder(self, cache: Path) -> Path:
+        """Where the prepared data lie."""
+
+    def files(self, train_files: int) -> list[RawFile]:
+        """The first `train_files` training files and all others."""
+
+    def find(self, folder: Path, one: RawFile) -> Path | None:
+        """A raw file; None if it is not there."""
+
+    def count(self, one: RawFile) -> int:
+        """Documents or images of a raw file, on average."""
+
+    def size(self, one: RawFile) -> int:
+        """Bytes to prepare for a raw file, about."""
+
+    def done(self, one: RawFile, folder: Path) -> object | None:
+        """None if a raw file has no shards yet."""
+
+    def begin(self, folder: Path, raw_folder: Path) -> None:
+        """Put into the empty folder what `write` needs."""
+
+    def write(self, one: RawFile, path: Path, folder: Path, advance: Callable[[int], None]) -> None:
+        """Make the shards of a raw file, in a process of its own."""
+
+    def finished(self, folder: Path, train_files: int) -> Made | None:
+        """The stamp, if so much is prepared."""
+
+    def seal(self, folder: Path) -> Made:
+        """Write the manifest of digests and the stamp."""
 
 
 @dataclass(frozen=True)
@@ -19,58 +69,53 @@ class Work:
     """What is left to do for some number of training files.
 
     Attributes:
-        corpus: which one.
+        source: of what.
         folder: of the prepared data.
         raw: folder of the raw files.
         wanted: all raw files that are needed.
         left: those of them without shards.
     """
 
-    corpus: Corpus
+    source: Source[object]
     folder: Path
     raw: Path
     wanted: list[RawFile]
     left: list[RawFile]
 
     @classmethod
-    def of(cls, corpus: Corpus, cache: Path, raw_folder: Path, train_files: int) -> Work:
+    def of(cls, source: Source[object], cache: Path, raw_folder: Path, train_files: int) -> Work:
         """The work for the first `train_files` training files and all others."""
-        folder, wanted = corpus.folder(cache), list(corpus.files(train_files))
-        left = [one for one in wanted if shards.done(one, folder) is None]
-        return cls(corpus, folder, raw_folder, wanted, left)
+        folder, wanted = source.folder(cache), source.files(train_files)
+        left = [one for one in wanted if source.done(one, folder) is None]
+        return cls(source, folder, raw_folder, wanted, left)
 
     @property
     def missing(self) -> list[RawFile]:
         """The raw files that are not here."""
-        return [one for one in self.left if raw.find(self.raw, one.name) is None]
+        return [one for one in self.left if self.source.find(self.raw, one) is None]
 
     @property
     def download(self) -> int:
         """Bytes to fetch, about."""
-        return sum(self._part(one)["file_bytes"] for one in self.missing)
+        parts = self.source.published["parts"]
+        return sum(int(parts[one.part]["file_bytes"]) for one in self.missing)
 
     @property
     def size(self) -> int:
-        """Bytes to prepare, about: two for a token, eight for a document."""
-        return sum(2 * self._part(one)["file_tokens"] + 8 * self.documents(one) for one in self.left)
+        """Bytes to prepare, about."""
+        return sum(map(self.source.size, self.left))
 
     @property
     def lacks_tokenizer(self) -> bool:
         """Whether the tokenizer has to be fetched."""
+        if "tokenizer" not in self.source.published:
+            return False
         return not (self.folder / TOKENIZER).is_file() and raw.find(self.raw, TOKENIZER) is None
-
-    def documents(self, one: RawFile) -> int:
-        """Of a raw file, on average."""
-        return int(self._part(one)["documents"] // self._part(one)["files"])
-
-    def _part(self, one: RawFile) -> dict[str, Any]:
-        part: dict[str, Any] = self.corpus.published["parts"][one.part]
-        return part
 
 
 def plan(work: Work) -> str:
     """What will be done, and what it takes."""
-    task, files, missing = work.corpus.task, work.corpus.train_files, len(work.missing)
+    task, files, missing = work.source.task, work.source.train_files, len(work.missing)
     train = sum(one.part == "train" for one in work.wanted)
     head = f"{task}: {train} of {files} training files, {len(work.wanted) - train} held-out files"
     if not work.left:
@@ -102,7 +147,7 @@ def check_disk(work: Work) -> None:
 def check_missing(work: Work) -> None:
     """Raise UsageError if files have to be fetched and the network is not there."""
     missing = [f"'{one.name}'" for one in work.missing]
-    row = work.corpus.published
+    row = work.source.published
     sources = [f"{hub.endpoint()}/datasets/{row['repository']}/tree/{row['revision']}"] * bool(missing)
     if work.lacks_tokenizer:
         its = row["tokenizer"]
@@ -111,7 +156,7 @@ def check_missing(work: Work) -> None:
     if missing and (why := hub.obstacle()):
         first = ", ".join(missing[:2] + missing[2:][-1:])
         raise UsageError(
-            f"Files of '{work.corpus.task}' are missing ({len(missing)}: {first}) and {why}: download them "
+            f"Files of '{work.source.task}' are missing ({len(missing)}: {first}) and {why}: download them "
             f"from {' and '.join(sources)}, put them into '{work.raw}', and run this command again."
         )
 

@@ -1,9 +1,8 @@
-"""The processes that fetch raw files and tokenise them, several files at a time."""
+"""The processes that fetch raw files and make shards of them, several files at a time."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import signal
@@ -18,19 +17,17 @@ from typing import Protocol
 
 from tqdm import tqdm
 
-from harness.data import hub, raw
-from harness.data.corpus import Corpus, RawFile
-from harness.data.published_tokenizer import PublishedTokenizer
-from harness.data.shards import write_shards
-from harness.data.work import TOKENIZER, Work
+from harness.data import hub
+from harness.data.corpus import RawFile
+from harness.data.work import Source, Work
 from harness.errors import RunFailedError
 
-_FETCHING = 4  # files that are fetched while as many as there are workers are tokenised
+_FETCHING = 4  # files that are fetched while as many as there are workers are at work
 _POLL = 0.2  # seconds
 
 
 class Report(Protocol):
-    """What is told while a corpus is prepared."""
+    """What is told while a data set is prepared."""
 
     def say(self, line: str) -> None:
         """A line for the user."""
@@ -46,7 +43,7 @@ def make(work: Work, workers: int, report: Report) -> None:
     """Fetch what is missing, and make the shards of every file that is left."""
     context = multiprocessing.get_context("spawn")
     counter = context.Value("q", 0)
-    report.begin(sum(map(work.documents, work.left)))
+    report.begin(sum(map(work.source.count, work.left)))
     pool = ProcessPoolExecutor(min(workers, len(work.left)), context, _enter, (counter,))
     fetchers = ProcessPoolExecutor(_FETCHING, context, _end_with_the_parent)
     threads = ThreadPoolExecutor(workers + _FETCHING)  # they only wait
@@ -65,11 +62,11 @@ def make(work: Work, workers: int, report: Report) -> None:
 
 
 def _one(work: Work, one: RawFile, pool: ProcessPoolExecutor, fetchers: ProcessPoolExecutor) -> None:
-    path = raw.find(work.raw, one.name)
+    path = work.source.find(work.raw, one)
     if path is None:
-        row = work.corpus.published
+        row = work.source.published
         path = fetchers.submit(hub.fetch, row["repository"], row["revision"], one.name, work.raw).result()
-    pool.submit(_tokenise, work.corpus.task, one, path, work.folder).result()
+    pool.submit(_write, work.source, one, path, work.folder).result()
 
 
 def _await(futures: dict[Future[None], RawFile], report: Report) -> None:
@@ -109,12 +106,12 @@ _counter: Synchronized[int]
 
 
 def _enter(counter: Synchronized[int]) -> None:
-    """Prepare a process that tokenises: no network and one thread."""
+    """Prepare a process that makes shards: no network and one thread."""
     global _counter
     _counter = counter
     _end_with_the_parent()
     tqdm.set_lock(threading.RLock())  # its own is for many processes, and is left behind when we are killed
-    # Read when these libraries are imported, which happens in `_tokenise`.
+    # Read when these libraries are imported, which happens in `_write`.
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -131,10 +128,8 @@ def _die_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _tokenise(task: str, one: RawFile, path: Path, folder: Path) -> None:
-    corpus: Corpus = importlib.import_module(f"harness.data.{task}").CORPUS
-    tokenizer = PublishedTokenizer.read(folder / TOKENIZER, corpus.published["tokenizer"])
-    write_shards(corpus, one, path, tokenizer, folder, _advance)
+def _write(source: Source[object], one: RawFile, path: Path, folder: Path) -> None:
+    source.write(one, path, folder, _advance)
 
 
 def _advance(documents: int) -> None:

@@ -20,8 +20,9 @@ from harness.system.environment import HOME
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
     "harness.data": (
-        "augment c4 corpus corpus_task digits glyphs image_files images loss openwebtext order prepared "
-        "published_tokenizer pydocs randaugment rows shards task text tokenizer"
+        "augment c4 cifar10 cifar100 corpus corpus_task digits glyphs image_files imagenet images loss "
+        "openwebtext order picture_copy picture_shards pictures prepared published_tokenizer pydocs "
+        "randaugment rows shards task text tokenizer"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.train": "building curvature divergence learner loop schedule",

@@ -8,15 +8,27 @@ import torch
 
 import models
 from harness.data import registry as tasks
+from tests.helpers import miniature
 
-EMBEDDED = [name for name, row in tasks.TASKS.items() if not row.ready]
 LONGER = {"glyphs": (64, 120)}  # batch size and steps: a hundred classes take more than ten
 NANO = {"lm": "llama-nano", "image": "resnet-nano"}
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory, corpora):
+    """A cache in which the corpora are prepared, as miniatures."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in corpora.items():
+            patch.setenv(name, value)
+        for name in ("c4", "openwebtext"):
+            miniature.prepare_here(name, folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _miniatures(published_corpora):
+    """The miniatures stand for the published corpora."""
 
 
 def taken(model, task):
@@ -24,11 +36,13 @@ def taken(model, task):
     return {name: value for name, value in task.model_options.items() if name in models.spec(model).settings}
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
+@pytest.mark.parametrize("name", tasks.TASKS)
 def test_a_nano_model_learns_the_task(name, cache):
     row = tasks.spec(name)
     batch_size, steps = LONGER.get(name, (16, 20))
-    task = tasks.build(name, cache=cache, batch_size=batch_size, data_seed=0)
+    # Rows of 1024 tokens, as of openwebtext, would take a minute.
+    seq_len = 32 if row.kind == "lm" else None
+    task = tasks.build(name, cache=cache, batch_size=batch_size, data_seed=0, seq_len=seq_len)
     torch.manual_seed(0)
     model = models.build(NANO[row.kind], **taken(NANO[row.kind], task))
     device = torch.device("cpu")
@@ -47,9 +61,9 @@ def test_a_nano_model_learns_the_task(name, cache):
     assert task.evaluate(model, "test", micro_batch=64, device=device).keys() == after.keys()
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
+@pytest.mark.parametrize("name", tasks.TASKS)
 def test_the_cache_folder_is_named_after_the_fingerprint(name, cache):
-    tasks.build(name, cache=cache, batch_size=2, data_seed=0)
+    tasks.build(name, cache=cache, batch_size=2, data_seed=0, seq_len=8 if name == "openwebtext" else None)
     assert (cache / f"{name}-{tasks.fingerprint(name)}" / "manifest.json").is_file()
 
 
@@ -75,7 +89,11 @@ def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
 
 
 @pytest.mark.parametrize(
-    "module", ["pydocs", "tokenizer", "digits", "cache", "order", "glyphs", "image_files"]
+    "module",
+    [
+        *("pydocs", "tokenizer", "digits", "cache", "order", "prepare", "rows", "c4", "openwebtext"),
+        *("glyphs", "image_files", "pictures", "picture_copy"),
+    ],
 )
 def test_preparing_data_imports_no_torch(module):
     code = f"import sys, harness.data.{module}; sys.exit('torch' in sys.modules)"
