@@ -134,10 +134,11 @@ class Group:
             return
         from torch import distributed
 
-        flat = flattened(tensors)
+        ours = self.rank == source
+        flat = flattened(tensors) if ours else tensors[0].new_empty(sum(one.numel() for one in tensors))
         with noticing_losses():
             distributed.broadcast(flat, source)
-        if self.rank != source:
+        if not ours:
             copy_parts(flat, tensors)
 
     def broadcast_buffers(self, model: nn.Module) -> None:
