@@ -108,7 +108,7 @@ class CorpusSource:
         train = [one for one in rows if one.part == "train"]
         train_files = next((n for n in numbers if rows[train[n]] is None), corpus.train_files)
         ready = [one for one in rows if one.part != "train" or one.number < train_files]
-        _check_total(corpus, {one: rows[one] or [] for one in ready})
+        _check_total(corpus, folder, {one: rows[one] or [] for one in ready})
         tokenizer = PublishedTokenizer.read(folder / TOKENIZER, corpus.published["tokenizer"])
         row = corpus.published
         made = [shard for one in ready for shard in rows[one] or []]
@@ -130,13 +130,15 @@ class CorpusSource:
         return prepared
 
 
-def _check_total(corpus: Corpus, rows: dict[RawFile, list[dict[str, Any]]]) -> None:
+def _check_total(corpus: Corpus, folder: Path, rows: dict[RawFile, list[dict[str, Any]]]) -> None:
     """Raise UsageError if a part is complete and has another number of documents than the published one."""
     for part, published in corpus.published["parts"].items():
-        its = [shards for one, shards in rows.items() if one.part == part]
-        documents = sum(shard["shard"]["documents"] for shards in its for shard in shards)
+        its = {one: made for one, made in rows.items() if one.part == part}
+        documents = sum(shard["shard"]["documents"] for made in its.values() for shard in made)
         if len(its) == published["files"] and documents != published["documents"]:
+            for one in its:
+                shards.forget(one, folder)
             raise UsageError(
-                f"The {part} files of '{corpus.task}' have {documents} documents instead of the published "
-                f"{published['documents']}: they are of another copy; download them again."
+                f"The {part} files of '{corpus.task}' have {documents} documents instead of the "
+                f"published {published['documents']}: they are of another copy; download them again."
             )

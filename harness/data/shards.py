@@ -64,6 +64,11 @@ def done(raw: RawFile, folder: Path) -> list[dict[str, Any]] | None:
     return rows
 
 
+def forget(raw: RawFile, folder: Path) -> None:
+    """Let the raw file be read again."""
+    _stamp(folder, raw).unlink(missing_ok=True)
+
+
 def _stamp(folder: Path, raw: RawFile) -> Path:
     return folder / f"{raw.stem}.json"
 
