@@ -39,6 +39,7 @@ PROPERTIES: dict[str, Property] = {
     "works with torch's schedulers": properties.a_scheduler_of_torch_works,
     "leaves gradients alone": properties.gradients_are_left_alone_and_not_kept,
     "skips parameters without gradient": _each(properties.parameters_without_gradient_are_skipped, (False,)),
+    "steps parameters apart if separable": properties.parameters_are_stepped_apart_if_separable,
     "evaluates a closure once": properties.a_closure_is_evaluated_once_with_gradients,
 }
 

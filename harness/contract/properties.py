@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from harness.contract.net import Net, backward, copied, equal, train
+from optimizers.cost import separable
 from optimizers.groups import Model
 
 SHAPES = {
@@ -228,6 +229,25 @@ def parameters_without_gradient_are_skipped(build: Build, stateful: bool = True)
         else:
             _demand(not torch.equal(p, old), "a parameter with a gradient does not move in two steps")
             _demand(not stateful or p in optimizer.state, "a parameter with a gradient has no state")
+
+
+def parameters_are_stepped_apart_if_separable(build: Build) -> None:
+    """Two that step every other parameter each do together what one does that steps all."""
+    net, other = Net(), Net()
+    whole, parts = build(net), [build(other), build(other)]
+    if not separable(whole):
+        return
+    for step in range(4):
+        backward(net, step)
+        whole.step()
+        backward(other, step)
+        gradients = _gradients(other)
+        for first, part in enumerate(parts):
+            for number, (p, gradient) in enumerate(zip(other.parameters(), gradients, strict=True)):
+                p.grad = gradient if number % 2 == first else None
+            part.step()
+    same = equal(net.parameters(), other.parameters())
+    _demand(same, "it is separable, but a parameter takes another step if others have no gradient")
 
 
 def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:

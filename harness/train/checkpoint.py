@@ -8,7 +8,6 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from torch.optim import Optimizer
 
 from harness.parallel.sharding import Shards
 from harness.system import atomic
@@ -74,7 +73,7 @@ def load(path: Path) -> dict[str, Any]:
     return state
 
 
-def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: Optimizer | Shards) -> None:
+def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: Shards) -> None:
     """Restore weights, optimizer state (this process's part of it) and random state.
 
     Raises:

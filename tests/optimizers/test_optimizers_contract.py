@@ -164,6 +164,11 @@ def test_parameters_without_gradient_are_skipped(name: str) -> None:
 
 
 @every_row
+def test_parameters_are_stepped_apart(name: str) -> None:
+    properties.parameters_are_stepped_apart_if_separable(partial(build, name))
+
+
+@every_row
 def test_a_closure_is_evaluated_once_with_gradients(name: str) -> None:
     properties.a_closure_is_evaluated_once_with_gradients(partial(build, name))
 

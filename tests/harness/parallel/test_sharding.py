@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import optimizers
+from harness.contract import properties
 from harness.parallel import sharding
 from harness.parallel.sharding import Shards, deal_out
 from optimizers.cost import seconds_of_a_step, separable
@@ -193,6 +194,12 @@ def test_who_steps_what_changes_no_bit():
 def test_a_class_that_may_couple_its_parameters_is_divided_only_if_it_says_so():
     # Declared lies, which shows that the comparison can tell.
     assert in_group(2, coupled, Coupled, Declared) == [[(False, True), (True, False)]] * 2
+
+
+def test_zoo_check_sees_a_false_declaration():
+    properties.parameters_are_stepped_apart_if_separable(lambda net: Coupled(net.parameters(), lr=1.0))
+    with pytest.raises(AssertionError, match="takes another step if others have no gradient"):
+        properties.parameters_are_stepped_apart_if_separable(lambda net: Declared(net.parameters(), lr=1.0))
 
 
 def test_what_is_separable():
