@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from torch import Tensor, nn
 
-import models
 from harness.errors import UsageError
 
 MAKERS: Final = ("llama", "gpt2")  # how the names of our models begin that have a counterpart
@@ -101,6 +100,8 @@ def _gpt2(settings: Mapping[str, Any]) -> Any:
         n_head=settings["heads"],
         n_layer=settings["layers"],
         n_positions=settings["max_length"],
+        bos_token_id=None,  # it would name one that a small vocabulary does not have
+        eos_token_id=None,
         resid_pdrop=dropout,
         embd_pdrop=dropout,
         attn_pdrop=dropout,
