@@ -31,11 +31,21 @@ def rotary_table(length: int, head_size: int, like: Tensor) -> tuple[Tensor, Ten
     return angles.cos(), angles.sin()
 
 
-def rotate(x_BHTK: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn the pair (x_i, x_{i + K/2}) of every position by that position's angle."""
-    cos, sin = (part.to(x_BHTK.dtype) for part in table)
-    first, second = x_BHTK.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+def for_heads(table: tuple[Tensor, Tensor], heads: int) -> tuple[Tensor, Tensor]:
+    """The table, repeated for both halves of every head: (T, D).
+
+    The sine of a first half is negative there. Rows as long as those of the queries make products quick,
+    above all where a head is small.
+    """
+    cos, sin = table
+    return torch.cat((cos, cos), 1).repeat(1, heads), torch.cat((-sin, sin), 1).repeat(1, heads)
+
+
+def rotate(x_BTD: Tensor, table: tuple[Tensor, Tensor], heads: int) -> Tensor:
+    """Turn the pair (x_i, x_{i + K/2}) of every head by its position's angle; the table is of `for_heads`."""
+    cos_TD, sin_TD = (part.to(x_BTD.dtype) for part in table)
+    swapped = x_BTD.unflatten(-1, (heads, 2, -1)).flip(-2).flatten(-3)
+    return x_BTD * cos_TD + swapped * sin_TD
 
 
 class Attention(nn.Module):
@@ -51,13 +61,13 @@ class Attention(nn.Module):
 
     def forward(self, x_BTD: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        B, T, D = x_BTD.shape
+        q = rotate(self.q_proj(x_BTD), table, self.heads)
+        k = rotate(self.k_proj(x_BTD), table, self.heads)
         q, k, v = (
-            projection(x_BTD).view(B, T, self.heads, D // self.heads).transpose(1, 2)
-            for projection in (self.q_proj, self.k_proj, self.v_proj)
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (q, k, self.v_proj(x_BTD))
         )
-        y_BHTK = F.scaled_dot_product_attention(rotate(q, table), rotate(k, table), v, is_causal=True)
-        out: Tensor = self.o_proj(y_BHTK.transpose(1, 2).reshape(B, T, D))
+        y_BHTK = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        out: Tensor = self.o_proj(y_BHTK.transpose(1, 2).flatten(-2))
         return out
 
 
@@ -113,7 +123,7 @@ class Llama(nn.Module):
         super().__init__()
         if hidden % (2 * heads):
             raise ValueError(f"hidden={hidden} must be a multiple of 2 * heads = {2 * heads}")
-        self.head_size = hidden // heads
+        self.heads, self.head_size = heads, hidden // heads
         self.max_length = max_length
         self.recompute = False  # the activations inside blocks, in the backward pass
         self.embed_tokens = nn.Embedding(vocabulary, hidden)
@@ -137,7 +147,7 @@ class Llama(nn.Module):
         if length > self.max_length:
             raise ValueError(f"a sequence of {length} tokens exceeds max_length={self.max_length}")
         x_BTD = self.embed_tokens(tokens_BT)
-        table = rotary_table(length, self.head_size, like=x_BTD)
+        table = for_heads(rotary_table(length, self.head_size, like=x_BTD), self.heads)
         x_BTD = run_through(self.layers, x_BTD, table, recompute=self.recompute and self.training)
         x_BTD = self.norm(x_BTD)
         out: Tensor = self.lm_head(x_BTD) if head else x_BTD

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from harness.data import registry as tasks
 
 if TYPE_CHECKING:
+    from harness.bench.chunked import LossRow
     from harness.bench.maps import Error
     from harness.bench.measurement import Measurement
     from harness.bench.rows import PeerRow, Row
+    from harness.bench.train import TrainRow
 
 
 def machine_in_words(machine: Mapping[str, Any]) -> str:
@@ -73,6 +75,58 @@ def maps_report(about: Mapping[str, Any], errors: Sequence[Error]) -> str:
     if run["steps"]:
         lines.append(f"t: step of {run['model']} on {run['task']} with muon, median over its matrices")
     return "\n".join(lines)
+
+
+def train_report(
+    about: Mapping[str, Any],
+    rows: Sequence[TrainRow],
+    peaks: Mapping[str, tuple[int, int]],
+    losses: Sequence[LossRow],
+) -> str:
+    """Of `htbench bench train`; `about` is the head of its JSON, `peaks` are bytes of both sides by model."""
+    compiled = ", compiled" if about["compile"] else ""
+    n, hidden, words = about["loss_shape"]
+    lines = [
+        f"{about['dtype']}{compiled}, {about['device']}, 1 CPU thread, {about['clock']}",
+        f"{machine_in_words(about['environment'])}, transformers {about['transformers']}\n",
+        train_table(rows, peaks),
+        "",
+        f"speed: transformers / ours, at least {about['least_speedup']:g}. peak: share of the best rate of "
+        f"products, {rows[0].peak / 1e9:.4g} GFLOP/s.",
+        "MiB: at most in use, in a process of its own. data: time to gather a batch, of a step; at most "
+        f"{about['most_loading']:.0%}.",
+        f"largest relative difference of the losses: {max(row.gap for row in rows):.1e}",
+    ]
+    if losses:
+        lines += ["", f"loss of the head and its gradients, {n} tokens x {words} words, {hidden} wide"]
+    lines += [
+        f"{one.dtype}: chunked takes {one.ratio.median:.2f} ({_interval(one.ratio)}) of the plain one's time "
+        f"and {_mebibytes(one.chunked_bytes)} MiB; plain {_mebibytes(one.plain_bytes)} MiB"
+        for one in losses
+    ]
+    return "\n".join(lines)
+
+
+def train_table(rows: Sequence[TrainRow], peaks: Mapping[str, tuple[int, int]]) -> str:
+    """A line per model, ours beside that of `transformers`."""
+    cells = [
+        (
+            row.work.model,
+            f"{row.work.batch} x {row.work.settings['max_length']}",
+            str(row.ours.n),
+            _time(row.ours.median),
+            _time(row.theirs.median),
+            f"{row.speedup.median:.3f}",
+            _interval(row.speedup),
+            _three(row.tokens_per_second),
+            f"{row.utilisation:.0%}",
+            *(map(_mebibytes, peaks[row.work.model])),
+            f"{row.loading:.1%}",
+        )
+        for row in rows
+    ]
+    times = ("model", "batch", "n", "ms/step", "theirs", "speed", "95 % interval")
+    return _table([(*times, "tokens/s", "peak", "MiB", "theirs", "data"), *cells], words=(0,))
 
 
 def loop_table(subject: str, rows: Iterable[Measurement]) -> str:
@@ -177,6 +231,10 @@ def _time(milliseconds: float) -> str:
 
 def _three(number: float) -> str:
     return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
+
+
+def _mebibytes(number: int) -> str:
+    return f"{number / 2**20:.0f}"
 
 
 def _small(number: float) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 MAKERS: Final = ("llama", "gpt2")  # how the names of our models begin that have a counterpart
 
@@ -40,7 +41,7 @@ def check(name: str) -> None:
 
 
 def twin(name: str, ours: nn.Module, settings: Mapping[str, Any]) -> Any:
-    """A `LlamaForCausalLM` or `GPT2LMHeadModel` with a copy of our weights, where and in what these are.
+    """The counterpart with a copy of our weights, on their device and in their precision.
 
     Args:
         name: of our model.
@@ -50,15 +51,23 @@ def twin(name: str, ours: nn.Module, settings: Mapping[str, Any]) -> Any:
     Raises:
         UsageError: see `check`.
     """
-    check(name)
     llama = name.startswith("llama")
     first = next(ours.parameters())
-    theirs = (_llama if llama else _gpt2)(settings).to(first.device, first.dtype)
+    theirs = counterpart(name, settings).to(first.device, first.dtype)
     names = _LLAMA_NAMES if llama else _GPT2_NAMES
     theirs.load_state_dict(
         {_renamed(key, names): _turned(key, tensor, llama) for key, tensor in ours.state_dict().items()}
     )
     return theirs
+
+
+def counterpart(name: str, settings: Mapping[str, Any]) -> Any:
+    """A `LlamaForCausalLM` or `GPT2LMHeadModel` with weights of its own, in training mode.
+
+    Arguments and errors are those of `twin`.
+    """
+    check(name)
+    return (_llama if name.startswith("llama") else _gpt2)(settings).train()
 
 
 def _renamed(key: str, names: Mapping[str, str]) -> str:
@@ -72,9 +81,10 @@ def _turned(key: str, tensor: Tensor, llama: bool) -> Tensor:
 
 
 def _llama(settings: Mapping[str, Any]) -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
+    import transformers
 
-    config = LlamaConfig(
+    configure: Any = transformers.LlamaConfig
+    config = configure(
         vocab_size=settings["vocabulary"],
         hidden_size=settings["hidden"],
         intermediate_size=settings["intermediate"],
@@ -86,24 +96,27 @@ def _llama(settings: Mapping[str, Any]) -> Any:
         use_cache=False,
         attn_implementation="sdpa",
     )
-    return LlamaForCausalLM(config)
+    return transformers.LlamaForCausalLM(config)
 
 
 def _gpt2(settings: Mapping[str, Any]) -> Any:
-    from transformers import GPT2Config, GPT2LMHeadModel
+    import transformers
 
+    configure: Any = transformers.GPT2Config
     dropout = settings["dropout"]
-    config = GPT2Config(
+    config = configure(
         vocab_size=settings["vocabulary"],
         n_embd=settings["hidden"],
         n_inner=settings["intermediate"],
         n_head=settings["heads"],
         n_layer=settings["layers"],
         n_positions=settings["max_length"],
+        bos_token_id=None,  # it would name one that a small vocabulary does not have
+        eos_token_id=None,
         resid_pdrop=dropout,
         embd_pdrop=dropout,
         attn_pdrop=dropout,
         use_cache=False,
         attn_implementation="sdpa",
     )
-    return GPT2LMHeadModel(config)
+    return transformers.GPT2LMHeadModel(config)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import models
 from harness.bench import report as tables
 from harness.bench.progress import Progress
+from harness.commands import bench_train
+from harness.commands.counts import LEAST_ROUNDS, at_least
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store.layout import cache_folder
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 # Has `start_up`. It lies above `harness`, so it is named by a string, as commands are in `harness/cli.py`.
 START_UP = "sweeps.local.start_up"
 TORCH_STARTS = 3  # seconds each, and only for comparison
-LEAST_ROUNDS = 6  # fewer give no 95 % interval
 SYNTHETIC = {"n": 512, "wide": 1376}  # shapes of llama-60m
 
 
@@ -53,12 +54,6 @@ def bench(args: argparse.Namespace) -> int:
     return 0
 
 
-def _at_least(args: argparse.Namespace, least: int, *names: str) -> None:
-    for name in names:
-        if getattr(args, name) < least:
-            raise UsageError(f"--{name} must be at least {least}, not {getattr(args, name)}.")
-
-
 # --- loop ---
 
 
@@ -68,7 +63,7 @@ def _add_loop(parser: argparse.ArgumentParser) -> None:
 
 
 def _loop(args: argparse.Namespace) -> None:
-    _at_least(args, 1, "rounds", "starts")
+    at_least(args, 1, "rounds", "starts")
 
     from harness.bench import loop
 
@@ -134,8 +129,8 @@ def _add_optimizers(parser: argparse.ArgumentParser) -> None:
 def _optimizers(args: argparse.Namespace) -> None:
     from harness.bench.subjects import entries, entry
 
-    _at_least(args, 1, "threads")
-    _at_least(args, LEAST_ROUNDS, "rounds")
+    at_least(args, 1, "threads")
+    at_least(args, LEAST_ROUNDS, "rounds")
     chosen, against = entries(args.only, args.ns_dtype), entry(args.against, args.ns_dtype)
     overrides = {} if args.vocab is None else {"vocabulary": args.vocab}
     try:
@@ -210,7 +205,7 @@ def _add_maps(parser: argparse.ArgumentParser) -> None:
 
 
 def _maps(args: argparse.Namespace) -> None:
-    _at_least(args, 0, "captured")
+    at_least(args, 0, "captured")
     if not 0 < args.p < 1:
         raise UsageError(f"--p must be a number between 0 and 1, not {args.p}.")
     make_folder(args.root)
@@ -252,6 +247,11 @@ SUBJECTS: dict[str, Subject] = {
         "a step of each optimizer, beside muon and beside its peers",
         _add_optimizers,
         _optimizers,
+    ),
+    "train": (
+        "a training step of our language models, beside those of transformers",
+        bench_train.add,
+        bench_train.measure,
     ),
     "maps": ("how exact each map of the singular values is", _add_maps, _maps),
 }

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import models
-from models.llama import INITIAL_STD, rotary_table, rotate
+from models.llama import INITIAL_STD, for_heads, rotary_table, rotate
 
 VOCABULARY = 19
 
@@ -104,7 +104,7 @@ def test_attention_is_causal(model):
 def test_rotary_positions_are_relative():
     q, k = torch.randn(2, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     table = rotary_table(40, 16, like=q)
-    turned_q, turned_k = (rotate(vector.expand(1, 1, 40, 16), table)[0, 0] for vector in (q, k))
+    turned_q, turned_k = (rotate(vector.expand(40, 16), for_heads(table, 1), 1) for vector in (q, k))
     scores = turned_q @ turned_k.T
     for shift in range(-39, 40):  # a score depends on the distance of its positions only
         diagonal = scores.diagonal(shift)
