@@ -29,6 +29,7 @@ replicate: {seeds: 1}
 # The cluster that it asks for does not exist: nothing may come so far that this matters.
 ON_SLURM = SWEEP + "resources: {timeout_min: 20, cpus_per_task: 1}\n"
 PREPARE = ("data", "prepare")
+KILLED = (*PREPARE, "c4", "--shards", 6, "--workers", 1)
 
 
 def contents(root, task="c4"):
@@ -180,13 +181,13 @@ def test_ten_kills_leave_the_bytes_of_an_undisturbed_call(fresh, tmp_path, monke
     for name, value in miniature.write_all(tmp_path / "raw", files=6, documents=6000).items():
         monkeypatch.setenv(name, value)
     began = time.monotonic()
-    assert fresh(*PREPARE, "c4", "--shards", 6, "--root", tmp_path / "once").returncode == 0
+    assert fresh(*KILLED, "--root", tmp_path / "once").returncode == 0
     whole = time.monotonic() - began
     for number in range(10):
-        process = fresh.start(*PREPARE, "c4", "--shards", 6)
+        process = fresh.start(*KILLED)
         time.sleep(random.Random(number).uniform(0.1, 0.9) * whole)
         os.kill(process.pid, signal.SIGKILL)  # its workers have to notice by themselves
         process.communicate()
-    assert fresh(*PREPARE, "c4", "--shards", 6).returncode == 0
+    assert fresh(*KILLED).returncode == 0
     assert contents(fresh.root) == contents(tmp_path / "once")
     assert damaged(c4.CORPUS.folder(fresh.root / "cache")) == []
