@@ -44,7 +44,7 @@ def make(work: Work, workers: int, report: Report) -> None:
     context = multiprocessing.get_context("spawn")
     counter = context.Value("q", 0)
     report.begin(sum(map(work.source.count, work.left)))
-    pool = ProcessPoolExecutor(min(workers, len(work.left)), context, _enter, (counter,))
+    pool = ProcessPoolExecutor(min(workers, len(work.left)), context, _enter, (work.source, counter))
     fetchers = ProcessPoolExecutor(_FETCHING, context, _end_with_the_parent)
     threads = ThreadPoolExecutor(workers + _FETCHING)  # they only wait
     try:
@@ -66,7 +66,7 @@ def _one(work: Work, one: RawFile, pool: ProcessPoolExecutor, fetchers: ProcessP
     if path is None:
         row = work.source.published
         path = fetchers.submit(hub.fetch, row["repository"], row["revision"], one.name, work.raw).result()
-    pool.submit(_write, work.source, one, path, work.folder).result()
+    pool.submit(_write, one, path, work.folder).result()
 
 
 def _await(futures: dict[Future[None], RawFile], report: Report) -> None:
@@ -102,13 +102,14 @@ def _watched(counter: Synchronized[int], report: Report) -> Iterator[None]:
 
 # --- in a worker ---
 
+_source: Source[object]
 _counter: Synchronized[int]
 
 
-def _enter(counter: Synchronized[int]) -> None:
+def _enter(source: Source[object], counter: Synchronized[int]) -> None:
     """Prepare a process that makes shards: no network and one thread."""
-    global _counter
-    _counter = counter
+    global _source, _counter
+    _source, _counter = source, counter
     _end_with_the_parent()
     tqdm.set_lock(threading.RLock())  # its own is for many processes, and is left behind when we are killed
     # Read when these libraries are imported, which happens in `_write`.
@@ -128,8 +129,8 @@ def _die_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _write(source: Source[object], one: RawFile, path: Path, folder: Path) -> None:
-    source.write(one, path, folder, _advance)
+def _write(one: RawFile, path: Path, folder: Path) -> None:
+    _source.write(one, path, folder, _advance)
 
 
 def _advance(documents: int) -> None:
