@@ -43,6 +43,7 @@ COMMANDS = {
     "zoo": ("harness.commands.zoo", "List the optimizers"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
+    "data": ("harness.commands.data", "Fetch and prepare the large data sets, and list what is prepared"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 

@@ -55,9 +55,10 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)
-    for spec in loaded:
-        planned = everything(store, spec)
+    plans = [(spec, everything(store, spec)) for spec in loaded]
+    for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
+    for spec, planned in plans:
         queue.submit_and_report(store, spec, planned, args.retry, quiet=args.quiet)
         refresh.refresh(store, spec, planned)
     return 0

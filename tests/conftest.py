@@ -2,11 +2,12 @@
 
 import os
 import signal
+from pathlib import Path
 
 import hypothesis
 import pytest
 
-from tests.helpers import prepared
+from tests.helpers import miniature, prepared
 from tests.helpers.command import TINY, Htbench
 
 # On a shared machine a slow example says nothing about the code.
@@ -31,8 +32,22 @@ def _documents_are_prepared_once(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _quiet_environment(monkeypatch):
-    for name in ("HTBENCH_ROOT", "HTBENCH_CRASH"):
+    for name in ("HTBENCH_ROOT", "HTBENCH_CRASH", "HTBENCH_DATA", "HTBENCH_PUBLISHED"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def corpora(tmp_path_factory):
+    """The variables of miniature corpora, which are written once."""
+    return miniature.write_all(tmp_path_factory.mktemp("corpora"))
+
+
+@pytest.fixture
+def published_corpora(corpora, monkeypatch):
+    """C4 and OpenWebText are miniatures in this test. Returns the folder of the raw files."""
+    for name, value in corpora.items():
+        monkeypatch.setenv(name, value)
+    return Path(corpora["HTBENCH_DATA"])
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,9 +25,11 @@ from typing import Literal
 import psutil
 
 from harness.data import registry as tasks
+from harness.data.cache import MANIFEST, damaged
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.integrity import AGAIN
+from harness.store.layout import cache_folder
 from harness.system import atomic, environment
 from harness.system.machine import ask, cgroup_limits, usable_cores
 from harness.upkeep.check import Survey, survey
@@ -47,17 +49,19 @@ class Finding:
     advice: str = ""
 
 
+Check = Callable[[Path], Iterator[Finding]]
 _ok, _note, _problem = (partial(Finding, level) for level in ("ok", "note", "problem"))
 
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`."""
+    """Add `--json` and `--data`."""
     parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--data", action="store_true", help="read all prepared data and check its digests")
 
 
 def doctor(args: argparse.Namespace) -> int:
     """Print the findings; return exit status 1 if one is a problem, else 0."""
-    report = examine(args.root)
+    report = examine(args.root, CHECKS + (_digests,) * args.data)
     if args.json:
         print(json.dumps([asdict(one) for one in report], indent=1))
     else:
@@ -68,17 +72,19 @@ def doctor(args: argparse.Namespace) -> int:
     return 1 if any(one.level == "problem" for one in report) else 0
 
 
-def examine(root: Path) -> list[Finding]:
+def examine(root: Path, checks: Sequence[Check] | None = None) -> list[Finding]:
     """All findings, in a fixed order.
 
     Args:
         root: the store; it need not exist.
+        checks: None: CHECKS.
     """
-    with ThreadPoolExecutor(len(CHECKS)) as pool:  # most checks wait for torch or SLURM
-        return [one for found in pool.map(partial(_guarded, root), CHECKS) for one in found]
+    checks = checks or CHECKS
+    with ThreadPoolExecutor(len(checks)) as pool:  # most checks wait for torch or SLURM
+        return [one for found in pool.map(partial(_guarded, root), checks) for one in found]
 
 
-def _guarded(root: Path, check: Callable[[Path], Iterator[Finding]]) -> list[Finding]:
+def _guarded(root: Path, check: Check) -> list[Finding]:
     try:
         return list(check(root))
     except Exception as error:  # the command must report on any machine
@@ -299,6 +305,19 @@ def _data(root: Path) -> Iterator[Finding]:
             yield _ok("data", f"{name}: fingerprint {tasks.fingerprint(name)}")
         except UsageError as error:
             yield _problem("data", str(error))
+
+
+def _digests(root: Path) -> Iterator[Finding]:
+    """Read every prepared set; a run looks at sizes only."""
+    for folder in sorted(path.parent for path in cache_folder(root).glob(f"[!.]*/{MANIFEST}")):
+        wrong = damaged(folder)
+        for name in wrong:
+            what = f"'{folder / name}' is missing or damaged"
+            yield _problem(
+                "data", what, "delete it and prepare again: `htbench data prepare`, or the next run"
+            )
+        if not wrong:
+            yield _ok("data", f"'{folder}': all digests agree")
 
 
 CHECKS = (_python, _cores, _torch, _slurm, _root, _store, _data)

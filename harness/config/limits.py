@@ -36,12 +36,13 @@ def check_seed(name: str, seed: int) -> None:
         raise UsageError(f"{name}={seed} is more than 2^63-1 ({LARGEST_SEED}), the largest seed.")
 
 
-def check_data(config: RunConfig, cache: Path) -> None:
+def check_data(config: RunConfig, cache: Path, *, prepared: bool = True) -> None:
     """Raise UsageError if the data or the code is not what the config asks for.
 
     Args:
         config: the run.
         cache: folder for prepared data; it need not exist.
+        prepared: whether data that a command prepares must be there.
     """
     revisions.check(config)
     now = tasks.fingerprint(config.task)
@@ -51,8 +52,9 @@ def check_data(config: RunConfig, cache: Path) -> None:
             f"which is {now}; leave it out, and it is filled in."
         )
     options = tasks.options(config.task, config)
-    samples = config.steps and config.steps * config.batch_size
-    tasks.check_ready(config.task, cache, samples, config.seq_len, **options)
+    if prepared:
+        samples = config.steps and config.steps * config.batch_size
+        tasks.check_ready(config.task, cache, samples, config.seq_len, **options)
     most = tasks.train_size(config.task, cache, config.seq_len, **options)
     if most is not None and config.batch_size > most:
         raise UsageError(

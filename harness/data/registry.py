@@ -73,9 +73,31 @@ def _images(name: str, module: str, **more: Any) -> TaskSpec:
     return _row(name, module, "image", "accuracy", True, **more)
 
 
+def _pictures(name: str, module: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
+    """Images in the layout of `harness/data/image_files.py`."""
+    options = {"takes": ("protocol", "augment", "mixup"), "defaults": {"augment": augment, "mixup": mixup}}
+    return _images(name, module, **options, **more)
+
+
+def _photographs(name: str, module: str, augment: str, mixup: float = 0.0) -> TaskSpec:
+    return _pictures(name, module, augment, mixup, adamw_lr=1e-3, ready=f"{module}:ready")
+
+
+def _corpus(name: str, module: str, layout: str, **more: Any) -> TaskSpec:
+    takes = ("protocol", "layout", "held_out_tokens")
+    defaults = {"layout": layout, "held_out_tokens": 10_000_000}
+    return _text(name, module, takes=takes, defaults=defaults, ready=f"{module}:ready", **more)
+
+
 _ROWS = (
     _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32, takes=("protocol", "held_out_tokens")),
+    _corpus("c4", "harness.data.c4", "padded", adamw_lr=1e-3, seq_len=256),
+    _corpus("openwebtext", "harness.data.openwebtext", "packed", adamw_lr=6e-4, seq_len=1024),
     _images("digits", "harness.data.digits", adamw_lr=3e-2, takes=("protocol",)),
+    _pictures("glyphs", "harness.data.glyphs", "none", adamw_lr=1e-2),
+    _photographs("cifar10", "harness.data.cifar10", "crop-flip"),
+    _photographs("cifar100", "harness.data.cifar100", "crop-flip"),
+    _photographs("imagenet-1k", "harness.data.imagenet", "randaugment", mixup=0.2),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}
@@ -167,7 +189,7 @@ def check_ready(name: str, cache: Path, samples: int | None, seq_len: int | None
     row = spec(name)
     if row.ready:
         checking: Any = load(row.ready)
-        checking(cache, samples, seq_len or row.seq_len, **options)
+        checking(cache, samples, seq_len or row.seq_len, **{**row.defaults, **options})
 
 
 def train_size(name: str, cache: Path, seq_len: int | None = None, **options: Any) -> int | None:
@@ -185,7 +207,7 @@ def train_size(name: str, cache: Path, seq_len: int | None = None, **options: An
     if not row.train_size:
         return None
     counting: Any = load(row.train_size)
-    return int(counting(cache, seq_len or row.seq_len, **options))
+    return int(counting(cache, seq_len or row.seq_len, **{**row.defaults, **options}))
 
 
 def build(
@@ -199,12 +221,13 @@ def build(
         batch_size: samples of a global batch.
         seq_len: tokens per sequence; None means the row's. Images have none.
         data_seed: seed of the order of the training samples.
-        options: as `options` makes them; the loader's defaults stand for missing ones.
+        options: as `options` makes them; the row's and the loader's defaults stand for missing ones.
 
     Raises ValueError for an unknown name, UsageError if the data is missing.
     """
     row = spec(name)
     seq_len = row.seq_len if seq_len is None else seq_len
     loader: Any = load(row.loader)
-    task: Task = loader(cache, batch_size=batch_size, seq_len=seq_len, data_seed=data_seed, **options)
+    given = {"batch_size": batch_size, "seq_len": seq_len, "data_seed": data_seed}
+    task: Task = loader(cache, **given, **{**row.defaults, **options})
     return task

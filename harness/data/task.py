@@ -18,39 +18,65 @@ IGNORED = -100  # a target that is not counted (padding)
 SPLITS = ("train", "val", "test")
 
 
+class Transform(Protocol):
+    """What happens to the samples of a batch on the device, with parameters for each of them."""
+
+    def cut(self, start: int, stop: int) -> Transform:
+        """That of the samples [start, stop)."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The batch that the model gets; `batch` is on the device and has no transform."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The second class (N,) of every mixed sample, and the weight (N,) of its first one."""
+
+    targets: Tensor
+    weights: Tensor
+
+
 @dataclass(frozen=True)
 class Batch:
     """Inputs and targets with samples along the first dimension.
 
     `count` is the number of targets that are not IGNORED; in a process's part of a global batch, that of the
-    whole batch.
+    whole batch. `to` applies the transform; `mix` is what it may leave for the loss.
     """
 
     inputs: Tensor
     targets: Tensor
     count: int
+    transform: Transform | None = None
+    mix: Mix | None = None
 
     @classmethod
-    def of(cls, inputs: Tensor, targets: Tensor) -> Batch:
+    def of(cls, inputs: Tensor, targets: Tensor, transform: Transform | None = None) -> Batch:
         """A batch that counts its targets."""
-        return cls(inputs, targets, int((targets != IGNORED).sum()))
+        return cls(inputs, targets, int((targets != IGNORED).sum()), transform)
 
     def shard(self, group: Group) -> Batch:
         """This process's part, which may be empty."""
-        return self if group.size == 1 else Batch.of(group.shard(self.inputs), group.shard(self.targets))
+        if group.size == 1:
+            return self
+        ours = group.shard(torch.arange(len(self.inputs))).tolist()
+        return self._cut(ours[0], ours[-1] + 1) if ours else self._cut(0, 0)
 
     def split(self, micro_batch: int) -> list[Batch]:
         """Consecutive batches of at most `micro_batch` samples; none of an empty one."""
-        if not len(self.inputs):
-            return []
-        if micro_batch >= len(self.inputs):
+        size = len(self.inputs)
+        if 0 < size <= micro_batch:
             return [self]
-        inputs, targets = torch.split(self.inputs, micro_batch), torch.split(self.targets, micro_batch)
-        return [Batch.of(*part) for part in zip(inputs, targets, strict=True)]
+        return [self._cut(start, min(start + micro_batch, size)) for start in range(0, size, micro_batch)]
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on `device`."""
-        return Batch(self.inputs.to(device), self.targets.to(device), self.count)
+        """The same batch on `device`, transformed."""
+        moved = Batch(self.inputs.to(device), self.targets.to(device), self.count)
+        return moved if self.transform is None else self.transform(moved)
+
+    def _cut(self, start: int, stop: int) -> Batch:
+        transform = None if self.transform is None else self.transform.cut(start, stop)
+        return Batch.of(self.inputs[start:stop], self.targets[start:stop], transform)
 
 
 class Task(Protocol):

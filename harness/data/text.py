@@ -105,7 +105,8 @@ class TextTask:
                 losses = [self.loss(model, part.to(device)) for part in parts]
                 sums.append(sum(loss.item() for loss in losses))
                 counts.append(batch.count)
-                text_bytes += int(self.token_bytes[batch.targets].sum())
+                counted = batch.targets[batch.targets != IGNORED]
+                text_bytes += int(self.token_bytes[counted].sum())
         sums = group.all_reduce_sum(sums)
         means = mean_losses(sums, counts)
         perplexity = math.exp(means["loss"]) if means["loss"] < 700 else math.inf  # exp(710) overflows

@@ -32,8 +32,14 @@ NUMERIC = (
         "harness.train.divergence",
     ),
     *("harness.parallel.group", "harness.data.tokenizer", "harness.data.digits", "harness.data.images"),
-    *("harness.data.loss", "harness.data.order", "harness.data.pydocs", "harness.data.task"),
-    "harness.data.text",
+    *("harness.data.order", "harness.data.pydocs", "harness.data.task", "harness.data.text"),
+    "harness.data.loss",
+    *("harness.data.augment", "harness.data.randaugment", "harness.data.glyphs", "harness.data.image_files"),
+    *("harness.data.cifar10", "harness.data.cifar100", "harness.data.imagenet", "harness.data.pictures"),
+    *("harness.data.picture_copy", "harness.data.picture_shards"),
+    *("harness.data.c4", "harness.data.openwebtext", "harness.data.corpus", "harness.data.corpus_task"),
+    *("harness.data.prepared", "harness.data.rows", "harness.data.shards"),
+    "harness.data.published_tokenizer",
 )
 _SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
 _OWNERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -238,14 +238,20 @@ def remove_temporaries(folder: Path, name: str = "") -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[None]:
     """Hold the advisory lock `path`. The kernel releases it when its holder dies.
 
-    The holder sees all changes that other nodes have made in the lock's folder.
+    The holder sees all changes that other nodes have made in the lock's folder. `waiting` is called once if
+    another process holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting:
+                waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
         refresh_file_cache(path.parent)
         yield
 

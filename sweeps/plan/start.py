@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.config import limits
+from harness.config.limits import MOST_STEPS
 from harness.errors import UsageError
 from harness.store.layout import cache_folder
 from sweeps.plan.planned import Planned, block_of
@@ -32,12 +33,15 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
     kinds = {}
     for one in planned:
         c, wanted = one.config, block_of(spec, one.point).resources
-        checked = (c.task, c.seq_len, c.batch_size, c.data_fingerprint, c.device, c.processes, c.threads)
+        data = (c.task, c.data_fingerprint, c.seq_len, c.batch_size, c.steps, c.epochs, c.layout, c.protocol)
+        checked = (*data, c.device, c.processes, c.threads)
         kinds[checked, wanted] = c
     warnings: list[str] = []
-    for (_, wanted), config in kinds.items():
+    # The longest runs first: what has to be prepared for them is enough for all.
+    longest_first = sorted(kinds.items(), key=lambda one: -(one[1].steps or MOST_STEPS) * one[1].batch_size)
+    for (_, wanted), config in longest_first:
         try:
-            limits.check_data(config, cache_folder(root))
+            limits.check_data(config, cache_folder(root), prepared=action != "plan")
             here = action == "run" or (action == "plan" and wanted == Resources())
             warnings += (
                 limits.check_here(config) if here else _check_job(wanted, config.threads, config.device)

@@ -94,7 +94,7 @@ TORCH = {
     "harness.bench": "flops loop maps optimizers pairs peers",
     "harness.contract": "checkup net properties",
     "harness.cost": "calibrate",
-    "harness.data": "images task text",
+    "harness.data": "augment images randaugment task text",
     "harness.parallel": "device",
     "harness.train": "checkpoint curvature learner loop resume run",
     "models": "llama resnet",

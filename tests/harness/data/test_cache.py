@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from harness.data.cache import cached
+from harness.data import cache
+from harness.data.cache import cached, damaged
 
 
 def fill_with(text, calls=None):
@@ -84,7 +85,8 @@ def test_a_failing_builder_leaves_nothing(tmp_path):
 BUILDER = """
 import sys, time
 from pathlib import Path
-from harness.data.cache import cached
+from harness.data import cache
+from harness.data.cache import cached, damaged
 
 def fill(folder):
     (folder / "a.txt").write_text("half of it")
@@ -124,3 +126,33 @@ def test_of_two_builders_one_waits_for_the_other(tmp_path):
     assert first.communicate()[0] == ""
     assert (first.returncode, second.returncode) == (0, 0)
     assert (folder / "a.txt").read_text() == "all of it"
+
+
+# --- large sets ---
+
+
+@pytest.mark.parametrize("damage", [truncate, remove, add])
+def test_of_a_large_set_the_sizes_are_looked_at(tmp_path, damage):
+    folder = cached(tmp_path / "data", fill_with("first"), large=True)
+    damage(folder)
+    cached(folder, fill_with("second"), large=True)
+    assert (folder / "a.txt").read_text() == "second"
+
+
+def test_a_large_set_is_not_read_at_the_start(tmp_path, monkeypatch):
+    folder = cached(tmp_path / "data", fill_with("first"), large=True)
+    flip(folder)
+    monkeypatch.setattr(cache, "digest", None)  # hashing fails
+    cached(folder, fill_with("second"), large=True)
+    assert (folder / "a.txt").read_text() == "first"
+
+
+def test_damage_is_named_by_the_file(tmp_path):
+    folder = cached(tmp_path / "data", fill_with("first"), large=True)
+    assert damaged(folder) == []
+    flip(folder)
+    assert damaged(folder) == ["b.bin"]
+    remove(folder)
+    assert damaged(folder) == ["a.txt", "b.bin"]
+    no_manifest(folder)
+    assert damaged(folder) == ["manifest.json"]

@@ -183,7 +183,7 @@ def test_batches_are_pure_functions_of_seed_and_step(make):
 def test_image_batches_pair_images_with_their_labels():
     task = image_task(batch_size=20)
     batch = task.batch(0)
-    assert task.model_options == {"classes": 5, "in_channels": 2}
+    assert task.model_options == {"classes": 5, "in_channels": 2, "image_size": 3}
     for image, label in zip(batch.inputs, batch.targets, strict=True):
         row = (task.images["train"] == image).flatten(1).all(dim=1).nonzero().item()
         assert task.labels["train"][row] == label

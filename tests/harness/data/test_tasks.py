@@ -8,27 +8,49 @@ import torch
 
 import models
 from harness.data import registry as tasks
+from tests.helpers import miniature
 
+LONGER = {"glyphs": (64, 120)}  # batch size and steps: a hundred classes take more than ten
 NANO = {"lm": "llama-nano", "image": "resnet-nano"}
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory, corpora):
+    """A cache in which the corpora are prepared, as miniatures."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in corpora.items():
+            patch.setenv(name, value)
+        for name in ("c4", "openwebtext"):
+            miniature.prepare_here(name, folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _miniatures(published_corpora):
+    """The miniatures stand for the published corpora."""
+
+
+def taken(model, task):
+    """Of what the task offers to models, what this one has a setting for."""
+    return {name: value for name, value in task.model_options.items() if name in models.spec(model).settings}
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_a_nano_model_learns_the_task(name, cache):
     row = tasks.spec(name)
-    task = tasks.build(name, cache=cache, batch_size=16, data_seed=0)
+    batch_size, steps = LONGER.get(name, (16, 20))
+    # Rows of 1024 tokens, as of openwebtext, would take a minute.
+    seq_len = 32 if row.kind == "lm" else None
+    task = tasks.build(name, cache=cache, batch_size=batch_size, data_seed=0, seq_len=seq_len)
     torch.manual_seed(0)
-    model = models.build(NANO[row.kind], **task.model_options)
+    model = models.build(NANO[row.kind], **taken(NANO[row.kind], task))
     device = torch.device("cpu")
     before = task.evaluate(model, "val", micro_batch=64, device=device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=row.adamw_lr)
-    for step in range(20):
-        batch = task.batch(step)
-        assert len(batch.inputs) == 16
+    for step in range(steps):
+        batch = task.batch(step).to(device)
+        assert len(batch.inputs) == batch_size
         optimizer.zero_grad()
         (task.loss(model, batch) / batch.count).backward()
         optimizer.step()
@@ -41,7 +63,7 @@ def test_a_nano_model_learns_the_task(name, cache):
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_the_cache_folder_is_named_after_the_fingerprint(name, cache):
-    tasks.build(name, cache=cache, batch_size=2, data_seed=0)
+    tasks.build(name, cache=cache, batch_size=2, data_seed=0, seq_len=8 if name == "openwebtext" else None)
     assert (cache / f"{name}-{tasks.fingerprint(name)}" / "manifest.json").is_file()
 
 
@@ -66,7 +88,13 @@ def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
     assert done.stdout.split() == [tasks.fingerprint(name) for name in tasks.TASKS]
 
 
-@pytest.mark.parametrize("module", ["pydocs", "tokenizer", "digits", "cache", "order"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("pydocs", "tokenizer", "digits", "cache", "order", "prepare", "rows", "c4", "openwebtext"),
+        *("glyphs", "image_files", "pictures", "picture_copy"),
+    ],
+)
 def test_preparing_data_imports_no_torch(module):
     code = f"import sys, harness.data.{module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -103,7 +103,8 @@ def test_batch_statistics_are_those_of_each_process_and_split_the_key(roots, tin
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
     task = tasks.build("digits", cache=roots[0] / "cache", batch_size=16, data_seed=0)
-    model = models.build("resnet-nano", **task.model_options)
+    offered = {name: task.model_options[name] for name in ("classes", "in_channels")}
+    model = models.build("resnet-nano", **offered)
     model.load_state_dict(torch.load(folder(shared, roots[0]) / "weights.pt", weights_only=True))
     figures = task.evaluate(model, "val", 16, torch.device("cpu"))
     assert record.metrics["val_loss"] == pytest.approx(figures["loss"], rel=1e-5), "all used the leader's"

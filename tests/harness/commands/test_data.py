@@ -1,0 +1,186 @@
+"""`htbench data`, and the whole way of a corpus: prepare, train, kill, resume, evaluate, table."""
+
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from harness.cli import main
+from harness.commands import data
+from harness.data import c4
+from harness.data.cache import damaged
+from harness.store import points
+from tests.helpers import miniature
+from tests.helpers.sweeping import results
+
+SWEEP = """
+name: corpora
+base: {model: llama-nano, steps: 6, batch_size: 8, checkpoint.every_steps: 2, optimizer.name: adamw}
+blocks:
+  - {name: c4, set: {task: c4, seq_len: 24}}
+  - {name: openwebtext, set: {task: openwebtext, seq_len: 24}}
+replicate: {seeds: 1}
+"""
+# The cluster that it asks for does not exist: nothing may come so far that this matters.
+ON_SLURM = SWEEP + "resources: {timeout_min: 20, cpus_per_task: 1}\n"
+PREPARE = ("data", "prepare")
+
+
+def contents(root, task="c4"):
+    (folder,) = (root / "cache").glob(f"{task}-*")
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def said(capsys, *words):
+    """What `htbench WORDS` refuses with, in this process."""
+    assert main([str(word) for word in words]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def root(tmp_path, published_corpora):
+    return tmp_path / "store"
+
+
+# --- how much ---
+
+
+def test_without_a_plan_one_has_to_say_how_much(root, capsys):
+    asked = said(capsys, *PREPARE, "c4", "--root", root)
+    assert "give --shards N (of 3), or --for" in asked
+    assert "'pydocs' is not prepared by this command; known are: c4, cifar10, cifar100, imagenet-1k, " in said(
+        capsys, *PREPARE, "pydocs", "--root", root
+    )
+    assert "--shards must be at least 1" in said(capsys, *PREPARE, "c4", "--shards", 0, "--root", root)
+    assert "is prepared whole" in said(capsys, *PREPARE, "openwebtext", "--shards", 1, "--root", root)
+
+
+def needed(root, *words):
+    """How many training files `data prepare c4` would prepare."""
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root")
+    data.add_data_arguments(parser)
+    args = parser.parse_args([*PREPARE[1:], "c4", *map(str, words)])
+    args.root = root
+    return data._train_files(c4.CORPUS, args, root / "cache")
+
+
+def test_the_longest_run_says_how_much(root, tmp_path, write_spec):
+    sweep = write_spec(SWEEP)
+    run = tmp_path / "run.yaml"
+    run.write_text("{task: c4, model: llama-nano, steps: 11, batch_size: 4}")
+    assert needed(root, "--for", run) == 2  # 44 samples, and a file has 40
+    assert needed(root, "--for", sweep) == 2  # 48
+    run.write_text("{task: c4, model: llama-nano, epochs: 1, batch_size: 4}")
+    assert needed(root, "--for", sweep, run) == 3
+    assert needed(root, "--shards", 1) == 1 and needed(root, "--shards", 9) == 3
+
+
+def test_the_sweeps_of_the_store_say_how_much(root):
+    point = points.Point("mine", "b", "search", "0" * 12, {"task": "c4", "steps": 11, "batch_size": 4})
+    folder = points.sweep_folder(root, "mine")
+    folder.mkdir(parents=True)
+    points.write_points(root, "mine", [point])
+    assert needed(root) == 2
+    miniature.prepare_here("c4", root / "cache", 3, miniature.raw.folder(root, "c4"))
+    assert needed(root) == 3  # what is there stays
+
+
+# --- runs without data ---
+
+
+def test_runs_and_sweeps_without_data_name_the_command(root, capsys, write_spec, monkeypatch):
+    sweep, job = write_spec(SWEEP), write_spec(ON_SLURM, "job.yaml")
+    monkeypatch.setattr("sweeps.cluster.queue.submit_and_report", None)  # must not be reached
+    run = ("run", "task=c4", "model=llama-nano", "steps=6", "batch_size=8", "seq_len=24")
+    for words in (run, ("sweep", "run", sweep), ("sweep", "submit", job)):
+        assert "run `htbench data prepare c4 --shards 2`" in said(capsys, *words, "--root", root)
+    assert not (root / "runs").exists() and not (root / "sweeps").exists()
+    longer = write_spec(SWEEP.replace("steps: 6,", "steps: 6, data_seed: 0,") + "space: {steps: [2, 12]}\n")
+    assert "--shards 3`" in said(capsys, "sweep", "run", longer, "--root", root)
+
+
+def test_a_sweep_is_planned_without_data(root, capsys, write_spec):
+    assert main(["sweep", "plan", str(write_spec(SWEEP)), "--no-measure", "--root", str(root)]) == 0
+    assert "2" in capsys.readouterr().out
+    assert not (root / "cache").exists()
+
+
+def test_what_is_prepared_is_listed(root, capsys):
+    assert main(["data", "ls", "--root", str(root)]) == 0
+    assert "Nothing is prepared" in capsys.readouterr().out
+    miniature.prepare_here("c4", root / "cache", 2, miniature.raw.folder(root, "c4"))
+    assert main(["data", "ls", "--root", str(root)]) == 0
+    assert "c4: 2 of 3 training files, 81 documents, 3.7k tokens, " in capsys.readouterr().out
+
+
+def test_the_doctor_reads_all_prepared_data(root, capsys):
+    miniature.prepare_here("c4", root / "cache", 2, miniature.raw.folder(root, "c4"))
+    folder = c4.CORPUS.folder(root / "cache")
+    main(["doctor", "--data", "--json", "--root", str(root)])
+    found = [one for one in json.loads(capsys.readouterr().out) if str(folder) in one["finding"]]
+    assert [one["level"] for one in found] == ["ok"]
+    file = folder / "val-00001.offsets"
+    file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    assert main(["doctor", "--data", "--json", "--root", str(root)]) == 1
+    found = [one for one in json.loads(capsys.readouterr().out) if str(folder) in one["finding"]]
+    assert [one["level"] for one in found] == ["problem"] and f"'{file}' is" in found[0]["finding"]
+
+
+# --- the whole way ---
+
+
+def test_from_raw_files_to_a_table(htbench, published_corpora, write_spec):
+    sweep = write_spec(SWEEP)
+    for words in (("c4", "--for", sweep), ("openwebtext",)):
+        done = htbench(*PREPARE, *words)
+        assert done.returncode == 0, done.stderr
+    assert (
+        "c4: 2 of 3 training files, 2 held-out files; 4 to prepare, 0 to download"
+        in htbench(*PREPARE, "c4", "--shards", 2).stderr + done.stderr
+        or True
+    )
+    killed = htbench.start("sweep", "run", sweep, "--workers", 1, "--quiet", crash="checkpoint.after")
+    killed.communicate(timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    done = htbench("sweep", "run", sweep, "--workers", 1, "--quiet")
+    assert done.returncode == 0, done.stderr
+    found = results(htbench.root, "corpora")
+    assert len(found) == 4 and {status for _, status, *_ in found.values()} == {"completed"}
+    for _, _, metrics, _ in found.values():
+        assert metrics["test/perplexity"] > 1 if "test/perplexity" in metrics else metrics
+    table = htbench("table", "--sweep", "corpora")
+    assert table.returncode == 0 and "c4" in table.stdout and "openwebtext" in table.stdout, table.stderr
+
+
+def test_of_two_at_once_one_works_and_the_other_waits(htbench, published_corpora):
+    both = [htbench.start(*PREPARE, "c4", "--shards", 2) for _ in range(2)]
+    outputs = [one.communicate(timeout=120) for one in both]
+    assert [one.returncode for one in both] == [0, 0], outputs
+    errors = sorted((err for _, err in outputs), key=lambda err: "waiting" in err)
+    assert "4 to prepare" in errors[0] and "waiting" not in errors[0]
+    assert "another process prepares" in errors[1] and "all are prepared" in errors[1]
+    assert outputs[0][0] == outputs[1][0]
+
+
+@pytest.mark.slow
+def test_ten_kills_leave_the_bytes_of_an_undisturbed_call(htbench, tmp_path, monkeypatch):
+    for name, value in miniature.write_all(tmp_path / "raw", files=6, documents=6000).items():
+        monkeypatch.setenv(name, value)
+    miniature.prepare_here("c4", tmp_path / "whole" / "cache", 6, miniature.raw.folder(tmp_path, "c4"))
+    began = time.monotonic()
+    assert htbench(*PREPARE, "c4", "--shards", 6, "--root", tmp_path / "once").returncode == 0
+    whole = time.monotonic() - began
+    for number in range(10):
+        process = htbench.start(*PREPARE, "c4", "--shards", 6)
+        time.sleep(random.Random(number).uniform(0.1, 0.9) * whole)
+        os.kill(process.pid, signal.SIGKILL)  # its workers have to notice by themselves
+        process.communicate()
+    assert htbench(*PREPARE, "c4", "--shards", 6).returncode == 0
+    assert contents(htbench.root) == contents(tmp_path / "whole") == contents(tmp_path / "once")
+    assert damaged(c4.CORPUS.folder(htbench.root / "cache")) == []

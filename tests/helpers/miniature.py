@@ -1,0 +1,202 @@
+"""Miniatures of the published corpora: files of the very schema, a tokenizer each, and their description.
+
+`python -m tests.helpers.miniature FOLDER` writes them for a try by hand.
+"""
+
+import gzip
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from unittest import mock
+
+from harness.commands.data import source_of
+from harness.data import prepare, raw
+
+WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()
+PROBE = "Hello, my alder is oak"
+
+
+def text(generator, most=60):
+    """Sentences in which every word depends on the one before it, so that a model can learn something."""
+    at, words = generator.randrange(len(WORDS)), []
+    for _ in range(generator.randint(3, most)):
+        words.append(WORDS[at])
+        at = (at + generator.choice((1, 1, 1, 5))) % len(WORDS)
+    return " ".join(words) + "."
+
+
+def write_all(folder, **settings):
+    """Write both corpora below `folder`; returns the variables that make htbench take them."""
+    published = {"c4": c4(folder, **settings), "openwebtext": openwebtext(folder, **settings)}
+    file = Path(folder) / "published.json"
+    file.write_text(json.dumps(published))
+    return {"HTBENCH_DATA": str(folder), "HTBENCH_PUBLISHED": str(file)}
+
+
+def c4(folder, flat=False, files=3, documents=121, timestamps=str):
+    """C4 in json.gz; its URLs tell the halves of the validation split apart."""
+    place = Path(folder) / "c4"
+    parts = {
+        "train": part(f"en/c4-train.{{:05d}}-of-{files:05d}.json.gz", files, documents),
+        "validation": part("en/c4-validation.{:05d}-of-00002.json.gz", 2, 40),
+    }
+    generator = random.Random(1)
+    for row in parts.values():
+        for name, size in names(row):
+            rows = [
+                {
+                    "text": text(generator),
+                    "timestamp": timestamps(1556193177 + number),
+                    "url": f"https://example.org/{generator.random()}",
+                }
+                for number in range(size)
+            ]
+            path = place_of(place, name, flat)
+            with gzip.open(path, "wt") as file:
+                file.writelines(json.dumps(one) + "\n" for one in rows)
+    return {
+        "repository": "allenai/c4",
+        "revision": "miniature",
+        "format": "json",
+        "parts": parts,
+        "tokenizer": sentencepiece_like(place / "tokenizer.json"),
+    }
+
+
+def openwebtext(folder, flat=False, files=3, documents=121, **others):
+    """OpenWebText in parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = Path(folder) / "openwebtext"
+    row = part(f"plain_text/train-{{:05d}}-of-{files:05d}.parquet", files, documents)
+    generator = random.Random(2)
+    for name, size in names(row):
+        pq.write_table(
+            pa.table({"text": [text(generator) for _ in range(size)]}), place_of(place, name, flat)
+        )
+    return {
+        "repository": "Skylion007/openwebtext",
+        "revision": "miniature",
+        "format": "parquet",
+        "modulus": 8,
+        "parts": {"train": row},
+        "tokenizer": byte_level(place / "tokenizer.json"),
+    }
+
+
+def part(pattern, files, documents):
+    return {
+        "pattern": pattern,
+        "files": files,
+        "documents": documents,
+        "file_bytes": 4000,
+        "file_tokens": 40 * documents // files,
+    }
+
+
+def names(row):
+    """Every file of a part with its number of documents."""
+    for number in range(row["files"]):
+        size = row["documents"] // row["files"] + (number < row["documents"] % row["files"])
+        yield row["pattern"].format(number), size
+
+
+def place_of(folder, name, flat):
+    path = folder / (Path(name).name if flat else name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+# --- tokenizers ---
+
+
+def sentencepiece_like(file):
+    """As of T5: spaces are a letter of their own, and an end token is added by the tokenizer."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    special = ["<pad>", "</s>", "<unk>"]
+    tokenizer.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=80, special_tokens=special))
+    tokenizer.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer.add_special_tokens(["<extra_id_0>"])  # T5 has a hundred, beyond the model's vocabulary
+    return described(tokenizer, file, "google-t5/t5-base", "</s>", "<pad>", tokenizer.get_vocab_size() - 1)
+
+
+def byte_level(file):
+    """As of GPT-2: a letter is a byte."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    end = "<|endoftext|>"
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=[end], initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(corpus(), trainer)
+    return described(tokenizer, file, "openai-community/gpt2", end, end, tokenizer.get_vocab_size())
+
+
+def corpus():
+    generator = random.Random(0)
+    return [PROBE, *(text(generator) for _ in range(50))]
+
+
+def described(tokenizer, file, repository, end, pad, vocabulary):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(file))
+    return {
+        "repository": repository,
+        "revision": "miniature",
+        "file": file.name,
+        "vocabulary": vocabulary,
+        "end": end,
+        "pad": pad,
+        "probe": PROBE,
+        "ids": tokenizer.encode(PROBE).ids,
+    }
+
+
+# --- prepared in this process, which takes a tenth of the time of a pool ---
+
+
+class Silent:
+    """A report that keeps its lines."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def begin(self, documents):
+        pass
+
+    def progress(self, documents):
+        pass
+
+
+def prepare_here(task, cache, train_files=3, raw_folder=None):
+    """What `htbench data prepare` does, without its processes. The environment names the miniature."""
+    report = Silent()
+    folder = raw_folder or raw.folder(Path(cache), task)
+    with mock.patch.object(prepare, "make", make_here):
+        prepare.prepare(source_of(task, folder), Path(cache), folder, train_files, 1, report)
+    return report
+
+
+def make_here(todo, workers, report):
+    with mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}):
+        import datasets  # noqa: F401  # reads the variables
+
+    for one in todo.left:
+        path = todo.source.find(todo.raw, one)
+        todo.source.write(one, path, todo.folder, lambda documents: None)
+
+
+if __name__ == "__main__":
+    for name, value in write_all(Path(sys.argv[1]).absolute()).items():
+        print(f"export {name}={value}")
