@@ -16,6 +16,8 @@ from pathlib import Path
 from harness.config import RunConfig
 from harness.config.settings import to_settings
 from harness.cost.run_class import Cost, RunClass, run_class
+from harness.data import registry as tasks
+from harness.errors import UsageError
 from harness.system import atomic, environment
 from harness.system.folders import make_folder
 
@@ -44,8 +46,9 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
         keep: whether to note the result in `cache`.
 
     Raises:
-        NotMeasuredError: the run fails, or takes longer than PATIENCE.
+        NotMeasuredError: data is missing, the run fails, or takes longer than PATIENCE.
     """
+    _check_data(cache, config)
     before = _prepared(cache)
     cost = _calibrated(cache, config)
     if _prepared(cache) != before:  # the time and memory of preparing data are not those of a run
@@ -55,6 +58,15 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
         make_folder(place.parent)
         atomic.write_json(place, asdict(cost))
     return cost
+
+
+def _check_data(cache: Path, config: RunConfig) -> None:
+    options = tasks.options(config.task, config)
+    samples = config.steps and config.steps * config.batch_size
+    try:
+        tasks.check_ready(config.task, cache, samples, config.seq_len, **options)
+    except UsageError as error:
+        raise NotMeasuredError(str(error).rstrip(".")) from None
 
 
 def _prepared(cache: Path) -> set[str]:
