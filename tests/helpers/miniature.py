@@ -13,6 +13,7 @@ from unittest import mock
 
 from harness.commands.data import source_of
 from harness.data import prepare, raw
+from tests.helpers import photographs
 
 WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()
 PROBE = "Hello, my alder is oak"
@@ -28,8 +29,9 @@ def text(generator, most=60):
 
 
 def write_all(folder, **settings):
-    """Write both corpora below `folder`; returns the variables that make htbench take them."""
+    """Write all published sets below `folder`; returns the variables that make htbench take them."""
     published = {"c4": c4(folder, **settings), "openwebtext": openwebtext(folder, **settings)}
+    published |= {task: photographs.write(task, Path(folder) / task) for task in photographs.SHAPES}
     file = Path(folder) / "published.json"
     file.write_text(json.dumps(published))
     return {"HTBENCH_DATA": str(folder), "HTBENCH_PUBLISHED": str(file)}

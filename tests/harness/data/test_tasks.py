@@ -10,18 +10,20 @@ import models
 from harness.data import registry as tasks
 from tests.helpers import miniature
 
-LONGER = {"glyphs": (64, 120)}  # batch size and steps: a hundred classes take more than ten
+# Batch size and steps: a hundred classes take more than ten, and so do strongly changed images.
+LONGER = {"glyphs": (64, 120), "imagenet-1k": (32, 60)}
+IMAGES = ("cifar10", "cifar100", "imagenet-1k")
 NANO = {"lm": "llama-nano", "image": "resnet-nano"}
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory, corpora):
-    """A cache in which the corpora are prepared, as miniatures."""
+    """A cache in which all published sets are prepared, as miniatures."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in corpora.items():
             patch.setenv(name, value)
-        for name in ("c4", "openwebtext"):
+        for name in ("c4", "openwebtext", *IMAGES):
             miniature.prepare_here(name, folder)
     return folder
 
