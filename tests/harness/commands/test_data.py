@@ -51,8 +51,9 @@ def root(tmp_path, published_corpora):
 def test_without_a_plan_one_has_to_say_how_much(root, capsys):
     asked = said(capsys, *PREPARE, "c4", "--root", root)
     assert "give --shards N (of 3), or --for" in asked
-    assert "'pydocs' is not prepared by this command; known are: c4, cifar10, cifar100, imagenet-1k, " in said(
-        capsys, *PREPARE, "pydocs", "--root", root
+    assert (
+        "'pydocs' is not prepared by this command; known are: c4, cifar10, cifar100, imagenet-1k, "
+        in said(capsys, *PREPARE, "pydocs", "--root", root)
     )
     assert "--shards must be at least 1" in said(capsys, *PREPARE, "c4", "--shards", 0, "--root", root)
     assert "is prepared whole" in said(capsys, *PREPARE, "openwebtext", "--shards", 1, "--root", root)
