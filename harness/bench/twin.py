@@ -111,6 +111,7 @@ def _gpt2(settings: Mapping[str, Any]) -> Any:
         n_head=settings["heads"],
         n_layer=settings["layers"],
         n_positions=settings["max_length"],
+        loss_type="ForCausalLM",
         bos_token_id=None,  # it would name one that a small vocabulary does not have
         eos_token_id=None,
         resid_pdrop=dropout,
