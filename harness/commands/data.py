@@ -13,20 +13,21 @@ from harness import display
 from harness.config import RunConfig
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
-from harness.data import published, raw
 from harness.data import registry as tasks
-from harness.data.corpus import Corpus
 from harness.data.image_files import ImageFiles
-from harness.data.pictures import Pictures
-from harness.data.prepared import Prepared
 from harness.errors import UsageError, nearest
+from harness.prepare import raw
+from harness.published import copies
+from harness.published.corpus import Corpus
+from harness.published.pictures import Pictures
+from harness.published.prepared import Prepared
 from harness.store import points
 from harness.store.layout import cache_folder
 from harness.system.folders import write_for_the_group
 from harness.system.machine import usable_cores
 
 if TYPE_CHECKING:
-    from harness.data.work import Source
+    from harness.prepare.work import Source
 
 CORPORA = ("c4", "openwebtext")
 PREPARED = (*CORPORA, "cifar10", "cifar100", "imagenet-1k")
@@ -81,7 +82,7 @@ def _prepare(args: argparse.Namespace) -> int:
     train_files = _train_files(_corpus(args.task), args, cache) if args.task in CORPORA else _all_files(args)
     workers = args.workers or max(1, int(usable_cores()))
 
-    from harness.data.prepare import prepare  # loads much
+    from harness.prepare.data_set import prepare  # loads much
 
     write_for_the_group(args.root)
     source = source_of(args.task, raw_folder)
@@ -94,11 +95,11 @@ def _prepare(args: argparse.Namespace) -> int:
 def source_of(task: str, raw_folder: Path) -> Source[Any]:
     """How `task` is prepared from the raw files in a folder."""
     if task in CORPORA:
-        from harness.data.corpus_source import CorpusSource
+        from harness.prepare.corpus_source import CorpusSource
 
         return CorpusSource(_corpus(task))
 
-    from harness.data.picture_copy import Copy
+    from harness.prepare.picture_copy import Copy
 
     return Copy.at(_pictures(task), raw_folder)
 
@@ -120,7 +121,7 @@ def _module(task: str) -> Any:
 def _all_files(args: argparse.Namespace) -> int:
     if args.shards is not None:
         raise UsageError(f"The task '{args.task}' is prepared whole; leave out --shards.")
-    return int(published.row(args.task)["parts"]["train"]["files"])
+    return int(copies.row(args.task)["parts"]["train"]["files"])
 
 
 def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:

@@ -20,11 +20,11 @@ from harness.system.environment import HOME
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
     "harness.data": (
-        "augment c4 cifar10 cifar100 corpus corpus_task digits glyphs image_files imagenet images loss "
-        "openwebtext order picture_copy picture_shards pictures prepared published_tokenizer pydocs "
-        "randaugment rows shards task text tokenizer"
+        "augment digits glyphs image_files images loss order pydocs randaugment task text tokenizer"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
+    "harness.prepare": "picture_copy picture_shards published_tokenizer shards",
+    "harness.published": "c4 cifar10 cifar100 corpus corpus_task imagenet openwebtext pictures prepared rows",
     "harness.train": "building curvature divergence learner loop schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": "assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral",

@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 from harness.commands.data import source_of
-from harness.data import prepare, raw
+from harness.prepare import data_set, raw
 from tests.helpers import photographs
 
 WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()
@@ -185,8 +185,8 @@ def prepare_here(task, cache, train_files=3, raw_folder=None):
     """What `htbench data prepare` does, without its processes. The environment names the miniature."""
     report = Silent()
     folder = raw_folder or raw.folder(Path(cache), task)
-    with mock.patch.object(prepare, "make", make_here):
-        prepare.prepare(source_of(task, folder), Path(cache), folder, train_files, 1, report)
+    with mock.patch.object(data_set, "make", make_here):
+        data_set.prepare(source_of(task, folder), Path(cache), folder, train_files, 1, report)
     return report
 
 

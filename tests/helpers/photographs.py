@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from harness.data import published
+from harness.published import copies
 
 PARTS = {"train": 48, "test": 16}
 # (classes, validation, side of the prepared images, side of the model's images)
@@ -43,7 +43,7 @@ def write(task, folder, layout="parquet"):
 def described(task):
     """The row of the published copy, in miniature."""
     classes, validation, side, size = SHAPES[task]
-    row = json.loads(published.PUBLISHED.read_text())[task]
+    row = json.loads(copies.PUBLISHED.read_text())[task]
     sizes = {
         "classes": classes,
         "validation": validation,

@@ -31,6 +31,8 @@ PICTURE = {
     "harness.config": (
         "harness.data harness.errors harness.sources harness.system models optimizers optimizers.zoo"
     ),
+    "harness.published": "harness.data harness.errors harness.parallel harness.system",
+    "harness.prepare": "harness.data harness.errors harness.published harness.system",
     "harness.store": "harness.config harness.data harness.errors harness.system",
     "harness.cli": "harness.errors harness.store harness.system",
     "harness.train": (
@@ -45,8 +47,8 @@ PICTURE = {
     "harness.cost": "harness.config harness.data harness.errors harness.store harness.system harness.train",
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.data harness.display "
-        "harness.errors harness.parallel harness.store harness.system harness.train harness.upkeep models "
-        "optimizers optimizers.zoo"
+        "harness.errors harness.parallel harness.prepare harness.published harness.store harness.system "
+        "harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
@@ -91,15 +93,16 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": "flops loop maps optimizers pairs peers",
+    "harness.bench": "chunked flops loop maps memory optimizers pairs peers train",
     "harness.contract": "checkup net properties",
     "harness.cost": "calibrate",
-    "harness.data": "augment images randaugment task text",
-    "harness.parallel": "device",
-    "harness.train": "checkpoint curvature learner loop resume run",
-    "models": "llama resnet",
+    "harness.data": "augment images loss randaugment task text",
+    "harness.parallel": "batch_norm device overlap sharding",
+    "harness.published": "corpus_task",
+    "harness.train": "batches building checkpoint compiling curvature learner loop outcome resume run",
+    "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
-        "assemble base cosmos elementwise galore groups hybrid linalg muon reach routing soap spectral"
+        "assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap spectral"
     ),
     "optimizers.spectral": "exact mix_power mix_weights newton_schulz ns_root rule stream_power",
     "sweeps.local": "preload",

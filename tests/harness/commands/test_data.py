@@ -11,8 +11,8 @@ import pytest
 
 from harness.cli import main
 from harness.commands import data
-from harness.data import c4
 from harness.data.cache import damaged
+from harness.published import c4
 from harness.store import points
 from tests.helpers import miniature
 from tests.helpers.command import Htbench

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data import published
-from harness.data.prepared import Prepared, Shard
 from harness.errors import UsageError
+from harness.published import copies
+from harness.published.prepared import Prepared, Shard
 
 if TYPE_CHECKING:
-    from harness.data.corpus_task import CorpusTask
+    from harness.published.corpus_task import CorpusTask
 
 # Raised when `shards.py` makes other tokens of the same text: prepared data then is prepared anew.
 RECIPE = 1
@@ -58,7 +58,7 @@ class Corpus:
     @property
     def published(self) -> dict[str, Any]:
         """The row of the published copy."""
-        return published.row(self.task)
+        return copies.row(self.task)
 
     @property
     def train_files(self) -> int:
@@ -80,7 +80,7 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """Sixteen hex digits over the description of the copy and the recipe, not over its bytes."""
-        text = f"{published.digest(self.task)} {RECIPE} {self.columns} {sorted(self.splits.items())}"
+        text = f"{copies.digest(self.task)} {RECIPE} {self.columns} {sorted(self.splits.items())}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def folder(self, cache: Path) -> Path:
@@ -170,7 +170,7 @@ class Corpus:
         protocol: str = "honest",
     ) -> CorpusTask:
         """The task, from what is prepared below `cache`. Raises UsageError if nothing is."""
-        from harness.data.corpus_task import CorpusTask
+        from harness.published.corpus_task import CorpusTask
 
         prepared = Prepared.read(self.folder(cache))
         if prepared is None:

@@ -12,11 +12,12 @@ import pytest
 import torch
 from PIL import Image
 
-from harness.data import cifar10, cifar100, glyphs, imagenet, published
+from harness.data import glyphs
 from harness.data import registry as tasks
 from harness.data.cache import damaged
 from harness.data.image_files import ImageFiles, write_index
 from harness.errors import UsageError
+from harness.published import cifar10, cifar100, copies, imagenet
 from tests.helpers import miniature, photographs
 
 SETS = {"cifar10": cifar10.PICTURES, "cifar100": cifar100.PICTURES, "imagenet-1k": imagenet.PICTURES}
@@ -108,7 +109,7 @@ def plain(task, data):
 def test_the_published_numbers_are_those_of_the_papers(monkeypatch):
     monkeypatch.delenv("HTBENCH_PUBLISHED")
     counts = {
-        task: [published.row(task)["parts"][part]["images"] for part in ("train", "test")] for task in SETS
+        task: [copies.row(task)["parts"][part]["images"] for part in ("train", "test")] for task in SETS
     }
     assert counts == {"cifar10": [50000, 10000], "cifar100": [50000, 10000], "imagenet-1k": [1281167, 50000]}
     assert [tasks.train_size(task, None) for task in SETS] == [45000, 45000, 1271167]
@@ -210,7 +211,9 @@ def test_a_large_set_is_neither_read_nor_held(tmp_path, monkeypatch):
 
     images, shape = 20_000, (3, 256, 256)
     files = ImageFiles(shape, 1000, {"train": {"a": images}, "test": {"b": 10}})
-    monkeypatch.setattr(tasks.load("harness.data.cifar10:PICTURES").__class__, "folder", lambda *_: tmp_path)
+    monkeypatch.setattr(
+        tasks.load("harness.published.cifar10:PICTURES").__class__, "folder", lambda *_: tmp_path
+    )
     for part, shards in files.parts.items():
         for name, count in shards.items():
             write_index(tmp_path, part, np.arange(count), np.zeros(count, dtype=int))

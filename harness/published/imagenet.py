@@ -4,7 +4,7 @@ Source: Russakovsky et al., "ImageNet large scale visual recognition challenge" 
 Mean and deviation are the customary ones (github.com/pytorch/examples, `imagenet/main.py`).
 """
 
-from harness.data.pictures import Pictures
+from harness.published.pictures import Pictures
 
 PICTURES = Pictures("imagenet-1k", mean=(0.485, 0.456, 0.406), deviation=(0.229, 0.224, 0.225))
 fingerprint = PICTURES.fingerprint

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from harness.data.corpus import Corpus
+from harness.published.corpus import Corpus
 
 
 def split_of(published: Mapping[str, Any], part: str, document: Mapping[str, str]) -> str:

@@ -13,9 +13,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from harness.data import c4, hub, published, raw, work
 from harness.data.cache import damaged
 from harness.errors import UsageError
+from harness.prepare import hub, raw, work
+from harness.published import c4, copies
 from tests.helpers import miniature
 
 
@@ -169,33 +170,33 @@ def test_raw_files_lie_in_a_folder_of_the_task(tmp_path, monkeypatch):
 
 
 def test_a_description_of_ones_own_stands_before_ours(tmp_path, monkeypatch):
-    ours = published.digest("c4")
-    assert published.row("c4")["repository"] == "allenai/c4"
+    ours = copies.digest("c4")
+    assert copies.row("c4")["repository"] == "allenai/c4"
     file = tmp_path / "mine.json"
     monkeypatch.setenv("HTBENCH_PUBLISHED", str(file))
     with pytest.raises(UsageError, match="mine.json' can't be read"):
-        published.row("c4")
+        copies.row("c4")
     file.write_text("[")
     with pytest.raises(UsageError, match="is no JSON"):
-        published.row("c4")
+        copies.row("c4")
     file.write_text("[]")
     with pytest.raises(UsageError, match="must hold an object"):
-        published.row("c4")
+        copies.row("c4")
     file.write_text(json.dumps({"openwebtext": {}}))
-    assert published.row("openwebtext") == {} and published.digest("c4") == ours
+    assert copies.row("openwebtext") == {} and copies.digest("c4") == ours
     with pytest.raises(UsageError, match="No published copy of 'pydocs'"):
-        published.row("pydocs")
+        copies.row("pydocs")
 
 
 def test_the_published_numbers(monkeypatch):
-    parts = published.row("c4")["parts"]
+    parts = copies.row("c4")["parts"]
     assert (parts["train"]["files"], parts["train"]["documents"]) == (1024, 364_868_892)
     assert parts["train"]["pattern"].format(12) == "en/c4-train.00012-of-01024.json.gz"
     assert (parts["validation"]["files"], parts["validation"]["documents"]) == (8, 364_608)
-    (part,) = published.row("openwebtext")["parts"].values()
+    (part,) = copies.row("openwebtext")["parts"].values()
     assert part["documents"] == 8_013_769
     for name, vocabulary in (("c4", 32_000), ("openwebtext", 50_257)):
-        assert published.row(name)["tokenizer"]["vocabulary"] == vocabulary
+        assert copies.row(name)["tokenizer"]["vocabulary"] == vocabulary
 
 
 # --- a hub ---
@@ -227,7 +228,7 @@ class Hub(SimpleHTTPRequestHandler):
 FETCH = """
 import sys
 from pathlib import Path
-from harness.data import hub
+from harness.prepare import hub
 assert not hub.obstacle(), hub.obstacle()
 place = Path(sys.argv[1])
 print(hub.fetch("allenai/c4", "miniature", "en/c4-train.00002-of-00003.json.gz", place))

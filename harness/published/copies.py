@@ -1,6 +1,6 @@
 """What the published copy of each data set is: where it lies, which files it has, how much is in them.
 
-The rows are data (`published.json`), so that a group can describe a copy of its own. A row is a part of the
+The rows are data (`copies.json`), so that a group can describe a copy of its own. A row is a part of the
 task's fingerprint: runs on another copy have other keys.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import UsageError
 
 VARIABLE = "HTBENCH_PUBLISHED"  # another file with rows of its own; tasks that it lacks keep ours
-PUBLISHED = Path(__file__).with_name("published.json")
+PUBLISHED = Path(__file__).with_name("copies.json")
 
 
 def row(task: str) -> dict[str, Any]:

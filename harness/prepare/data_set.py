@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.data import raw, work
-from harness.data.work import Made, Source, Work
-from harness.data.workers import Report, make
+from harness.prepare import raw, work
+from harness.prepare.work import Made, Source, Work
+from harness.prepare.workers import Report, make
 from harness.system import atomic
 
 

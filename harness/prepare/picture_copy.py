@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.data import raw
 from harness.data.cache import MANIFEST, digest
-from harness.data.corpus import RawFile
 from harness.data.image_files import IMAGES, INDEX, ImageFiles, write_index
-from harness.data.pictures import Pictures
 from harness.errors import UsageError
+from harness.prepare import raw
+from harness.published.corpus import RawFile
+from harness.published.pictures import Pictures
 from harness.system import atomic
 
 
@@ -110,7 +110,7 @@ class Copy:
 
     def write(self, one: RawFile, path: Path, folder: Path, advance: Callable[[int], None]) -> None:
         """Make the shard of a unit, then its stamp."""
-        from harness.data.picture_shards import write_shard
+        from harness.prepare.picture_shards import write_shard
 
         label = one.number if self.in_folders else None
         place = folder / (self.shard(one) + IMAGES)

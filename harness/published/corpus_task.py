@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from harness.data.order import sharded_indices
-from harness.data.prepared import Prepared, Shard
-from harness.data.rows import Ints, Rows
 from harness.data.task import Batch
 from harness.data.text import TextTask
 from harness.data.tokenizer import TOKEN_BYTES
 from harness.errors import UsageError
 from harness.parallel.group import ALONE, Group
+from harness.published.prepared import Prepared, Shard
+from harness.published.rows import Ints, Rows
 
 
 class CorpusTask(TextTask):

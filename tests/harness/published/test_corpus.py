@@ -13,13 +13,13 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from harness.data import c4, openwebtext
 from harness.data import registry as tasks
 from harness.data.order import permutation
-from harness.data.prepared import Prepared
 from harness.data.task import IGNORED
 from harness.errors import UsageError
 from harness.parallel.group import Group
+from harness.published import c4, openwebtext
+from harness.published.prepared import Prepared
 from tests.helpers import miniature
 
 pytestmark = pytest.mark.usefixtures("published_corpora")
@@ -143,7 +143,7 @@ def test_the_protocol_of_the_paper_reports_what_it_selects_on(cache):
 
 
 def test_a_document_that_spells_out_an_end_token_does_not_end_there(published_corpora):
-    from harness.data.published_tokenizer import PublishedTokenizer
+    from harness.prepare.published_tokenizer import PublishedTokenizer
 
     for name, end in (("c4", "</s>"), ("openwebtext", "<|endoftext|>")):
         row = tasks.load(f"harness.data.{name}:CORPUS").published["tokenizer"]

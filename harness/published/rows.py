@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.prepared import OFFSETS, TOKENS, Prepared, Shard
+from harness.published.prepared import OFFSETS, TOKENS, Prepared, Shard
 
 Ints = npt.NDArray[np.int64]
 IGNORED = -100  # as in task.py, which needs torch

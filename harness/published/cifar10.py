@@ -4,7 +4,7 @@ Source: Krizhevsky, "Learning multiple layers of features from tiny images" (200
 those of all training images (github.com/akamaster/pytorch_resnet_cifar10/issues/9).
 """
 
-from harness.data.pictures import Pictures
+from harness.published.pictures import Pictures
 
 PICTURES = Pictures("cifar10", mean=(0.4914, 0.4822, 0.4465), deviation=(0.2470, 0.2435, 0.2616))
 fingerprint = PICTURES.fingerprint

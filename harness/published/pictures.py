@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data import published
 from harness.data.image_files import ImageFiles
 from harness.errors import UsageError
+from harness.published import copies
 
 if TYPE_CHECKING:
     from harness.data.images import ImageTask
@@ -37,7 +37,7 @@ class Pictures:
     @property
     def published(self) -> dict[str, Any]:
         """The row of the published copy."""
-        return published.row(self.task)
+        return copies.row(self.task)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -49,7 +49,7 @@ class Pictures:
 
     def fingerprint(self) -> str:
         """Sixteen hex digits over the description of the copy and the recipe, not over its bytes."""
-        text = f"{published.digest(self.task)} {RECIPE} {self.mean} {self.deviation}"
+        text = f"{copies.digest(self.task)} {RECIPE} {self.mean} {self.deviation}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def folder(self, cache: Path) -> Path:

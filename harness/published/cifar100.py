@@ -4,7 +4,7 @@ Source: Krizhevsky, "Learning multiple layers of features from tiny images" (200
 those of all training images (github.com/gpleiss/efficient_densenet_pytorch/issues/68).
 """
 
-from harness.data.pictures import Pictures
+from harness.published.pictures import Pictures
 
 PICTURES = Pictures("cifar100", mean=(0.5071, 0.4867, 0.4408), deviation=(0.2675, 0.2565, 0.2761))
 fingerprint = PICTURES.fingerprint
