@@ -90,18 +90,6 @@ def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
     assert done.stdout.split() == [tasks.fingerprint(name) for name in tasks.TASKS]
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        *("pydocs", "tokenizer", "digits", "cache", "order", "prepare", "rows", "c4", "openwebtext"),
-        *("glyphs", "image_files", "pictures", "picture_copy"),
-    ],
-)
-def test_preparing_data_imports_no_torch(module):
-    code = f"import sys, harness.data.{module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
 def test_an_unknown_task_names_the_nearest():
     with pytest.raises(ValueError, match="'pydoc'.*pydocs"):
         tasks.spec("pydoc")

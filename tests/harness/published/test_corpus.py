@@ -146,7 +146,7 @@ def test_a_document_that_spells_out_an_end_token_does_not_end_there(published_co
     from harness.prepare.published_tokenizer import PublishedTokenizer
 
     for name, end in (("c4", "</s>"), ("openwebtext", "<|endoftext|>")):
-        row = tasks.load(f"harness.data.{name}:CORPUS").published["tokenizer"]
+        row = tasks.load(f"harness.published.{name}:CORPUS").published["tokenizer"]
         tokenizer = PublishedTokenizer.read(published_corpora / name / "tokenizer.json", row)
         (ids,) = tokenizer.encode([f"oak {end} <extra_id_0> pine"])
         assert tokenizer.end not in ids and max(ids) < tokenizer.vocabulary
