@@ -169,6 +169,7 @@ def _fork_instead(path: bytes, args: list[str], passfds: list[int]) -> int:
     if pid:
         return pid
     _close_all_but({0, 1, 2, *passfds})
+    threading._threading_atexits.clear()  # a fresh Python has no pools, and those of the parent are not here
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)

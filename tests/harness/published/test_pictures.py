@@ -19,6 +19,7 @@ from harness.data.image_files import ImageFiles, write_index
 from harness.errors import UsageError
 from harness.published import cifar10, cifar100, copies, imagenet
 from tests.helpers import miniature, photographs
+from tests.helpers.sweeping import results
 
 SETS = {"cifar10": cifar10.PICTURES, "cifar100": cifar100.PICTURES, "imagenet-1k": imagenet.PICTURES}
 LAYOUTS = ("parquet", "flat", "folders")
@@ -229,32 +230,35 @@ def test_a_large_set_is_neither_read_nor_held(tmp_path, monkeypatch):
 
 # --- the whole way ---
 
+SWEEP = """
+name: pictures
+base: {task: cifar10, model: resnet-nano, steps: 12, batch_size: 8, mixup: 0.2, checkpoint.every_steps: 4}
+blocks: [{name: adamw, set: {optimizer.name: adamw}}]
+replicate: {seeds: 1}
+"""
+
 
 @pytest.mark.parametrize("layout", ["parquet", "folders"])
-def test_from_raw_files_to_a_table(layout, htbench, raw, monkeypatch):
+def test_from_raw_files_to_a_table(layout, htbench, raw, monkeypatch, write_spec, tmp_path):
     use(monkeypatch, raw[layout])
     if layout == "folders":
         done = htbench("data", "prepare", "cifar10")
         assert done.returncode == 0 and "48 train images and 16 test images" in done.stdout, done.stderr
     else:
         miniature.prepare_here("cifar10", htbench.root / "cache")
-    words = ("run", "task=cifar10", "model=resnet-nano", "batch_size=8", "steps=12", "mixup=0.2")
-    often = ("checkpoint.every_steps=4", "evaluation.every=6")
-    killed = htbench.start(*words, *often, crash="checkpoint.after")
+    sweep = ("sweep", "run", write_spec(SWEEP), "--workers", 1, "--quiet")
+    killed = htbench.start(*sweep, crash="checkpoint.after")
     killed.communicate(timeout=120)
     assert killed.returncode == -signal.SIGKILL
-    done = htbench(*words, *often)
-    assert done.returncode == 0 and "going on from step 4" in done.stderr, done.stderr
-    whole = htbench(*words, "replica=again")
-    assert accuracy(whole.stdout) == accuracy(done.stdout)
-    table = htbench("table")
+    other = tmp_path / "other"
+    shutil.copytree(htbench.root / "cache", other / "cache")
+    for root in (htbench.root, other):
+        done = htbench(*sweep, "--root", root)
+        assert done.returncode == 0, done.stderr
+    resumed, whole = results(htbench.root, "pictures"), results(other, "pictures")
+    assert resumed == whole and {status for _, status, *_ in whole.values()} == {"completed"}
+    table = htbench("table", "--sweep", "pictures")
     assert table.returncode == 0 and "cifar10" in table.stdout, table.stderr
-
-
-def accuracy(text):
-    return [
-        line.split() for line in text.splitlines() if line.split()[:1] in (["test_accuracy"], ["test_loss"])
-    ]
 
 
 def test_glyphs_are_not_prepared_by_hand(tmp_path):
