@@ -44,7 +44,11 @@ def for_heads(table: tuple[Tensor, Tensor], heads: int) -> tuple[Tensor, Tensor]
 def rotate(x_BTD: Tensor, table: tuple[Tensor, Tensor], heads: int) -> Tensor:
     """Turn the pair (x_i, x_{i + K/2}) of every head by its position's angle; the table is of `for_heads`."""
     cos_TD, sin_TD = (part.to(x_BTD.dtype) for part in table)
+<<<<<<< HEAD
     swapped = x_BTD.reshape(*x_BTD.shape[:-1], heads, 2, -1).flip(-2).flatten(-3)
+=======
+    swapped = x_BTD.reshape(*x_BTD.shape[:-1], heads, 2, -1).flip(-2).view_as(x_BTD)
+>>>>>>> models
     return x_BTD * cos_TD + swapped * sin_TD
 
 
@@ -61,13 +65,13 @@ class Attention(nn.Module):
 
     def forward(self, x_BTD: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
+        B, T, D = x_BTD.shape
         q = rotate(self.q_proj(x_BTD), table, self.heads)
         k = rotate(self.k_proj(x_BTD), table, self.heads)
-        q, k, v = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (q, k, self.v_proj(x_BTD))
-        )
+        v = self.v_proj(x_BTD)
+        q, k, v = (part.view(B, T, self.heads, D // self.heads).transpose(1, 2) for part in (q, k, v))
         y_BHTK = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        out: Tensor = self.o_proj(y_BHTK.transpose(1, 2).flatten(-2))
+        out: Tensor = self.o_proj(y_BHTK.transpose(1, 2).reshape(B, T, D))
         return out
 
 

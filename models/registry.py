@@ -55,7 +55,7 @@ _ROWS = (
     _resnet("resnet-nano", (1, 1, 1), bottleneck=False, width=8, in_channels=1),
     _resnet("resnet18", (2, 2, 2, 2), bottleneck=False),
     _resnet("resnet50", (3, 4, 6, 3), bottleneck=True),
-    _vit("vit-nano", 48, 4, 2, patch=4, image_size=16, in_channels=1, classes=100),
+    _vit("vit-nano", 64, 4, 2, patch=8, image_size=16, in_channels=1, classes=100),
     _vit("vit-tiny", 192, 3, 12, patch=16, image_size=224, in_channels=3, classes=1000),
 )
 

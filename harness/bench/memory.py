@@ -8,6 +8,7 @@ import resource
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -66,5 +67,12 @@ def _peak_of(work: Callable[[], object], device: str) -> int:
         return torch.cuda.max_memory_allocated()
     before = psutil.Process().memory_info().rss
     work()
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before
+    return _greatest() - before
+
+
+def _greatest() -> int:
+    """Greatest resident bytes of this process. On Linux `getrusage` tells the parent's if that had more."""
+    if sys.platform != "linux":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts in bytes
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])

@@ -14,7 +14,7 @@ def images(batch=2):
 
 
 def test_a_patch_is_seen_whole_and_only_through_its_own_place():
-    model = models.build("vit-nano", layers=1).double()
+    model = models.build("vit-nano", layers=1, patch=4).double()
     seen = []
     model.blocks[0].register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].detach()))
     changed = images().double()
@@ -34,7 +34,7 @@ def test_every_patch_reaches_the_logits():
 
 def test_initial_weights_are_those_of_timm():
     torch.manual_seed(0)
-    model = models.build("vit-nano", hidden=128, heads=4, intermediate=512, image_size=64)
+    model = models.build("vit-nano", hidden=128, intermediate=512, image_size=64)
     for name, part in model.named_modules():
         if isinstance(part, nn.Linear):
             assert (part.bias == 0).all()
@@ -57,5 +57,5 @@ def test_precision_and_wrong_sizes():
         assert models.build("vit-nano")(images()).dtype == torch.bfloat16
     with pytest.raises(ValueError, match="8x8 pixels.*image_size=16"):
         models.build("vit-nano")(torch.zeros(1, 1, 8, 8))
-    with pytest.raises(ValueError, match="image_size=18.*patch=4"):
+    with pytest.raises(ValueError, match="image_size=18.*patch=8"):
         models.build("vit-nano", image_size=18)
