@@ -44,11 +44,7 @@ def for_heads(table: tuple[Tensor, Tensor], heads: int) -> tuple[Tensor, Tensor]
 def rotate(x_BTD: Tensor, table: tuple[Tensor, Tensor], heads: int) -> Tensor:
     """Turn the pair (x_i, x_{i + K/2}) of every head by its position's angle; the table is of `for_heads`."""
     cos_TD, sin_TD = (part.to(x_BTD.dtype) for part in table)
-<<<<<<< HEAD
-    swapped = x_BTD.reshape(*x_BTD.shape[:-1], heads, 2, -1).flip(-2).flatten(-3)
-=======
     swapped = x_BTD.reshape(*x_BTD.shape[:-1], heads, 2, -1).flip(-2).view_as(x_BTD)
->>>>>>> models
     return x_BTD * cos_TD + swapped * sin_TD
 
 
