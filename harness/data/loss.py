@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Logits of a chunk: 128 MiB in float32, 1048 rows of 32,000 words. Measured at 2048 rows on one CPU thread,
-# a half and a quarter of it are as quick; but each chunk reads and writes the gradient of the whole weight
-# once, which on a GPU costs more the fewer rows it has. Sums depend on it, so it is the same everywhere.
-CHUNK_LOGITS = 2**25
+# Logits of a chunk: 64 MiB in float32, 524 rows of 32,000 words. Measured at 2048 rows on one CPU thread, a
+# half, twice and four times it are as quick. With a larger one a small batch in bfloat16 would need more memory
+# than with the plain loss. A smaller one reads and writes the weight's gradient more often, once a chunk, which
+# costs time on a GPU. Sums depend on it, so it is the same everywhere.
+CHUNK_LOGITS = 2**24
 
 
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, ignored: int = -100) -> Tensor:

@@ -23,8 +23,8 @@ WORKLOADS = {
 LEARNING_RATES = {
     "pydocs": {"adam": 3e-3, "adamw": 3e-3, "muon": 0.03, "cosmos": 9e-3, "sophia": 2e-3},
     "digits": {"sgdm": 0.1, "sophia": 1.2e-3},
-    "gpt2": {"adam": 3e-3, "adamw": 3e-3, "cosmos": 9e-3, "sophia": 2e-3, "soap": 3e-3},
-    "vit": {"sgdm": 0.5, "sophia": 2e-3},
+    "gpt2": {"adam": 3e-3, "adamw": 3e-3, "cosmos": 9e-3, "sophia": 2e-3, "soap": 1e-2},
+    "vit": {"sgdm": 0.5, "sophia": 2e-3, "adam": 5e-3, "adamw": 5e-3, "soap": 5e-3},
 }
 QUICK = {"adamw", "htmuon", "soap", "sophia"}
 CASES = [
