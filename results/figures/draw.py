@@ -19,16 +19,18 @@ _MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axi
 
 def draw_lr(ax: Any, panel: Panel, _: Store) -> list[str]:
     """Draw a panel of `lr_curve`; return no warnings."""
+    rates = sorted({x for line in panel.lines for x in (*line.diverged, *(x for x, _ in line.points))})
     ax.set_xscale("log")
+    if len(rates) == 1:  # a logarithmic axis finds no limits around one value
+        ax.set_xlim(rates[0] / 2, rates[0] * 2)
     _draw_lines(ax, panel)
-    _label_rates(ax, panel)
+    _label_rates(ax, rates)
     ax.set_xlabel("peak learning rate")
     return []
 
 
-def _label_rates(ax: Any, panel: Panel) -> None:
+def _label_rates(ax: Any, rates: list[float]) -> None:
     """Label the learning rates that were tried, if they are few, far apart and short (not sampled ones)."""
-    rates = sorted({x for line in panel.lines for x in (*line.diverged, *(x for x, _ in line.points))})
     label_log(ax.xaxis)
     if not 1 < len(rates) <= _MOST_RATES or any(len(f"{rate:g}") > 6 for rate in rates):
         return
