@@ -154,6 +154,13 @@ def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
     assert update("lr_curve", load(store), store, tmp_path).outcome == "drawn"
 
 
+def test_a_single_rate_is_drawn_without_a_warning(bench, make, tmp_path, recwarn):
+    bench.add("digits", "muon", 0.01, metrics=make.image(0.9, 0.4))
+    store = bench.write()
+    assert update("lr_curve", load(store), store, tmp_path).outcome == "drawn"
+    assert [str(one.message) for one in recwarn] == []
+
+
 # --- the data ---
 
 
