@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 # Logits of a chunk: 64 MiB in float32, 524 rows of 32,000 words. Measured at 2048 rows on one CPU thread, a
-# half, twice and four times it are as quick. With a larger one a small batch in bfloat16 would need more
-# memory than with the plain loss. A smaller one reads and writes the weight's gradient more often, once a
-# chunk, which costs time on a GPU. Sums depend on it, so it is the same everywhere.
+# half, twice and four times it are as quick. With a larger one a small batch in bfloat16 needs more memory
+# than with the plain loss. A smaller one reads and writes the weight's gradient more often, once a chunk,
+# which costs time on a GPU. Sums depend on it, so it is the same everywhere.
 CHUNK_LOGITS = 2**24
 
 
