@@ -74,7 +74,7 @@ def test_the_tree_of_the_rooms_is_that_of_the_folders():
 
 
 def test_the_index_of_the_documents_has_them_all():
-    linked = set(re.findall(r"\]\(([\w.]+\.md)\)", read("docs/README.md")))
+    linked = set(re.findall(r"\]\(([\w.-]+\.md)\)", read("docs/README.md")))
     assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
 
