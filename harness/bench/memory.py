@@ -15,7 +15,8 @@ import psutil
 import torch
 
 from harness.bench.chunked import loss_side
-from harness.bench.train import Setup, workloads
+from harness.bench.train import Setup
+from harness.bench.workloads import workloads
 
 STEPS = 3  # the second one has the optimizer's state
 

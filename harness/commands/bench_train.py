@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import torch
 
     from harness.bench.chunked import LossRow
-    from harness.bench.train import Precision, TrainRow
+    from harness.bench.train import TrainRow
+    from harness.bench.workloads import Precision
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,18 +48,18 @@ def measure(args: argparse.Namespace) -> None:
 
     import torch
 
-    from harness.bench import chunked, train
+    from harness.bench import chunked, train, workloads
     from harness.bench.flops import clock_of
     from harness.bench.pairs import DROPPED
 
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda needs a CUDA device, and torch sees none here.")
     try:
-        works = train.workloads(args.model, args.batch)
+        works = workloads.workloads(args.model, args.batch)
     except ValueError as error:
         raise UsageError(f"The model can't be built: {error}.") from None
     torch.set_num_threads(1)
-    precision = train.Precision(args.dtype, args.device)
+    precision = workloads.Precision(args.dtype, args.device)
     rows: list[train.TrainRow] = []
     with Progress(len(works), DROPPED + args.rounds, "round") as progress:
         for work in works:
@@ -66,7 +67,7 @@ def measure(args: argparse.Namespace) -> None:
             setup = train.Setup(work, precision, cache_folder(args.root), args.compile)
             rows.append(train.measure(setup, args.rounds, progress.advance))
     peaks = {row.work.model: _peaks(row, precision, args) for row in rows}
-    losses = [_loss_row(precision.params, args)] if any(map(train.is_large, works)) else []
+    losses = [_loss_row(precision.params, args)] if any(map(workloads.is_large, works)) else []
     about = {
         **{
             name: value

@@ -1,5 +1,6 @@
 """The config of a run: its fields, how settings become one, and its key. Torch-free."""
 
+from harness.config.fields import option
 from harness.config.schema import (
     CheckpointConfig,
     DivergenceConfig,
@@ -8,7 +9,6 @@ from harness.config.schema import (
     RunConfig,
     ScheduleConfig,
     Value,
-    option,
 )
 
 __all__ = [

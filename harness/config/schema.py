@@ -11,29 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.config.fields import option, part
 from optimizers.zoo.registry import Param
 
 AUGMENTATIONS = ("none", "crop-flip", "resized-crop-flip", "randaugment")  # see `harness/data/augment.py`
 SCHEDULES = ("cosine", "constant", "wsd")  # shapes of the learning rate: `harness/train/schedule.py`
 
 Value = Any  # a plain value: None, bool, int, float, str or a list of them
-
-
-def option(param: Param, *, key: bool = True) -> Any:
-    """A config field: `param` gives type, default, range and help.
-
-    Args:
-        param: the declaration; a field added later sets `neutral` to the value that acts like the older code.
-        key: False if the field stays out of the key: it cannot change the numbers, which
-            tests/harness/train/test_inert_fields.py proves, or it changes their last digits only (threads,
-            processes, micro_batch, device, compile). Tables name the latter in a footnote.
-    """
-    return dataclasses.field(default=param.default, metadata={"param": param, "key": key})
-
-
-def part(kind: type, *, key: bool = True) -> Any:
-    """A config field that is itself a group of fields."""
-    return dataclasses.field(default_factory=kind, metadata={"part": kind, "key": key})
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import models
 import optimizers
 from harness.config import OptimizerConfig, RunConfig, Value, limits, revisions, yaml_text
+from harness.config.fitting import check_parts
 from harness.config.names import canonical, flatten, settings_of
 from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
@@ -211,7 +211,7 @@ def _build(kind: type, given: Settings, prefix: str = "") -> Any:
 
 def _resolve(config: RunConfig, hyper: Settings, code: Mapping[str, Value]) -> RunConfig:
     task = tasks.spec(config.task)
-    _check_parts(config)
+    check_parts(config)
     limits.check_config(config)
     resolved = dataclasses.replace(
         config,
@@ -271,35 +271,3 @@ def _options(config: RunConfig, task: tasks.TaskSpec) -> dict[str, Value]:
             raise UsageError(f"The task '{task.name}' has no {name}; remove {name}={value}.")
     unset = {name: nothing[0] for name, nothing in tasks.OPTIONS.items()}
     return unset | tasks.options(task.name, config)
-
-
-def _check_parts(config: RunConfig) -> None:
-    task, model = tasks.spec(config.task), models.spec(config.model)
-    if not model.fits(task.kind):
-        fitting = [name for name, row in models.SIZES.items() if row.fits(task.kind)]
-        raise UsageError(
-            f"The model '{model.name}' does not fit the task '{task.name}'; fitting are: "
-            f"{', '.join([*fitting, 'module:Name of your own'])}."
-        )
-    if (config.steps is None) == (config.epochs is None):
-        found = "neither is" if config.steps is None else "both are"
-        raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {found} set.")
-    if config.seq_len is not None and task.seq_len is None:
-        raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
-    if config.dropout and not model.outside and "dropout" not in model.settings:
-        raise UsageError(f"The model '{model.name}' has no dropout; remove dropout={config.dropout:g}.")
-    for name in ("activation_checkpointing", "sync_batch_norm"):
-        wrong = model.batch_norm == (name == "activation_checkpointing")
-        if getattr(config, name) and wrong:
-            why = "its batch statistics would be counted twice" if model.batch_norm else "it has no BatchNorm"
-            raise UsageError(f"The model '{model.name}' can't have {name}: {why}.")
-    if config.batch_size % config.processes:
-        raise UsageError(
-            f"processes={config.processes} must divide batch_size={config.batch_size} without remainder."
-        )
-    part = config.batch_size // config.processes
-    if config.micro_batch and part % config.micro_batch:
-        whole = f"batch_size={config.batch_size}" + (
-            f" / processes={config.processes} (which is {part})" if config.processes > 1 else ""
-        )
-        raise UsageError(f"micro_batch={config.micro_batch} must divide {whole} without remainder.")

@@ -93,7 +93,7 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": "chunked flops loop maps memory optimizers pairs peers train",
+    "harness.bench": "chunked flops loop maps memory optimizers pairs peers train workloads",
     "harness.contract": "checkup net properties",
     "harness.cost": "calibrate",
     "harness.data": "augment images loss randaugment task text",

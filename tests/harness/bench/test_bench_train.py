@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness import cli
-from harness.bench import chunked, memory, train
+from harness.bench import chunked, memory, train, workloads
 from harness.bench import report as tables
 from harness.bench.measurement import Measurement
 
@@ -20,8 +20,8 @@ def cache(tmp_path_factory):
 
 
 def setup(cache, name="llama-nano", dtype="float32", batch=2):
-    (work,) = train.workloads(name, batch)
-    return train.Setup(work, train.Precision(dtype, "cpu"), cache)
+    (work,) = workloads.workloads(name, batch)
+    return train.Setup(work, workloads.Precision(dtype, "cpu"), cache)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "autocast", "bfloat16"])
@@ -36,12 +36,12 @@ def test_both_sides_train_alike(cache, name, dtype):
 
 
 def test_operations_are_counted_as_in_the_papers():
-    work = train.workloads("llama-60m")[0]
+    work = workloads.workloads("llama-60m")[0]
     layer = 4 * 512 * 512 + 3 * 512 * 1376
     weights = 8 * layer + 32000 * 512 + 17 * 512
     assert work.tokens == 4 * 256
     assert work.flops == 1024 * (6 * weights + 12 * 8 * 512 * 256)
-    nano = train.workloads("gpt2-nano", batch=1)[0]
+    nano = workloads.workloads("gpt2-nano", batch=1)[0]
     tied = 2 * (12 * 48 * 48 + 13 * 48) + 320 * 48 + 2 * 48
     assert nano.flops == 32 * (6 * tied + 12 * 2 * 48 * 32)
 
@@ -97,7 +97,7 @@ def test_the_command_measures_everything(tmp_path, capsys, small):
 
 
 def test_the_report_has_a_line_per_model_and_loss():
-    work = train.workloads("llama-60m")[0]
+    work = workloads.workloads("llama-60m")[0]
     times = [Measurement.of("x", "ms/step", [one]) for one in (100.0, 112.0, 1.12)]
     row = train.TrainRow(work, *times, 10240.0, 0.5, 90e9, 0.001, 1e-5)
     table = tables.train_table([row], {"llama-60m": (2**30, 3 * 2**29)}).splitlines()
@@ -133,7 +133,7 @@ def test_without_transformers_the_extra_is_named(tmp_path, capsys, monkeypatch):
 
 
 def test_precisions():
-    words = [train.Precision(name, "cpu") for name in ("float32", "bfloat16", "autocast")]
+    words = [workloads.Precision(name, "cpu") for name in ("float32", "bfloat16", "autocast")]
     low, full = torch.bfloat16, torch.float32
     assert [one.params for one in words] == [full, low, full]
     assert [one.products for one in words] == [full, low, low]
