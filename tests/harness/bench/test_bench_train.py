@@ -75,7 +75,7 @@ def small(monkeypatch):
     monkeypatch.setattr(memory, "of_training", lambda setup, side: 2**20 * (1 + (side == "theirs")))
     monkeypatch.setattr(memory, "of_loss", lambda kind, *shape: 2**20)
     monkeypatch.setattr(workloads, "ROWS", (("llama-nano", 2, 1),))
-    monkeypatch.setattr(train, "is_large", lambda work: True)
+    monkeypatch.setattr(workloads, "is_large", lambda work: True)
     for name in ("ROWS", "HIDDEN", "WORDS"):
         monkeypatch.setattr(chunked, name, 16)
 
