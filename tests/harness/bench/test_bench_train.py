@@ -60,6 +60,7 @@ def test_chunked_and_plain_loss_do_the_same(dtype, rel):
     assert sides[0].step(lambda: next(times)) == 2.0
 
 
+@pytest.mark.slow
 def test_the_chunked_loss_needs_less_memory():
     shape = (1000, 64, 32000, torch.float32, "cpu")
     _ = torch.ones(2**28)  # a gigabyte here, which is none of the measured processes

@@ -144,6 +144,7 @@ def test_the_doctor_reads_all_prepared_data(root, capsys):
 # --- the whole way ---
 
 
+@pytest.mark.slow
 def test_from_raw_files_to_a_table(htbench, fresh, published_corpora, write_spec):
     sweep = write_spec(SWEEP)
     done = fresh(*PREPARE, "c4", "--for", sweep, "--workers", 2, timeout=60)

@@ -98,9 +98,10 @@ def test_sums_behind_the_backward_pass_give_the_same_losses(tmp_path):
 # last bits of a sum: two processes differ from one by 7e-4 after five steps, also without interruption.
 @pytest.mark.parametrize(
     ("changes", "rel"),
-    [(HTMUON, 1e-4), pytest.param(SOAP, 1e-2, marks=pytest.mark.slow)],
+    [(HTMUON, 1e-4), (SOAP, 1e-2)],
     ids=["htmuon", "soap"],
 )
+@pytest.mark.slow
 def test_two_processes_then_one_then_four(tmp_path, changes, rel):
     settings = TEXT | changes | {"log_every": 1}
     roots = made(tmp_path / "calm"), made(tmp_path / "moved")
@@ -116,6 +117,7 @@ def test_two_processes_then_one_then_four(tmp_path, changes, rel):
     assert_close(moved, finish(resolve_config(settings), roots[0]), rel=rel)
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_its_state_is_gathered_costs_no_bit(tmp_path):
     settings = TEXT | SOAP | {"checkpoint.every_steps": 3, "log_every": 1}
     settings |= {"grad_clip": 0.5, "micro_batch": 4, "checkpoint.keep_weights": True}

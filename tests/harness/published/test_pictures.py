@@ -238,7 +238,7 @@ replicate: {seeds: 1}
 """
 
 
-@pytest.mark.parametrize("layout", ["parquet", "folders"])
+@pytest.mark.parametrize("layout", ["parquet", pytest.param("folders", marks=pytest.mark.slow)])
 def test_from_raw_files_to_a_table(layout, htbench, raw, monkeypatch, write_spec, tmp_path):
     use(monkeypatch, raw[layout])
     if layout == "folders":

@@ -26,7 +26,7 @@ LLAMA = DROPPING | {"model": "llama-nano", "dropout": 0.0}
 
 
 @pytest.mark.parametrize("settings", [DROPPING, LLAMA], ids=["gpt2-nano", "llama-nano"])
-@pytest.mark.parametrize("more", [{}, {"micro_batch": 4}], ids=str)
+@pytest.mark.parametrize("more", [{}, pytest.param({"micro_batch": 4}, marks=pytest.mark.slow)], ids=str)
 def test_activations_computed_again_change_no_bit(tmp_path, tiny, settings, more):
     plain = resolve_config(tiny | settings | more)
     again = resolve_config(tiny | settings | more | {"activation_checkpointing": True})
