@@ -27,6 +27,10 @@ log = logging.getLogger("htbench")
 EARLY = 2  # updates after which memory holds all that a run needs: the optimizer's state comes with the first
 
 
+class AgreedOutOfMemoryError(torch.OutOfMemoryError):
+    """Memory lacks in some process of the run, and all of them know: they can try again together."""
+
+
 def load_task(config: RunConfig, key: str, cache: Path) -> Task:
     """The data of a run. Raises UsageError if it is not what the config was made for."""
     if config.data_fingerprint != tasks.fingerprint(config.task):
@@ -104,7 +108,8 @@ class Learner:
         try:
             loss = self._backward(batch, step)
         except torch.OutOfMemoryError as error:
-            if not self._halve(len(batch.inputs)):
+            known = self.group.size == 1 or isinstance(error, AgreedOutOfMemoryError)
+            if not known or not self._halve(len(batch.inputs)):
                 raise
             log.warning("step %d: %s; going on with micro_batch=%d", step + 1, error, self.micro_batch)
             self.optimizer.zero_grad(set_to_none=True)
@@ -120,8 +125,9 @@ class Learner:
         """Leave the gradient of the batch's mean loss in the parameters; return this process's part of it.
 
         Raises:
-            OutOfMemoryError: memory lacks, in this process or in another one. In its first updates, where it
-                shows, all processes learn of it, so that they can go on together.
+            AgreedOutOfMemoryError: memory lacks in some process, and all know. They tell each other in their
+                first updates, where it shows.
+            OutOfMemoryError: memory lacks here. Of several processes the others do not know.
         """
         if self.config.dropout:
             torch.manual_seed(stream(self.config.seed, step, self.group.rank))
@@ -134,7 +140,7 @@ class Learner:
         self.gradients.finish()
         together = self.group.size > 1 and self._updates < EARLY
         if together and any(self.group.any([lacking is not None])):
-            lacking = lacking or torch.OutOfMemoryError("another process lacks memory")
+            raise AgreedOutOfMemoryError(str(lacking or "another process lacks memory"))
         if lacking is not None:
             raise lacking
         return loss

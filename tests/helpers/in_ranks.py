@@ -109,6 +109,8 @@ def work(settings, root, trouble, step):
         Learner.update = no_memory(Learner.update, step)
     elif trouble == "little memory for the last" and not is_main():
         TextTask.loss = little_memory(TextTask.loss, step)
+    elif trouble == "no more memory for the last" and not is_main():
+        TextTask.loss = no_more_memory(TextTask.loss, step)
     elif trouble == "killed in the second gather" and not is_main():
         Shards.state_dict = killed_at_the_second(Shards.state_dict)
     elif trouble == "overlap":
@@ -165,3 +167,15 @@ def killed_at_the_third(proper):
         return proper(self, value, source)
 
     return to_main
+
+
+def no_more_memory(proper, last):
+    calls = []
+
+    def loss(self, model, batch):
+        calls.append(batch)
+        if len(calls) == last:
+            raise torch.OutOfMemoryError("a made-up lack of memory")
+        return proper(self, model, batch)
+
+    return loss

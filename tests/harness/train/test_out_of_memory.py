@@ -72,3 +72,11 @@ def test_all_processes_halve_it_together(tmp_path):
     records = [Store(tmp_path / name).record(KEY) for name in ("usual", "small")]
     assert records[1].environment["micro_batch"] == 4 and "micro_batch" not in records[0].environment
     assert records[1].metrics == pytest.approx(records[0].metrics, rel=1e-5)
+
+
+def test_a_later_lack_in_one_process_ends_all(tmp_path):
+    """The others do not know of it: trying again alone would send sums that nobody expects."""
+    ranks = in_ranks.start(2, in_ranks.LM, tmp_path, "no more memory for the last", 5)
+    assert in_ranks.end(ranks) != 0
+    state = Store(tmp_path).state(KEY)
+    assert state.reason == "oom" and "made-up" in state.message
