@@ -37,6 +37,14 @@ def write_all(folder, **settings):
     return {"HTBENCH_DATA": str(folder), "HTBENCH_PUBLISHED": str(file)}
 
 
+def prepared(folder, variables, names):
+    """The folder with these sets prepared in it; `variables` are those of `write_all`."""
+    with mock.patch.dict(os.environ, variables):
+        for name in names:
+            prepare_here(name, folder)
+    return folder
+
+
 def c4(folder, flat=False, files=3, documents=121, timestamps=str):
     """C4 in json.gz; its URLs tell the halves of the validation split apart."""
     place = Path(folder) / "c4"

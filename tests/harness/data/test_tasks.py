@@ -19,13 +19,7 @@ NANO = {"lm": "llama-nano", "image": "resnet-nano"}
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory, corpora):
     """A cache in which all published sets are prepared, as miniatures."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in corpora.items():
-            patch.setenv(name, value)
-        for name in ("c4", "openwebtext", *IMAGES):
-            miniature.prepare_here(name, folder)
-    return folder
+    return miniature.prepared(tmp_path_factory.mktemp("cache"), corpora, ("c4", "openwebtext", *IMAGES))
 
 
 @pytest.fixture(autouse=True)

@@ -30,13 +30,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory, corpora):
     """All files of both corpora, prepared."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in corpora.items():
-            patch.setenv(name, value)
-        for name in ("c4", "openwebtext"):
-            miniature.prepare_here(name, folder)
-    return folder
+    return miniature.prepared(tmp_path_factory.mktemp("cache"), corpora, ("c4", "openwebtext"))
 
 
 @pytest.fixture
