@@ -157,6 +157,7 @@ def _row(
         has_aux=True,
         paper=paper,
         url=url,
+        revision=2,  # other order of products, AdamW in one kernel
     )
 
 
