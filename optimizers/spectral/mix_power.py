@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from optimizers.spectral.mix_weights import MIX_SETS, mixture, solve_weights
-from optimizers.spectral.newton_schulz import matmul
+from optimizers.spectral.products import matmul
 
 __all__ = ["MIX_SETS", "mix_power", "solve_weights"]
 

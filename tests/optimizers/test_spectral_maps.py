@@ -246,6 +246,10 @@ def test_a_batch_is_its_matrices(shape: tuple[int, int]) -> None:
         lambda M: gram_power(M, 0.125),
         lambda M: rank_power(M, 0.25),
         lambda M: followed(M, 0.125, 2, rank=4),
+        lambda M: newton_schulz(M, dtype=f64),
+        lambda M: ns_root(M, 0.125, ns_dtype=f64),
+        lambda M: ns_root(M, 0.125, ns_dtype=f64, side="small", relative=True),
+        lambda M: mix_power(M, 0.125),
     ]
     for function in maps:
         one_by_one = torch.stack([function(M) for M in batch.flatten(0, 1)]).unflatten(0, (3, 2))
