@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from optimizers.spectral.newton_schulz import matmul
 from optimizers.spectral.polar import bounded, frobenius, polar
+from optimizers.spectral.products import combine, gram, square
 
 
 def dynmuon(M: Tensor, p: float = 0.25, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -42,10 +42,8 @@ def dynmuon(M: Tensor, p: float = 0.25, dtype: torch.dtype = torch.bfloat16) -> 
     norm = frobenius(Y)
     X = (Y / norm).to(dtype)
     d, q = p / 2, p / 2 * (p / 2 - 1) / 2
-    A = matmul(X, X.mT)
-    B = matmul(A, A).mul_(q).add_(A, alpha=d - 2 * q)  # d E + q E E without its part in I
-    P = polar(X)
-    O = matmul(B, P).add_(P, alpha=1 - d + q)  # noqa: E741 - the paper's symbol
+    B = square(d - 2 * q, gram(X), q)  # d E + q E E without its multiple of I, which is q - d
+    O = combine(1 - d + q, polar(X), 1, B)  # noqa: E741 - the paper's symbol
     return (O * (mu**p * norm**p)).to(M.dtype)  # mu norm itself may overflow
 
 

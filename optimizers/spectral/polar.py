@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from optimizers.spectral.newton_schulz import matmul
+from optimizers.spectral.products import combine, gram, square
 
 # Of a x + b x^3 + c x^5: increases up to 1, where value and slope are 1 and 0. Less steep at 0 than
 # `newton_schulz.QUINTIC`, but it converges. Source: https://github.com/KellerJordan/modded-nanogpt, track 3.
@@ -23,9 +23,7 @@ def polar(X: Tensor) -> Tensor:
 def iterate(X: Tensor) -> Tensor:
     """Return a X + (b A + c A A) X with A = X X^T, in the dtype of X."""
     a, b, c = CONVERGENT
-    A = matmul(X, X.mT)
-    B = matmul(A, A).mul_(c).add_(A, alpha=b)
-    return matmul(B, X).add_(X, alpha=a)
+    return combine(a, X, 1, square(b, gram(X), c))
 
 
 def energy(X: Tensor) -> Tensor:
@@ -35,7 +33,7 @@ def energy(X: Tensor) -> Tensor:
     the Gram-Frobenius norm.
     """
     high = torch.promote_types(X.dtype, torch.float32)
-    squares: Tensor = torch.linalg.matrix_norm(matmul(X, X.mT), dtype=high, keepdim=True)
+    squares: Tensor = torch.linalg.matrix_norm(gram(X), dtype=high, keepdim=True)
     return squares.sqrt()
 
 
