@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig, Value
+from harness.config import RunConfig, Value, hyper_schedules
 from harness.config.key import identity, run_key
 from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
@@ -165,10 +165,11 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     search = spec.search
     where = f"Sweep '{spec.name}', block '{block.name}'"
     try:
-        config = resolve_config(fixed)
+        complete = _parts_of_schedules(block) | fixed
+        config = resolve_config(complete)
         block.resources.check(config.processes)
         space = sorted(block.space.items())  # so that draws do not depend on the order in the file
-        axes = {name: _axis(config, fixed, name, v) for name, v in space if is_tuned(name)}
+        axes = {name: _axis(config, complete, name, v) for name, v in space if is_tuned(name)}
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     _check_size(axes, search.trials, where)
@@ -189,6 +190,12 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
         fixed=fixed,
         axes=axes,
     )
+
+
+def _parts_of_schedules(block: Block) -> dict[str, Value]:
+    """A value for each searched part of a schedule: without all of its parts there is no schedule."""
+    searched = {name: values for name, values in block.space.items() if hyper_schedules.split(name)}
+    return {name: values[0] if isinstance(values, list) else values.low for name, values in searched.items()}
 
 
 def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list[Value] | Range) -> Axis:
