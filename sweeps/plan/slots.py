@@ -165,11 +165,11 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     search = spec.search
     where = f"Sweep '{spec.name}', block '{block.name}'"
     try:
-        complete = _parts_of_schedules(block) | fixed
-        config = resolve_config(complete)
+        fixed = _parts_of_schedules(block) | fixed
+        config = resolve_config(fixed)
         block.resources.check(config.processes)
         space = sorted(block.space.items())  # so that draws do not depend on the order in the file
-        axes = {name: _axis(config, complete, name, v) for name, v in space if is_tuned(name)}
+        axes = {name: _axis(config, fixed, name, v) for name, v in space if is_tuned(name)}
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     _check_size(axes, search.trials, where)
@@ -193,7 +193,7 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
 
 
 def _parts_of_schedules(block: Block) -> dict[str, Value]:
-    """A value for each searched part of a schedule: without all of its parts there is no schedule."""
+    """A value for each searched part of a schedule, in its place until a trial draws it."""
     searched = {name: values for name, values in block.space.items() if hyper_schedules.split(name)}
     return {name: values[0] if isinstance(values, list) else values.low for name, values in searched.items()}
 
