@@ -19,6 +19,7 @@ from harness.bench.measurement import Measurement
 from harness.bench.optimizers import Bench, PeerRow, Row, Settings
 from harness.bench.subjects import entry
 from harness.errors import UsageError
+from harness.system import environment
 
 torch.set_num_threads(1)
 
@@ -421,3 +422,26 @@ def test_the_table_of_peers_fits_and_leaves_out_what_was_not_measured():
     header, line = tables.peers_table([found, missing]).splitlines()
     assert max(len(header), len(line)) <= 110
     assert line.startswith("adamuon *  pytorch_optimizer AdaMuon  1") and line.endswith("1.05 MISSED")
+
+
+# --- precision ---
+
+
+@pytest.mark.parametrize(
+    ("native", "in_bfloat16", "words"), [(True, True, ""), (False, True, "WARNING"), (False, False, "")]
+)
+def test_a_machine_that_emulates_bfloat16_is_warned_about(native, in_bfloat16, words):
+    lines = tables.warning({"native_bfloat16": native}, in_bfloat16)
+    assert (words in "\n".join(lines) and lines) if words else not lines
+    assert max(map(len, lines), default=0) <= 110
+
+
+@pytest.mark.parametrize(
+    ("flags", "native"),
+    [("flags : fma avx512_bf16", True), ("Features : fp bf16", True), ("flags : avx2", False), ("", None)],
+)
+def test_native_bfloat16_is_read_from_the_processor(flags, native, monkeypatch, tmp_path):
+    path = tmp_path / "cpuinfo"
+    path.write_text(f"model name : x\n{flags}\n")
+    monkeypatch.setattr(environment, "Path", lambda _: path)
+    assert environment.describe_with_cpu_flags("cpu")["native_bfloat16"] is native
