@@ -14,7 +14,7 @@ from torch import Tensor
 from optimizers.spectral.contra_muon import contra_muon
 from optimizers.spectral.dynmuon import dynmuon
 from optimizers.spectral.exact import gram_power, rank_power, svd_power
-from optimizers.spectral.mix_power import mix_power
+from optimizers.spectral.mix_power import MIX_DTYPES, mix_power
 from optimizers.spectral.newton_schulz import DTYPES, newton_schulz
 from optimizers.spectral.ns_root import ns_root
 from optimizers.spectral.soft_muon import soft_muon
@@ -43,7 +43,7 @@ SPECTRAL: dict[str, SpectralMap] = {
         M, group["p"], state, group["rank"], group["qr_eps"]
     ),
     "mix_power": lambda M, _, group: mix_power(
-        M, group["p"], group["mix_set"], DTYPES[group["mix_dtype"]], group["mix_fp32_steps"]
+        M, group["p"], group["mix_set"], MIX_DTYPES[group["mix_dtype"]], group["mix_fp32_steps"]
     ),
     "soft_muon": lambda M, _, group: soft_muon(M, group["blend"], DTYPES[group["ns_dtype"]]),
     "contra_muon": lambda M, _, group: contra_muon(M, group["contra"], DTYPES[group["ns_dtype"]]),

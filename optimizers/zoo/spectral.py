@@ -67,8 +67,13 @@ MAPS: Final = {
         choices=("k5", "k6", "k7", "k8", "k6_accurate", "k7_accurate"),
         help="coefficients of mix_power; k5 costs what Newton-Schulz costs",
     ),
-    "mix_dtype": Param(str, "float32", choices=_DTYPES, help="precision of the iterations of mix_power"),
-    "mix_fp32_steps": Param(int, 2, low=0, help="iterations in float32 before those in mix_dtype"),
+    "mix_dtype": Param(
+        str,
+        "bfloat16",
+        choices=(*_DTYPES, "float16"),
+        help="precision of the iterations of mix_power; float16 is for CUDA, a CPU emulates it",
+    ),
+    "mix_fp32_steps": Param(int, 0, low=0, help="iterations in float32 before those in mix_dtype"),
     "blend": Param(float, 1.0, low=0, high=1, help="share of the softened update in soft_muon; 0 is Muon"),
     "contra": Param(
         float, 0.2, low=0, high=1, high_open=True, help="share of the momentum that contra_muon takes away"
