@@ -33,13 +33,17 @@ def soft_muon(values: Tensor, of: Mapping[str, Param]) -> Tensor:
 def contra_muon(values: Tensor, of: Mapping[str, Param]) -> Tensor:
     """1 - contra x with x = S / ||S||_4, Contra-Muon."""
     contra: Any = of["contra"].default
-    return 1 - contra * values / values.norm(p=4)  # type: ignore[no-untyped-call]
+    return 1 - contra * _unit(values)
 
 
 def soft_polar(values: Tensor, of: Mapping[str, Param]) -> Tensor:
     """1 - s + s x, Soft-polar, where the x have the 4-norm of as many ones."""
     s: Any = of["softening"].default
-    return 1 - s + s * len(values) ** 0.25 * values / values.norm(p=4)  # type: ignore[no-untyped-call]
+    return 1 - s + s * len(values) ** 0.25 * _unit(values)
+
+
+def _unit(values: Tensor) -> Tensor:
+    return values / values.pow(4).sum().pow(0.25)
 
 
 SHAPES: Final[dict[str, Shape]] = {

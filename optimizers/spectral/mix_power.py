@@ -1,9 +1,9 @@
 """Our own map of a matrix's singular values: U S^p V^T from the iterates that Muon computes anyway.
 
 We are not the first to mix iterates. Soft-Muon (https://github.com/KellerJordan/modded-nanogpt/pull/291, May
-2026) is a sum of 12 equal Newton-Schulz iterates for x^.1, with the same norm; see `soft_muon.py`. An essay of
-V. Neal (https://varunneal.github.io/essays/spectral-powers) has 9 different steps, fitted once for every p.
-Ours needs 5 to 8 steps; steps and weights are fitted together to the relative error on a stated interval.
+2026) is a sum of 12 iterates of one polynomial for x^.1, with the same norm; see `soft_muon.py`. An essay of
+V. Neal (https://varunneal.github.io/essays/spectral-powers) fits 9 different steps, once for every p. Ours
+takes 5 to 8 steps; they and the weights are fitted to the largest relative error on a stated interval.
 BeyondMuon (https://arxiv.org/abs/2602.04669), Muon^p (https://arxiv.org/abs/2606.13867) and Schatten-p Muon
 (https://arxiv.org/abs/2605.19781) take the last iterate of other recurrences.
 """
