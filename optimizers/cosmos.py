@@ -11,7 +11,8 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, adam_direction, ema, second_moment
 from optimizers.linalg import precise, singular_vectors
-from optimizers.spectral.newton_schulz import DTYPES, QUINTIC, matmul
+from optimizers.spectral.newton_schulz import DTYPES, QUINTIC
+from optimizers.spectral.products import matmul
 from optimizers.zoo.subspace import COSMOS
 
 

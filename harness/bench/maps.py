@@ -1,6 +1,6 @@
 """The error of each map of the singular values, on matrices with different spectra.
 
-The truth is U f(S) V^T from an SVD in float64: f(S) = S^p, and for `rank_power` its own powers of the rank.
+The truth is U f(S) V^T from an SVD in float64. f(S) is S^p, or what `harness/bench/shapes.py` says of a map.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor
 
 import models
 import optimizers
+from harness.bench.shapes import SHAPES
 from harness.data import registry as tasks
 from optimizers import SPECTRAL
 from optimizers.zoo.spectral import MAPS as HYPERPARAMETERS
@@ -45,16 +46,14 @@ class Map:
     def __call__(self, matrix: Tensor, p: float, state: dict[str, Any]) -> Tensor:
         """The map of a matrix; `state` is its memory."""
         group = {name: param.default for name, param in HYPERPARAMETERS.items()}
-        return SPECTRAL[self.name](matrix, state, {**group, **self.hyper, "p": p})
+        return SPECTRAL[self.name](matrix, state, {**group, "p": p, **self.hyper})
 
     def truth(self, factors: Factors, p: float) -> Tensor:
         """What it approximates, from the factors of the matrix."""
         left, values, right = factors
-        powers = values.pow(p)
-        if self.name == "rank_power":
-            alpha: Any = HYPERPARAMETERS["rank_exponent"].default
-            powers = torch.arange(1, len(values) + 1, dtype=values.dtype).pow(-alpha)
-        return left * powers @ right
+        f = SHAPES.get(self.name)
+        power = self.hyper.get("p", p)
+        return left * (f(values, HYPERPARAMETERS) if f else values.pow(power)) @ right
 
     def score(self, found: Tensor, factors: Factors, p: float) -> tuple[float, float]:
         """Relative Frobenius error of `found`, and the cosine of its angle to the truth."""
@@ -79,6 +78,10 @@ MEASURED: Final = (
     Map("stream_power", "stream_power"),
     *(Map(f"mix {one}", "mix_power", {"mix_set": one, "mix_dtype": "float32"}) for one in _SETS),
     *(Map(f"mix {one} bf16", "mix_power", {"mix_set": one, "mix_dtype": "bfloat16"}) for one in _SETS),
+    Map("soft_muon", "soft_muon", scaled=True),
+    Map("contra_muon", "contra_muon", scaled=True),
+    Map("dynmuon p=0.25", "dynmuon", {"p": 0.25}),  # of the powers up to 1 it takes those up to 1/2
+    Map("soft_polar", "soft_polar", scaled=True),
 )
 
 

@@ -11,10 +11,14 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
+from optimizers.spectral.contra_muon import contra_muon
+from optimizers.spectral.dynmuon import dynmuon
 from optimizers.spectral.exact import gram_power, rank_power, svd_power
-from optimizers.spectral.mix_power import mix_power
+from optimizers.spectral.mix_power import MIX_DTYPES, mix_power
 from optimizers.spectral.newton_schulz import DTYPES, newton_schulz
 from optimizers.spectral.ns_root import ns_root
+from optimizers.spectral.soft_muon import soft_muon
+from optimizers.spectral.soft_polar import soft_polar
 from optimizers.spectral.stream_power import stream_power
 
 # (M, state of the parameter, its group) -> O. The state serves maps that continue from the previous step.
@@ -39,6 +43,12 @@ SPECTRAL: dict[str, SpectralMap] = {
         M, group["p"], state, group["rank"], group["qr_eps"]
     ),
     "mix_power": lambda M, _, group: mix_power(
-        M, group["p"], group["mix_set"], DTYPES[group["mix_dtype"]], group["mix_fp32_steps"]
+        M, group["p"], group["mix_set"], MIX_DTYPES[group["mix_dtype"]], group["mix_fp32_steps"]
+    ),
+    "soft_muon": lambda M, _, group: soft_muon(M, group["blend"], DTYPES[group["ns_dtype"]]),
+    "contra_muon": lambda M, _, group: contra_muon(M, group["contra"], DTYPES[group["ns_dtype"]]),
+    "dynmuon": lambda M, _, group: dynmuon(M, group["p"], DTYPES[group["ns_dtype"]]),
+    "soft_polar": lambda M, _, group: soft_polar(
+        M, group["softening"], group["energy"], DTYPES[group["ns_dtype"]]
     ),
 }

@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.linalg import matrix_norm
 
 from optimizers.spectral.newton_schulz import newton_schulz
 
@@ -31,7 +32,7 @@ def ns_root(
     Gaussian matrices with p = 1/8 the relative error is 0.37 for 512 x 512 and 0.22 for 512 x 1376.
 
     Args:
-        M: an (m, n) matrix.
+        M: (..., m, n), one matrix or a stack of them.
         p: exponent of the singular values, in (0, 1); only powers of 1/2 are met, see `gram_root`.
         ns_steps, ns_dtype: of `newton_schulz`.
         root_steps, eps, relative: steps, eps and relative of `gram_root`.
@@ -39,7 +40,7 @@ def ns_root(
             the left, which is the same map and for 512 x 1376 eleven times cheaper.
 
     Returns:
-        an (m, n) matrix in the dtype of M.
+        as many matrices in the dtype of M.
 
     Raises:
         ValueError: p is out of its range.
@@ -48,7 +49,7 @@ def ns_root(
         multiplies a bfloat16 O' by an O'' in the dtype of M, which fails unless that is bfloat16 too; here
         O'' and the product are in float32 or better.
     """
-    if side == "small" and M.shape[0] < M.shape[1]:
+    if side == "small" and M.shape[-2] < M.shape[-1]:
         return ns_root(M.mT, p, ns_steps, ns_dtype, root_steps, eps, "right", relative).mT
     X = M.to(torch.promote_types(M.dtype, torch.float32))
     root = gram_root(X, p, root_steps, eps, relative=relative)
@@ -74,7 +75,7 @@ def gram_root(
     added to squares, singular values well below its root, 1e-3, all get the same factor, 0.42 for p = 1/8.
 
     Args:
-        M: an (m, n) matrix.
+        M: (..., m, n), one matrix or a stack of them.
         p: twice the exponent of the Gram matrix, in (0, 1).
         steps: iterations of each square root; 5 in the released code, open in the paper. Gaussian 512 x 512
             with p = 1/8: relative error 0.32 after 5 and 0.01 after 15.
@@ -84,7 +85,7 @@ def gram_root(
             and the result homogeneous in it; the released code does not.
 
     Returns:
-        an (n, n) matrix, or (m, m) for the small side, in the dtype of M, computed in float32 or better.
+        (..., n, n), or (..., m, m) for the small side, in the dtype of M, computed in float32 or better.
 
     Raises:
         ValueError: p is out of its range.
@@ -95,15 +96,15 @@ def gram_root(
     """
     if not 0 < p < 1:
         raise ValueError(f"p must be a finite number in (0, 1) for the map ns_root, got {p!r}")
-    if side == "small" and M.shape[0] < M.shape[1]:
+    if side == "small" and M.shape[-2] < M.shape[-1]:
         M = M.mT
     X = M.to(torch.promote_types(M.dtype, torch.float32))
     rounds = round(1 - math.log2(p))
     if relative:
-        norm = X.norm().clamp(min=torch.finfo(X.dtype).tiny)
+        norm = matrix_norm(X, keepdim=True).clamp(min=torch.finfo(X.dtype).tiny)
         root: Tensor = norm.pow(2.0 ** (1 - rounds)) * gram_root(X / norm, p, steps, eps)
         return root.to(M.dtype)
-    I = torch.eye(X.shape[1], dtype=X.dtype, device=X.device)  # noqa: E741 - the paper's symbol
+    I = torch.eye(X.shape[-1], dtype=X.dtype, device=X.device)  # noqa: E741 - the paper's symbol
     S = X.mT @ X + eps * I
     for _ in range(rounds):
         S = _square_root(S, I, steps, eps)
@@ -111,7 +112,7 @@ def gram_root(
 
 
 def _square_root(S: Tensor, I: Tensor, steps: int, eps: float) -> Tensor:  # noqa: E741
-    a = S.norm().clamp(min=eps)
+    a = matrix_norm(S, keepdim=True).clamp(min=eps)
     Y, Z = S / a, I
     for step in range(steps):
         # Z = I in the first step and is not read after the last: 3 steps - 3 products instead of 3 steps

@@ -12,6 +12,7 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, ema
 from optimizers.spectral import SPECTRAL
+from optimizers.spectral.dynmuon import check_exponent
 
 
 class SpectralRule(UpdateRule):
@@ -31,17 +32,21 @@ class SpectralRule(UpdateRule):
         ema: average the gradients as above; if not, sum them: M <- beta M + G, and G + beta M with nesterov.
         spectral: the map, a key of `optimizers.spectral.SPECTRAL`.
         p: exponent of the singular values, in [0, 1] for "svd_power", "gram_power" and "stream_power", in
-            (0, 1) for "ns_root" and "mix_power".
+            (0, 1) for "ns_root" and "mix_power", in [-.5, .5] for "dynmuon".
         rank_exponent: alpha of "rank_power".
         interval: apply the map in every so many steps, and "newton_schulz" in the others (HTMuon interval-k).
             A parameter counts its own steps; the count is in the `state_dict`, so that a resumed run keeps
             the phase, which the released code loses.
         interval_phase: "last" for steps k, 2k, ..., as released; "first" for steps 1, k+1, ...
-        ns_steps, ns_dtype: of "newton_schulz" and the factor that "ns_root" takes from it.
+        ns_steps, ns_dtype: of "newton_schulz" and the factor that "ns_root" takes from it. The dtype is also
+            that of "soft_muon", "contra_muon", "dynmuon" and "soft_polar", which make 12 steps of their own.
         gram_dtype: of "gram_power".
         root_steps, root_eps, root_eps_relative, gram_side: of "ns_root".
         rank, qr_eps: of "stream_power".
         mix_set, mix_dtype, mix_fp32_steps: of "mix_power".
+        blend: of "soft_muon".
+        contra: of "contra_muon".
+        softening, energy: of "soft_polar".
         blocks: transform so many equal blocks of rows each on its own (the parts of a fused projection).
         conv_reference_quirk: treat a kernel as the released code does; each subclass says how.
 
@@ -74,8 +79,12 @@ class SpectralRule(UpdateRule):
         rank: int | None = None,
         qr_eps: float = 1e-8,
         mix_set: str = "k6",
-        mix_dtype: str = "float32",
-        mix_fp32_steps: int = 2,
+        mix_dtype: str = "bfloat16",
+        mix_fp32_steps: int = 0,
+        blend: float = 1.0,
+        contra: float = 0.2,
+        softening: float = 0.2,
+        energy: str = "keep",
         blocks: int = 1,
         conv_reference_quirk: bool = False,
     ) -> None:
@@ -123,6 +132,8 @@ def transform(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor
 def _check_power(spectral: str, p: float) -> None:
     if spectral in ("ns_root", "mix_power") and not 0 < p < 1:
         raise ValueError(f"p must be a finite number in (0, 1) for the map {spectral}, got {p!r}")
+    if spectral == "dynmuon":
+        check_exponent(p)
     if spectral == "ns_root" and not math.log2(p).is_integer():
         taken = 2.0 ** round(math.log2(p))
         warnings.warn(f"ns_root can only halve: it takes p = {p:g} for {taken:g}", stacklevel=5)

@@ -21,11 +21,15 @@ MAP_NAMES: Final = (
     "rank_power",
     "stream_power",
     "mix_power",
+    "soft_muon",
+    "contra_muon",
+    "dynmuon",
+    "soft_polar",
 )
 
 # Parameters of the maps. `neutral`: rows got these later, and behaved like this before.
 MAPS: Final = {
-    "p": Param(float, 0.125, low=0, high=1, help="power of the singular values: 0 is Muon, 1 is SGDM"),
+    "p": Param(float, 0.125, low=-0.5, high=1, help="power of the singular values: 0 is Muon, 1 is SGDM"),
     "rank_exponent": Param(
         float, 0.25, low=0, help="the i-th singular value becomes i^-rank_exponent (alpha in the paper)"
     ),
@@ -63,8 +67,21 @@ MAPS: Final = {
         choices=("k5", "k6", "k7", "k8", "k6_accurate", "k7_accurate"),
         help="coefficients of mix_power; k5 costs what Newton-Schulz costs",
     ),
-    "mix_dtype": Param(str, "float32", choices=_DTYPES, help="precision of the iterations of mix_power"),
-    "mix_fp32_steps": Param(int, 2, low=0, help="iterations in float32 before those in mix_dtype"),
+    "mix_dtype": Param(
+        str,
+        "bfloat16",
+        choices=(*_DTYPES, "float16"),
+        help="precision of the iterations of mix_power; float16 is for CUDA, a CPU emulates it",
+    ),
+    "mix_fp32_steps": Param(int, 0, low=0, help="iterations in float32 before those in mix_dtype"),
+    "blend": Param(float, 1.0, low=0, high=1, help="share of the softened update in soft_muon; 0 is Muon"),
+    "contra": Param(
+        float, 0.2, low=0, high=1, high_open=True, help="share of the momentum that contra_muon takes away"
+    ),
+    "softening": Param(float, 0.2, low=0, high=1, help="share of the momentum in soft_polar; 0 is Muon"),
+    "energy": Param(
+        str, "keep", choices=("keep", "none"), help="soft_polar: keep the norm of Muon's update, or not"
+    ),
 }
 
 # What all classes share, apart from the parameters of the maps.
@@ -115,8 +132,16 @@ _OF_MAP: Final = {
     "rank_power": ("rank_exponent",),
     "stream_power": ("p", "rank", "qr_eps"),
     "mix_power": ("p", "mix_set", "mix_dtype", "mix_fp32_steps"),
+    "soft_muon": ("blend",),
+    "contra_muon": ("contra",),
+    "dynmuon": ("p",),
+    "soft_polar": ("softening", "energy"),
 }
-_READ_BY: Final = {"ns_root": ("ns_steps", "ns_dtype")}  # it takes a factor from Newton-Schulz
+# ns_root takes a factor from Newton-Schulz; the others have an iteration of their own.
+_READ_BY: Final = {
+    "ns_root": ("ns_steps", "ns_dtype"),
+    **dict.fromkeys(("soft_muon", "contra_muon", "dynmuon", "soft_polar"), ("ns_dtype",)),
+}
 _OPEN = {"ns_root", "mix_power"}  # maps that want 0 < p < 1
 _FUSED = Param(
     str,
@@ -165,7 +190,10 @@ def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
     own = {key: table[key] for key in table if key not in ("lr", "weight_decay", "spectral", "blocks", *MAPS)}
     of_maps = {key: replace(table[key], inert=_inert(key)) for one in maps for key in _OF_MAP[one]}
     if _OPEN >= set(maps):
-        of_maps["p"] = replace(table["p"], low_open=True, high_open=True, help="power of the singular values")
+        words = "power of the singular values"
+        of_maps["p"] = replace(table["p"], low=0, low_open=True, high_open=True, help=words)
+    elif "p" in of_maps:
+        of_maps["p"] = replace(of_maps["p"], low=0)
     if len(maps) > 1:
         of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral=maps[0])
     if "newton_schulz" not in maps:
@@ -200,6 +228,28 @@ _ADAMUON = {
     "paper": "Si et al., AdaMuon: Adaptive Muon Optimizer, 2025",
     "url": "https://arxiv.org/abs/2507.11005",
 }
+# Learning rate and weight decay of Soft-Muon, Contra-Muon and Soft-polar are ours. The published ones are of
+# stacks in which other parts set the size of an update. The rate is the default of Muon's released code.
+_SOFT_MUON = {
+    "paper": "Nilin, Contra-Muon and Soft-Muon, 2026",
+    "url": "https://github.com/KellerJordan/modded-nanogpt/pull/291",
+}
+_CONTRA_MUON = {
+    "paper": "Nilin, Contra-Muon and Soft-Muon, 2026",
+    "url": "https://github.com/KellerJordan/modded-nanogpt/pull/275",
+}
+_DYNMUON = _row(
+    "dynmuon",
+    "Muon",
+    "dynmuon",
+    lr_default=0.02,
+    paper="Wu et al., DynMuon: A Dynamic Spectral Shaping View of Muon, 2026",
+    url="https://arxiv.org/abs/2605.17109",
+)
+_SOFT_POLAR = {
+    "paper": "Soft-polar Muon, modded-nanogpt pull request 332, 2026",
+    "url": "https://github.com/KellerJordan/modded-nanogpt/pull/332",
+}
 
 ROWS: Final = (
     _row(
@@ -227,4 +277,17 @@ ROWS: Final = (
     _row("htmuon_ht_normuon", "NorMuon", "rank_power", lr_default=0.03),
     _row("adamuon", "AdaMuon", "newton_schulz", lr_default=5e-3, released="not_output", **_ADAMUON),
     _row("htmuon_adamuon", "AdaMuon", *_POWERS, lr_default=5e-3, released="not_output"),
+    replace(_row("soft_muon", "Muon", "soft_muon", lr_default=0.02, **_SOFT_MUON), revision=1),
+    replace(_row("contra_muon", "Muon", "contra_muon", lr_default=0.02, **_CONTRA_MUON), revision=1),
+    replace(
+        _DYNMUON,
+        weight_decay=weight_decay(0.025),
+        params={
+            **_DYNMUON.params,
+            "p": Param(float, 0.25, low=-0.5, high=0.5, help="power of the singular values, near 1 only"),
+            "ema": replace(MOMENTUM["ema"], default=False, neutral=False),
+        },
+        revision=1,
+    ),
+    replace(_row("soft_polar", "Muon", "soft_polar", lr_default=0.02, **_SOFT_POLAR), revision=1),
 )

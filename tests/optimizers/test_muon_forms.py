@@ -61,7 +61,7 @@ def test_interval_takes_the_map_at_its_steps_and_newton_schulz_between(
         with torch.no_grad():
             V.copy_(before)
         other.state[V] = {key: value for key, value in saved.items() if key != "interval_step"}
-        for key in ("lr", "weight_decay"):
+        for key in ("lr", "weight_decay", "ema"):
             other.param_groups[0][key] = interval.param_groups[0][key]
         assert torch.equal(walk(other, V, [G])[0], found), step
 
@@ -161,7 +161,7 @@ def test_a_group_is_checked_as_the_constructor_is(cls: type[Muon]) -> None:
         cls([{"params": [W], "momentum": 1.5}])
     rule = cls([{"params": [W], "momentum": "0.5"}])
     assert rule.param_groups[0]["momentum"] == 0.5
-    with pytest.raises(ValueError, match=r"^p must be a finite number in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=r"^p must be a finite number in \[-0.5, 1\], got 2"):
         rule.add_param_group({"params": [V], "p": 2})
     copied = copy.deepcopy(rule)
     with pytest.raises(ValueError, match="^p must be"):

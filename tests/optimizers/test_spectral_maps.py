@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimizers.spectral import SPECTRAL
+from optimizers.spectral.contra_muon import contra_muon
+from optimizers.spectral.dynmuon import dynmuon
 from optimizers.spectral.exact import gram_power, rank_power, svd_power
 from optimizers.spectral.mix_power import mix_power
 from optimizers.spectral.newton_schulz import newton_schulz
 from optimizers.spectral.ns_root import gram_root, ns_root
+from optimizers.spectral.soft_muon import soft_muon
+from optimizers.spectral.soft_polar import soft_polar
 from optimizers.spectral.stream_power import stream_power
 from optimizers.zoo.spectral import MAPS
 from tests.helpers.matrices import close, matrices, orthogonal, powers, quick, seeds
@@ -246,6 +250,10 @@ def test_a_batch_is_its_matrices(shape: tuple[int, int]) -> None:
         lambda M: gram_power(M, 0.125),
         lambda M: rank_power(M, 0.25),
         lambda M: followed(M, 0.125, 2, rank=4),
+        lambda M: newton_schulz(M, dtype=f64),
+        lambda M: ns_root(M, 0.125, ns_dtype=f64),
+        lambda M: ns_root(M, 0.125, ns_dtype=f64, side="small", relative=True),
+        lambda M: mix_power(M, 0.125),
     ]
     for function in maps:
         one_by_one = torch.stack([function(M) for M in batch.flatten(0, 1)]).unflatten(0, (3, 2))
@@ -284,7 +292,7 @@ def test_what_lapack_would_refuse_is_nan(name: str) -> None:
     assert gram_power(torch.full((4, 6), 1e30), 0.125, f32).isnan().all()  # M M^T overflows
 
 
-@pytest.mark.parametrize("name", ["newton_schulz", "svd_power", "gram_power", "ns_root", "rank_power"])
+@pytest.mark.parametrize("name", SPECTRAL)
 def test_zero_stays_zero_unless_ranks_count(name: str) -> None:
     found = SPECTRAL[name](torch.zeros(4, 6), {}, DEFAULTS)
     assert bool(found.any()) == (name == "rank_power")
@@ -308,6 +316,10 @@ OTHER = {
     "mix_set": "k5",
     "mix_dtype": "bfloat16",
     "mix_fp32_steps": 1,
+    "blend": 0.3,
+    "contra": 0.6,
+    "softening": 0.7,
+    "energy": "none",
 }
 READ: dict[str, tuple[Callable[[Tensor], Tensor], set[str]]] = {
     "newton_schulz": (lambda M: newton_schulz(M, 3, f64), {"ns_steps", "ns_dtype"}),
@@ -323,6 +335,10 @@ READ: dict[str, tuple[Callable[[Tensor], Tensor], set[str]]] = {
         lambda M: mix_power(M, 0.5, "k5", bf16, 1),
         {"p", "mix_set", "mix_dtype", "mix_fp32_steps"},
     ),
+    "soft_muon": (lambda M: soft_muon(M, 0.3, f64), {"blend", "ns_dtype"}),
+    "contra_muon": (lambda M: contra_muon(M, 0.6, f64), {"contra", "ns_dtype"}),
+    "dynmuon": (lambda M: dynmuon(M, 0.5, f64), {"p", "ns_dtype"}),
+    "soft_polar": (lambda M: soft_polar(M, 0.7, "none", f64), {"softening", "energy", "ns_dtype"}),
 }
 
 
