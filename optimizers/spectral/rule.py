@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema
+from optimizers.base import UpdateRule, ema, kept
 from optimizers.spectral import SPECTRAL
 from optimizers.spectral.dynmuon import check_exponent
 
@@ -103,6 +103,10 @@ class SpectralRule(UpdateRule):
         _check_power(group["spectral"], group["p"])
         self.param_groups.append(group)
 
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Whether each matrix is transformed as a whole and by its own shape."""
+        return group["blocks"] == 1 and not group["conv_reference_quirk"]
+
 
 def momentum(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Update M with the gradient G, and return it or, with Nesterov, the point ahead of it."""
@@ -110,9 +114,7 @@ def momentum(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     if group["ema"]:
         M = ema(state, "momentum", G, beta)
         return G.lerp(M, beta) if group["nesterov"] else M
-    if "momentum" not in state:
-        state["momentum"] = torch.zeros_like(G)
-    B: Tensor = state["momentum"].mul_(beta).add_(G)
+    B = kept(state, "momentum", G).mul_(beta).add_(G)
     return G.add(B, alpha=beta) if group["nesterov"] else B
 
 
