@@ -15,7 +15,7 @@ from typing import Any
 
 import models
 import optimizers
-from harness.config import OptimizerConfig, RunConfig
+from harness.config import OptimizerConfig, RunConfig, ScheduleConfig
 from harness.data import registry as tasks
 from optimizers.zoo.registry import UNSET, Param
 
@@ -68,8 +68,10 @@ def _kept(group: Any) -> dict[str, Any]:
             continue
         if "part" in field.metadata:
             kept[field.name] = _kept(value)
-        elif field.name == "hyper":
+        elif isinstance(group, OptimizerConfig) and field.name == "hyper":
             kept[field.name] = _kept_hyper(group)
+        elif isinstance(group, ScheduleConfig) and field.name == "hyper":
+            kept |= {field.name: {name: dict(one) for name, one in value.items()}} if value else {}
         elif field.name == "revisions":
             continue  # above 1 only: see `identity`
         elif not _is_neutral(field.metadata["param"], value):

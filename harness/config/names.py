@@ -18,8 +18,11 @@ def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def canonical(name: str) -> str:
-    """`optimizer.hyper.p`, as a stored config has it, by the name that people use: `optimizer.p`."""
-    return name.replace("optimizer.hyper.", "optimizer.")
+    """`optimizer.hyper.p`, as a stored config has it, by the name that people use: `optimizer.p`.
+
+    Likewise `schedule.p.to` for `schedule.hyper.p.to`.
+    """
+    return name.replace("optimizer.hyper.", "optimizer.").replace("schedule.hyper.", "schedule.")
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,10 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """The learning rate over the run (`harness/train/schedule.py`)."""
+    """The learning rate, and maybe hyperparameters, over the run (`harness/train/schedule.py`).
+
+    YAML has the schedule of a hyperparameter as `schedule.X`.
+    """
 
     name: str = option(Param(str, "cosine", choices=SCHEDULES, help="shape after the warm-up"))
     warmup: float = option(
@@ -72,6 +75,8 @@ class ScheduleConfig:
             help="wsd only: fraction of the run that decays",
         )
     )
+    # By hyperparameter the parts of its schedule: `harness/config/hyper_schedules.py`.
+    hyper: Mapping[str, Mapping[str, Value]] = dataclasses.field(default_factory=dict, metadata={"key": True})
 
 
 @dataclass(frozen=True)

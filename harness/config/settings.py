@@ -10,21 +10,23 @@ import dataclasses
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optimizers
-from harness.config import OptimizerConfig, RunConfig, Value, limits, revisions, yaml_text
+from harness.config import OptimizerConfig, RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
 from harness.config.fitting import check_parts
 from harness.config.names import canonical, flatten, settings_of
 from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
-from optimizers.zoo.registry import OptimizerSpec, Param, resolve_value
+from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
 
 Settings = Mapping[str, Value]
 
 _HYPER = "optimizer."
 _REVISIONS = "revisions."  # a stored config names them
+_TABLES = ("optimizer.hyper", "schedule.hyper", "revisions")  # of a stored config; they may be empty
 
 
 def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
@@ -62,12 +64,16 @@ def param_of(optimizer: str, setting: str) -> Param:
     Raises:
         KeyError: there is no such setting.
     """
-    return params_of(optimizers.spec(optimizer))[setting]
+    row = optimizers.spec(optimizer)
+    known = params_of(row)
+    return known[setting] if setting in known else hyper_schedules.params_of(row)[setting]
 
 
 def known_settings() -> set[str]:
     """The names of all settings, but for hyperparameters of optimizers outside the zoo."""
-    return {name for row in optimizers.ZOO.values() for name in params_of(row)}
+    return {
+        name for row in optimizers.ZOO.values() for name in (*params_of(row), *hyper_schedules.params_of(row))
+    }
 
 
 def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
@@ -75,10 +81,12 @@ def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
 
     Args:
         name: dotted.
-        rules: the optimizers in question; with one from outside, every `optimizer.NAME` may be a setting.
+        rules: the optimizers in question; with one from outside, every `optimizer.NAME` may be a setting,
+            and so may the parts of a schedule of it.
     """
     free = any(rule not in optimizers.ZOO for rule in rules)
-    return name in known_settings() or (free and name.startswith(_HYPER) and name.count(".") == 1)
+    own = (name.startswith(_HYPER) and name.count(".") == 1) or hyper_schedules.split(name) is not None
+    return name in known_settings() or (free and own)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -147,16 +155,17 @@ def resolve_config(settings: Settings) -> RunConfig:
     """The resolved config: values coerced and checked, every default written in.
 
     Args:
-        settings: dotted names; `optimizer.X` is a hyperparameter unless OptimizerConfig has a field X.
+        settings: dotted names; `optimizer.X` is a hyperparameter unless OptimizerConfig has a field X, and
+            `schedule.X.name` a part of its schedule.
 
     Raises:
         UsageError: an unknown name (with the nearest valid one), a wrong type, a value out of range, or parts
             that do not go together; one sentence.
     """
     try:
-        given, hyper, code = _divide(settings)
-        config: RunConfig = _build(RunConfig, given)
-        return _resolve(config, hyper, code)
+        given = _divide(settings)
+        config: RunConfig = _build(RunConfig, given.fields)
+        return _resolve(config, given)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -173,11 +182,19 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
 
 
-def _divide(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dict[str, Value]]:
-    """The settings of fields, of the optimizer's hyperparameters, and the revisions."""
-    given: dict[str, Value] = {}
-    hyper: dict[str, Value] = {}
-    code: dict[str, Value] = {}
+@dataclass(frozen=True)
+class _Given:
+    """Settings by where they go: to fields, hyperparameters, their schedules, and the revisions."""
+
+    fields: dict[str, Value] = dataclasses.field(default_factory=dict)
+    hyper: dict[str, Value] = dataclasses.field(default_factory=dict)
+    schedules: dict[str, dict[str, Value]] = dataclasses.field(default_factory=dict)
+    code: dict[str, Value] = dataclasses.field(default_factory=dict)
+
+
+def _divide(settings: Settings) -> _Given:
+    found = _Given()
+    given = found.fields
     for name, value in settings.items():
         name = canonical(name)
         if name in FIELDS:
@@ -185,17 +202,26 @@ def _divide(settings: Settings) -> tuple[dict[str, Value], dict[str, Value], dic
                 yaml_text.check_word(name, value)
             given[name] = resolve_value(FIELDS[name], name, value)
         elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
-            hyper[name.removeprefix(_HYPER)] = value
-        elif name == "optimizer.hyper" and not value:
-            continue  # the empty table of an optimizer without hyperparameters
+            found.hyper[name.removeprefix(_HYPER)] = value
+        elif scheduled := hyper_schedules.split(name):
+            found.schedules.setdefault(scheduled[0], {})[scheduled[1]] = value
         elif name.startswith(_REVISIONS) and isinstance(value, int | str):
-            code[name.removeprefix(_REVISIONS)] = value
-        elif name == "revisions" and not value:
+            found.code[name.removeprefix(_REVISIONS)] = value
+        elif name in _TABLES and not value:
             continue
         else:
-            raise UsageError(f"Unknown setting '{name}'; {nearest(name, FIELDS)}")
+            raise UsageError(_unknown(name))
     values = {name: param.default for name, param in FIELDS.items()} | given
-    return {name: value for name, value in given.items() if not FIELDS[name].is_inert(values)}, hyper, code
+    alive = {name: value for name, value in given.items() if not FIELDS[name].is_inert(values)}
+    return dataclasses.replace(found, fields=alive)
+
+
+def _unknown(name: str) -> str:
+    where, _, what = name.partition(".")
+    known = {name for row in optimizers.ZOO.values() for name in row.params} | {"weight_decay"}
+    if where == "schedule" and what in known:
+        return f"{name} must be a schedule, such as {{name: linear, from: 1, to: 0}}."
+    return f"Unknown setting '{name}'; {nearest(name, FIELDS)}"
 
 
 def _build(kind: type, given: Settings, prefix: str = "") -> Any:
@@ -209,13 +235,15 @@ def _build(kind: type, given: Settings, prefix: str = "") -> Any:
     return kind(**values)
 
 
-def _resolve(config: RunConfig, hyper: Settings, code: Mapping[str, Value]) -> RunConfig:
+def _resolve(config: RunConfig, given: _Given) -> RunConfig:
     task = tasks.spec(config.task)
     check_parts(config)
     limits.check_config(config)
+    optimizer, schedules = _resolve_optimizer(config.optimizer, given, task.adamw_lr)
     resolved = dataclasses.replace(
         config,
-        optimizer=_resolve_optimizer(config.optimizer, hyper, task.adamw_lr),
+        optimizer=optimizer,
+        schedule=dataclasses.replace(config.schedule, hyper=schedules),
         seq_len=config.seq_len or task.seq_len,
         **_options(config, task),
         # One process has the statistics of its whole batch anyway.
@@ -226,11 +254,15 @@ def _resolve(config: RunConfig, hyper: Settings, code: Mapping[str, Value]) -> R
         else config.micro_batch,
         data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
     )
-    return dataclasses.replace(resolved, revisions=code or revisions.current(resolved))
+    return dataclasses.replace(resolved, revisions=given.code or revisions.current(resolved))
 
 
-def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: float) -> OptimizerConfig:
+def _resolve_optimizer(
+    optimizer: OptimizerConfig, given: _Given, adamw_lr: float
+) -> tuple[OptimizerConfig, hyper_schedules.Schedules]:
+    """The optimizer with every default, and the schedules of its hyperparameters."""
     row = optimizers.spec(optimizer.name)
+    hyper = given.hyper
     own = {field.name for field in dataclasses.fields(OptimizerConfig)} - {"hyper"}
     for name in hyper:
         if name not in row.params:
@@ -246,21 +278,32 @@ def _resolve_optimizer(optimizer: OptimizerConfig, hyper: Settings, adamw_lr: fl
             f"{row.name} has no weight decay; remove optimizer.weight_decay={optimizer.weight_decay:g}."
         )
     decay = optimizer.weight_decay if row.has_weight_decay else None
-    return dataclasses.replace(
+    schedules = hyper_schedules.resolve(row, given.schedules, {**hyper, "weight_decay": decay})
+    first = {name: one["from"] for name, one in schedules.items()}
+    decay = first.pop("weight_decay", decay)
+    hyper, schedules = _without_inert(row, optimizers.resolve(row.name, hyper | first), schedules)
+    resolved = dataclasses.replace(
         optimizer,
         lr=value_or_default(row.lr, "lr", optimizer.lr),
         weight_decay=value_or_default(row.weight_decay, "weight_decay", decay),
         # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
         routing=optimizer.routing if row.routed else OptimizerConfig.routing,
         aux_lr=value_or_default(row.aux_lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
-        hyper=_without_inert(row, optimizers.resolve(row.name, hyper)),
+        hyper=hyper,
     )
+    return resolved, schedules
 
 
-def _without_inert(row: OptimizerSpec, hyper: dict[str, Value]) -> dict[str, Value]:
-    """The hyperparameters with the default for each that changes nothing beside the others."""
-    inert = [name for name, param in row.params.items() if param.is_inert({**row.fixed, **hyper})]
-    return hyper | {name: row.params[name].default for name in inert}
+def _without_inert(
+    row: OptimizerSpec, hyper: dict[str, Value], schedules: hyper_schedules.Schedules
+) -> tuple[dict[str, Value], hyper_schedules.Schedules]:
+    """The hyperparameters with the default for each that changes nothing beside the others, and no schedule.
+
+    One with a schedule has many values, so none of them makes another one inert.
+    """
+    settings = {**row.fixed, **hyper, **dict.fromkeys(schedules, UNSET)}
+    inert = {name: param.default for name, param in row.params.items() if param.is_inert(settings)}
+    return hyper | inert, {name: one for name, one in schedules.items() if name not in inert}
 
 
 def _options(config: RunConfig, task: tasks.TaskSpec) -> dict[str, Value]:

@@ -18,7 +18,7 @@ from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, schedule
 from harness.train.batches import Batches, ahead_on
-from harness.train.building import build_model, build_optimizer
+from harness.train.building import build_model, build_optimizer, own_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
 
@@ -85,6 +85,7 @@ class Learner:
             device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
         self.optimizer = build_optimizer(config, self.model)
+        self._scheduled = {name: own_groups(config, self.optimizer, name) for name in config.schedule.hyper}
         self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
         divided = config.shard_optimizer and separable(self.optimizer)
         self.shards = Shards(self.optimizer, group, seconds_of_a_step if divided else None)
@@ -103,7 +104,7 @@ class Learner:
             the batch's mean loss per counted target before it, on the device. Of several processes each
             returns its part of that mean, and their sum is the mean.
         """
-        self._set_learning_rate(step)
+        self._follow_schedules(step)
         batch = self.batches.at(step)
         try:
             loss = self._backward(batch, step)
@@ -166,11 +167,16 @@ class Learner:
         self.micro_batch, self.halved = (part + 1) // 2, True
         return True
 
-    def _set_learning_rate(self, step: int) -> None:
+    def _follow_schedules(self, step: int) -> None:
+        """Set the learning rate, and the hyperparameters that have a schedule."""
         rule = self.config.schedule
         factor = schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
+        for name, numbers in self._scheduled.items():
+            value = schedule.value(rule.hyper[name], step, self.total)
+            for number in numbers:
+                self.optimizer.param_groups[number][name] = value
 
     def _observe_curvature(self, batch: Batch, step: int) -> None:
         """Make a second backward pass on the batch, before those updates for which Sophia needs it."""

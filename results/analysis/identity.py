@@ -166,6 +166,16 @@ def column(name: str, taken: Collection[str] = ()) -> str:
     return name if short in taken else short
 
 
+def is_scheduled(name: str, values: Values) -> bool:
+    """Whether a hyperparameter changes over the run: it then has a schedule in place of a value.
+
+    Args:
+        name: of the setting, such as `optimizer.p`.
+        values: all settings of the run.
+    """
+    return f"schedule.{name.removeprefix('optimizer.')}.name" in values
+
+
 def setting_name(column: str) -> str:
     """The inverse of `column`: how a sweep file calls it."""
     return column if is_tuned(column) else f"optimizer.{column}"

@@ -155,8 +155,15 @@ def _place(point: Point) -> dict[str, Any]:
 
 
 def _settings(point: Point, values: identity.Values) -> dict[str, Any]:
-    """The columns of the settings. Those of an empty slot are not sampled yet."""
-    competing = {identity.column(name, _TAKEN): values[name] for name in values if is_tuned(name)}
+    """The columns of the settings. Those of an empty slot are not sampled yet.
+
+    Each part of a schedule has a column (`schedule.p.to`), and what follows the schedule has no value.
+    """
+    competing = {
+        identity.column(name, _TAKEN): None if identity.is_scheduled(name, values) else values[name]
+        for name in values
+        if is_tuned(name)
+    }
     tuned = competing if point.key else dict.fromkeys(competing)
     return {
         "task": values["task"],

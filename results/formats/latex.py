@@ -15,6 +15,7 @@ _ESCAPES = {
     ">": "$>$",
     "|": "$|$",
     "±": r"$\pm$",
+    "→": r"$\to$",
     "–": "--",
     "…": r"\ldots{}",
     **{character: "\\" + character for character in "&%$#_{}"},

@@ -11,11 +11,11 @@ import pandas as pd
 
 from results.analysis.load import tuned_columns
 from results.analysis.metrics import Metric, reported
-from results.analysis.select import OPTIMIZER, UNFINISHED, Choice, choose, searched
+from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, searched
 from results.analysis.stats import SIGNIFICANCE, Summary, best_rows
 from results.analysis.summary import finite_values, metric_summary, sample_by_seed
 from results.formats.cells import SYMBOLS, Cell, Column, Section
-from results.tables import footnotes, timing
+from results.tables import footnotes, schedules, timing
 from results.tables.budgets import budgets
 
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
@@ -58,7 +58,9 @@ def section(part: pd.DataFrame) -> Section:
 def _table(part: pd.DataFrame, choices: list[Choice], axes: list[str]) -> list[tuple[Column, list[Cell]]]:
     """Every column with its cells, one per choice."""
     metrics = reported(part)
-    tuned = [name for name in tuned_columns(part) if name in ("lr", "p") or name in axes]
+    scheduled = {name for choice in choices for name in schedules.of(choice.winner)}
+    shown = {"lr", "p", *axes, *scheduled}
+    tuned = [name for name in tuned_columns(part) if name in shown]
     caveats = [footnotes.caveats(part, choice, axes) if choice.winner else {} for choice in choices]
     fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
     tests = {metric: _tests(choices, metric, fair) for metric in metrics}
@@ -91,9 +93,14 @@ def _name(choice: Choice) -> Cell:
 def _settings(
     choices: list[Choice], name: str, caveats: Sequence[Mapping[str, tuple[str, ...]]]
 ) -> list[Cell]:
-    """The chosen values of one tuned column."""
-    values = [footnotes.plain(choice.winner.value(name)) if choice.winner else None for choice in choices]
+    """The chosen values of one tuned column, or how they change over the run."""
+    winners = [choice.winner for choice in choices]
+    values = [schedules.of(one).get(name) or _value(one, name) for one in winners]
     return [Cell(value, notes=notes.get(name, ())) for value, notes in zip(values, caveats, strict=True)]
+
+
+def _value(winner: Candidate | None, name: str) -> str | float | None:
+    return None if winner is None else footnotes.plain(winner.value(name))
 
 
 # --- test metrics ---

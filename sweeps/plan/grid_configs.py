@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import optimizers
-from harness.config import RunConfig, Value
+from harness.config import RunConfig, Value, hyper_schedules
 from harness.config.settings import FIELDS, param_of, resolve_config
 from harness.store.points import SEED_FIELDS, is_tuned
 from optimizers.zoo.registry import resolve_value
@@ -36,7 +36,10 @@ class GridConfigs:
         Raises:
             UsageError: no run can have the settings; one sentence.
         """
-        free = _independent(settings.get("optimizer.name"), self._axes)
+        independent = _independent(settings.get("optimizer.name"), self._axes)
+        # A schedule starts at the value of its hyperparameter, which `resolve_config` writes into it.
+        scheduled = {f"optimizer.{part[0]}" for part in map(hyper_schedules.split, settings) if part}
+        free = tuple(name for name in independent if name not in scheduled)
         shape = tuple(repr(settings[name]) for name in self._axes if name not in free)
         if shape not in self._resolved:
             self._resolved[shape] = resolve_config(settings)
