@@ -37,6 +37,10 @@ class Muon(SpectralRule):
              U diag(i^-alpha) V^T                    HTMuon_HT       spectral="rank_power"
              U S^p V^T, one QR iteration a step      HTMuon_Stream   spectral="stream_power"
              U S^p V^T, by Newton-Schulz iterates    HTMuon_Mix      spectral="mix_power" (ours)
+             maps of others (docs/p_family.md)       Soft-Muon       spectral="soft_muon"
+                                                     Contra-Muon     spectral="contra_muon"
+                                                     DynMuon         spectral="dynmuon"
+                                                     Soft-polar      spectral="soft_polar"
         s <- sqrt(max(1, m/n))
         W <- W - lr weight_decay W - lr s O
 

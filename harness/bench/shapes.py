@@ -33,13 +33,13 @@ def soft_muon(values: Tensor, of: Mapping[str, Param]) -> Tensor:
 def contra_muon(values: Tensor, of: Mapping[str, Param]) -> Tensor:
     """1 - contra x with x = S / ||S||_4, Contra-Muon."""
     contra: Any = of["contra"].default
-    return 1 - contra * _unit(values)
+    return _unit(values).mul(-contra).add(1)
 
 
 def soft_polar(values: Tensor, of: Mapping[str, Param]) -> Tensor:
     """1 - s + s x, Soft-polar, where the x have the 4-norm of as many ones."""
     s: Any = of["softening"].default
-    return 1 - s + s * len(values) ** 0.25 * _unit(values)
+    return _unit(values).mul(s * len(values) ** 0.25).add(1 - s)
 
 
 def _unit(values: Tensor) -> Tensor:
