@@ -13,6 +13,7 @@ from torch.optim.optimizer import ParamsT
 from optimizers.base import UpdateRule, ema, kept
 from optimizers.spectral import SPECTRAL
 from optimizers.spectral.dynmuon import check_exponent
+from optimizers.spectral.exact import check_power
 
 
 class SpectralRule(UpdateRule):
@@ -31,8 +32,8 @@ class SpectralRule(UpdateRule):
         nesterov: as above. The paper's blocks are without, all released code is with it, and so are we.
         ema: average the gradients as above; if not, sum them: M <- beta M + G, and G + beta M with nesterov.
         spectral: the map, a key of `optimizers.spectral.SPECTRAL`.
-        p: exponent of the singular values, in [0, 1] for "svd_power", "gram_power" and "stream_power", in
-            (0, 1) for "ns_root" and "mix_power", in [-.5, .5] for "dynmuon".
+        p: exponent of the singular values, in [-0.5, 1] for "svd_power", "gram_power" and "mix_power", in
+            [0, 1] for "stream_power", in (0, 1) for "ns_root", in [-0.5, 0.5] for "dynmuon".
         rank_exponent: alpha of "rank_power".
         interval: apply the map in every so many steps, and "newton_schulz" in the others (HTMuon interval-k).
             A parameter counts its own steps; the count is in the `state_dict`, so that a resumed run keeps
@@ -71,7 +72,7 @@ class SpectralRule(UpdateRule):
         interval_phase: str = "last",
         ns_steps: int = 5,
         ns_dtype: str = "bfloat16",
-        gram_dtype: str = "float64",
+        gram_dtype: str = "graded",
         root_steps: int = 5,
         root_eps: float = 1e-6,
         root_eps_relative: bool = False,
@@ -132,7 +133,9 @@ def transform(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor
 
 
 def _check_power(spectral: str, p: float) -> None:
-    if spectral in ("ns_root", "mix_power") and not 0 < p < 1:
+    if spectral in ("svd_power", "gram_power", "mix_power", "stream_power"):
+        check_power(p, spectral, low=0 if spectral == "stream_power" else -0.5)
+    if spectral == "ns_root" and not 0 < p < 1:
         raise ValueError(f"p must be a finite number in (0, 1) for the map {spectral}, got {p!r}")
     if spectral == "dynmuon":
         check_exponent(p)

@@ -46,10 +46,10 @@ MAPS: Final = {
     "ns_dtype": Param(str, "bfloat16", choices=_DTYPES, help="precision of the iterations"),
     "gram_dtype": Param(
         str,
-        "float64",
-        choices=("float32", "float64"),
+        "graded",
+        choices=("graded", "float32", "float64"),
         neutral="float64",
-        help="precision of the Gram matrix of gram_power",
+        help="precision of the Gram matrix of gram_power; graded: float32, by steps, as exact as an SVD",
     ),
     "root_steps": Param(int, 5, low=1, help="coupled iterations of each square root of ns_root"),
     "root_eps": eps(1e-6, "added to the Gram matrix of ns_root"),
@@ -142,7 +142,7 @@ _READ_BY: Final = {
     "ns_root": ("ns_steps", "ns_dtype"),
     **dict.fromkeys(("soft_muon", "contra_muon", "dynmuon", "soft_polar"), ("ns_dtype",)),
 }
-_OPEN = {"ns_root", "mix_power"}  # maps that want 0 < p < 1
+_LEAST = {"ns_root": {"low": 0, "low_open": True, "high_open": True}, "stream_power": {"low": 0}}  # of p
 _FUSED = Param(
     str,
     "whole",
@@ -189,13 +189,10 @@ def _row(
 def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
     own = {key: table[key] for key in table if key not in ("lr", "weight_decay", "spectral", "blocks", *MAPS)}
     of_maps = {key: replace(table[key], inert=_inert(key)) for one in maps for key in _OF_MAP[one]}
-    if _OPEN >= set(maps):
-        words = "power of the singular values"
-        of_maps["p"] = replace(table["p"], low=0, low_open=True, high_open=True, help=words)
-    elif "p" in of_maps:
-        of_maps["p"] = replace(of_maps["p"], low=0)
+    if maps[0] in _LEAST:
+        of_maps["p"] = replace(table["p"], **_LEAST[maps[0]])
     if len(maps) > 1:
-        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral=maps[0])
+        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral="svd_power")
     if "newton_schulz" not in maps:
         # `interval` puts Newton-Schulz in between. Rows got these parameters later, hence neutral.
         of_maps |= {
@@ -261,7 +258,7 @@ ROWS: Final = (
         url="https://kellerjordan.github.io/posts/muon/",
     ),
     _row("muon_svd", "Muon", "svd_power", lr_default=0.03, p=0.0),
-    _row("htmuon", "Muon", "svd_power", "gram_power", lr_default=0.03),
+    _row("htmuon", "Muon", "gram_power", "svd_power", lr_default=0.03),
     _row("htmuon_ns", "Muon", "ns_root", lr_default=0.03),
     _row("htmuon_ht", "Muon", "rank_power", lr_default=0.03),
     _row("htmuon_stream", "Muon", "stream_power", lr_default=0.03),
