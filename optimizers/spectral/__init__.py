@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from optimizers.spectral.exact import gram_power, rank_power, svd_power
-from optimizers.spectral.mix_power import mix_power
+from optimizers.spectral.mix_power import MIX_DTYPES, mix_power
 from optimizers.spectral.newton_schulz import DTYPES, newton_schulz
 from optimizers.spectral.ns_root import ns_root
 from optimizers.spectral.stream_power import stream_power
@@ -39,6 +39,6 @@ SPECTRAL: dict[str, SpectralMap] = {
         M, group["p"], state, group["rank"], group["qr_eps"]
     ),
     "mix_power": lambda M, _, group: mix_power(
-        M, group["p"], group["mix_set"], DTYPES[group["mix_dtype"]], group["mix_fp32_steps"]
+        M, group["p"], group["mix_set"], MIX_DTYPES[group["mix_dtype"]], group["mix_fp32_steps"]
     ),
 }

@@ -96,14 +96,14 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
     return O.where(finite, torch.nan).to(M.dtype)
 
 
-def check_power(p: float, name: str) -> None:
+def check_power(p: float, name: str, low: float = -0.5) -> None:
     """Refuse a power that the map `name` does not take.
 
     Raises:
-        ValueError: p is not in [0, 1].
+        ValueError: p is not in [low, 1].
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"p must be a finite number in [0, 1] for the map {name}, got {p!r}")
+    if not low <= p <= 1:
+        raise ValueError(f"p must be a finite number in [{low:g}, 1] for the map {name}, got {p!r}")
 
 
 def _map_singular_values(M: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:

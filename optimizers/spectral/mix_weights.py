@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import operator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -23,11 +25,12 @@ Weights: TypeAlias = "tuple[float, ...]"
 
 _GRID = 400  # points below 0.5, and above; with 200 the error between them exceeds that on them by 4 %
 _ROUNDS = 60
+_NODES = 32  # exponents per unit of p that are solved; the others are interpolated
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def mixture(p: float, coefficients: str) -> tuple[Steps, Weights]:
-    """Return the iterations of a set and its weights for p: tabulated where p is in the file, else solved.
+    """Return the iterations of a set and its weights for p: tabulated where p is in the file, else interpolated.
 
     Raises:
         ValueError: there is no such set.
@@ -36,10 +39,31 @@ def mixture(p: float, coefficients: str) -> tuple[Steps, Weights]:
     for tabulated, fit in table["weights"].items():
         if abs(float(tabulated) - p) <= 1e-12:
             return _steps(coefficients), tuple(fit["w"])
-    return _steps(coefficients), solve_weights(p, coefficients)
+    return _steps(coefficients), interpolate_weights(p, coefficients)
 
 
-@functools.lru_cache
+@functools.lru_cache(maxsize=256)
+def interpolate_weights(p: float, coefficients: str) -> Weights:
+    """Weights for p from the cubic through those solved at the four nearest multiples of 1/32.
+
+    A schedule changes p in every step. This takes 20 microseconds, after one `solve_weights` for each 1/32
+    that p passes. The greatest relative error exceeds that of solved weights by up to 7 % of itself.
+
+    Args:
+        p: exponent, in [-0.5, 1).
+        coefficients: one of `MIX_SETS`.
+
+    Returns:
+        w_0 .. w_K.
+    """
+    first = max(-_NODES // 2, min(math.floor(p * _NODES) - 1, _NODES - 4))
+    nodes = [(first + i) / _NODES for i in range(4)]
+    shares = [math.prod((p - b) / (a - b) for b in nodes if b != a) for a in nodes]
+    solved = [solve_weights(node, coefficients) for node in nodes]
+    return tuple(sum(map(operator.mul, shares, column)) for column in zip(*solved, strict=True))
+
+
+@functools.lru_cache(maxsize=None)
 def solve_weights(p: float, coefficients: str) -> Weights:
     """Fit weights w by least squares, re-weighted until the greatest relative error is near its minimum.
 
@@ -50,19 +74,19 @@ def solve_weights(p: float, coefficients: str) -> Weights:
     about 10 ms, once for each p and set in a process.
 
     Args:
-        p: exponent, in [0, 1).
+        p: exponent, in [-0.5, 1).
         coefficients: one of `MIX_SETS`.
 
     Returns:
         w_0 .. w_K.
 
     Raises:
-        ValueError: p is not in [0, 1), or there is no such set.
+        ValueError: p is not in [-0.5, 1), or there is no such set.
 
     Source: C. L. Lawson, Contributions to the theory of linear least maximum approximation (thesis, 1961).
     """
-    if not 0 <= p < 1:
-        raise ValueError(f"p must be a number in [0, 1), got {p!r}")
+    if not -0.5 <= p < 1:
+        raise ValueError(f"p must be a number in [-0.5, 1), got {p!r}")
     table = _set(coefficients)
     x = _points(table["lo"], table["hi"])
     G = torch.stack(scalar_iterates(x, _steps(coefficients)), 1) / x[:, None] ** p

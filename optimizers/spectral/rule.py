@@ -74,8 +74,8 @@ class SpectralRule(UpdateRule):
         rank: int | None = None,
         qr_eps: float = 1e-8,
         mix_set: str = "k6",
-        mix_dtype: str = "float32",
-        mix_fp32_steps: int = 2,
+        mix_dtype: str = "bfloat16",
+        mix_fp32_steps: int = 0,
         blocks: int = 1,
         conv_reference_quirk: bool = False,
     ) -> None:

@@ -40,7 +40,7 @@ def stream_power(
         divides R by c and multiplies by the norms it then measures again, to the power p: the same up to
         rounding.
     """
-    check_power(p, "stream_power")
+    check_power(p, "stream_power", low=0)
     X = M.to(torch.promote_types(M.dtype, torch.float32))
     if "basis" not in state:
         m, n = X.shape[-2:]

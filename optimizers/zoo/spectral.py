@@ -63,8 +63,13 @@ MAPS: Final = {
         choices=("k5", "k6", "k7", "k8", "k6_accurate", "k7_accurate"),
         help="coefficients of mix_power; k5 costs what Newton-Schulz costs",
     ),
-    "mix_dtype": Param(str, "float32", choices=_DTYPES, help="precision of the iterations of mix_power"),
-    "mix_fp32_steps": Param(int, 2, low=0, help="iterations in float32 before those in mix_dtype"),
+    "mix_dtype": Param(
+        str,
+        "bfloat16",
+        choices=(*_DTYPES, "float16"),
+        help="precision of the iterations of mix_power; float16 is for CUDA, a CPU emulates it",
+    ),
+    "mix_fp32_steps": Param(int, 0, low=0, help="iterations in float32 before those in mix_dtype"),
 }
 
 # What all classes share, apart from the parameters of the maps.
