@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from optimizers.base import ema, kept, second_moment
+from optimizers.stacks import parts
 
 
 def adam_direction(
@@ -33,12 +34,12 @@ def adam_direction(
     if raw_eps:
         eps /= math.sqrt(1 - betas[1] ** (state.get("step", 0) + 1))
     u = torch.zeros_like(G)
-    adam_update(u, G, state, betas, eps, lr=-1.0)
+    adam_update(parts(u, state), G, state, betas, eps, lr=-1.0)
     return u
 
 
 def adam_update(
-    W: Tensor,
+    params: list[Tensor],
     G: Tensor,
     state: dict[str, Any],
     betas: Sequence[float],
@@ -47,20 +48,27 @@ def adam_update(
     lr: float,
     weight_decay: float = 0.0,
 ) -> None:
-    """W <- W - lr (weight_decay W + step of Adam for G), with the state of `adam_direction`."""
+    """W <- W - lr (weight_decay W + step of Adam for G), with the state of `adam_direction`.
+
+    Args:
+        params: one parameter W, or those of a stack.
+        G, state, betas, eps: as there.
+        lr, weight_decay: as above.
+    """
     b1, b2 = betas
     t = state["step"] = state.get("step", 0) + 1
     m, v = kept(state, "m", G), kept(state, "v", G)
-    if has_kernel(W, G, m, v):
-        torch._fused_adamw_(
-            *([W], [G], [m], [v], [], [torch.full((), float(t), device=W.device)]),
-            **{"lr": lr, "beta1": b1, "beta2": b2, "weight_decay": weight_decay, "eps": eps},
-            amsgrad=False,
-            maximize=False,
-        )
+    if has_kernel(*params, G, m, v):
+        # one tensor per parameter, as without stacks: on a CPU the last entries of a tensor round differently
+        lists = [parts(x, state) for x in (G, m, v)]
+        steps = [torch.full((), float(t), device=G.device)] * len(params)
+        rates = {"lr": lr, "beta1": b1, "beta2": b2, "weight_decay": weight_decay, "eps": eps}
+        torch._fused_adamw_(params, *lists, [], steps, **rates, amsgrad=False, maximize=False)
         return
     m, v, root = ema(state, "m", G, b1), second_moment(state, "v", G, b2), math.sqrt(1 - b2**t)
-    W.mul_(1 - lr * weight_decay).addcdiv_(m, v.sqrt().add_(eps * root), value=-lr * root / (1 - b1**t))
+    torch._foreach_mul_(params, 1 - lr * weight_decay)
+    denominators = parts(v.sqrt().add_(eps * root), state)
+    torch._foreach_addcdiv_(params, parts(m, state), denominators, value=-lr * root / (1 - b1**t))
 
 
 def has_kernel(*tensors: Tensor) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.stacks import Stack, divide, gather, scatter
+from optimizers.stacks import Stack, divide, gather, parts, scatter
 from optimizers.zoo.param import Param, resolve_value
 
 _NO_HYPERPARAMETERS = ("self", "__class__", "params")  # the other names in a constructor's locals()
@@ -32,7 +33,7 @@ class UpdateRule(torch.optim.Optimizer):
         separable: whether a step of one parameter depends on nothing of the others. Several processes may
             then step some of the parameters each.
         stacked: whether parameters of one shape step as one stack, where the rule can; None: where it is
-            faster, see `optimizers.stacks`.
+            faster.
 
     Raises:
         ValueError: a hyperparameter is out of its range.
@@ -64,19 +65,24 @@ class UpdateRule(torch.optim.Optimizer):
         """
         raise NotImplementedError(f"{type(self).__name__} has neither direction nor update")
 
-    def update(self, W: Tensor, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Make the step of one parameter W, or of a stack of them, in place; see `direction`."""
+    def update(self, params: list[Tensor], G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Make the step of one parameter, or of the several of a stack, in place; see `direction`."""
         D = self.direction(G, state, group)
         if D is None:
             return
         shrink = 1 - group["lr"] * group["weight_decay"]
         if shrink != 1:
-            W.mul_(shrink)
-        W.add_(D.reshape(W.shape), alpha=-group["lr"])
+            torch._foreach_mul_(params, shrink)
+        moves = [one.reshape(W.shape) for W, one in zip(params, parts(D, state), strict=True)]
+        torch._foreach_add_(params, moves, alpha=-group["lr"])
 
     def stackable(self, group: dict[str, Any]) -> bool:
         """Whether `direction` or `update` takes a stack of parameters of this group."""
         return False
+
+    def faster_stacked(self, W: Tensor, group: dict[str, Any]) -> bool:
+        """Whether W, if `stackable`, had better step with others of its shape."""
+        return W.is_cuda
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
         """What a parameter gets in place of the rule's own treatment, in a few words; empty if nothing."""
@@ -104,21 +110,23 @@ class UpdateRule(torch.optim.Optimizer):
         loss = evaluate(closure)
         for group in self.param_groups:
             moving = [W for W in group["params"] if W.grad is not None]
-            stacked = self.stacked if self.stackable(group) else False
-            for params in divide(moving, self.state, stacked):
+            for params in divide(moving, self.state, partial(self._stacks, group=group)):
                 self._step_together(params, group)
         return loss
 
+    def _stacks(self, W: Tensor, group: dict[str, Any]) -> bool:
+        if not self.stackable(group):
+            return False
+        return self.faster_stacked(W, group) if self.stacked is None else self.stacked
+
     def _step_together(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters of one kind, several of them as one stack."""
-        if len(params) == 1:
-            (W,) = params
-            self.update(W, W.grad, self.state[W], group)
-            return
         states = [self.state[W] for W in params]
-        W, state = torch.stack(params), gather(states)
-        self.update(W, torch.stack([p.grad for p in params]), state, group)
-        torch._foreach_copy_(params, W.unbind())
+        if len(params) == 1:
+            self.update(params, params[0].grad, states[0], group)
+            return
+        state = gather(states)
+        self.update(params, torch.stack([W.grad for W in params]), state, group)
         scatter(state, states)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers.adam import adam_direction, adam_update
 from optimizers.base import UpdateRule, ema, kept, second_moment
-from optimizers.stacks import norm, own_dims
+from optimizers.stacks import norm, own_dims, parts
 from optimizers.zoo.elementwise import CAUTIOUS, MARS, SOPHIA
 
 
@@ -59,15 +59,16 @@ class Cautious(UpdateRule):
     ) -> None:
         super().__init__(params, locals())
 
-    def update(self, W: Tensor, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, params: list[Tensor], G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Make the step of the block above."""
         u = adam_direction(G, state, group["betas"], group["eps"], raw_eps=group["raw_eps"])
         # Zeros and ones in the dtype of u: booleans take several times as long on a CPU.
         s = torch.mul(u, G).gt_(0)
         mean = s.mean(own_dims(s, state), keepdim=True).clamp_(min=group["mask_floor"])
         if group["weight_decay"]:
-            W.mul_(1 - group["lr"] * group["weight_decay"])
-        W.addcdiv_(u.mul_(s), mean, value=-group["lr"])
+            torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+        u, mean = parts(u.mul_(s), state), parts(mean, state)
+        torch._foreach_addcdiv_(params, u, mean, value=-group["lr"])
 
     def stackable(self, group: dict[str, Any]) -> bool:
         """Yes: mean(s) is that of each parameter."""
@@ -117,7 +118,7 @@ class Mars(UpdateRule):
     ) -> None:
         super().__init__(params, locals())
 
-    def update(self, W: Tensor, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, params: list[Tensor], G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Make the step of the block above."""
         (b1, _), last = group["betas"], kept(state, "last", G)
         c = last.lerp(G, 1 + group["gamma"] * b1 / (1 - b1))  # beyond G, in one pass over memory
@@ -125,7 +126,7 @@ class Mars(UpdateRule):
         if group["clip"]:
             c.div_(norm(c, state).clamp_(min=1))
         rates = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
-        adam_update(W, c, state, group["betas"], group["eps"], **rates)
+        adam_update(params, c, state, group["betas"], group["eps"], **rates)
 
     def stackable(self, group: dict[str, Any]) -> bool:
         """Yes: ||c|| is that of each parameter."""

@@ -7,7 +7,7 @@ these starts in every step of a model with many small matrices.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -15,11 +15,9 @@ from torch import Tensor
 
 State: TypeAlias = "dict[str, Any]"
 
-# A stack of so many entries takes 64 MiB in float32, and so does each copy of it. One matrix of this size keeps
-# a GPU busy.
+# A stack of so many entries takes 64 MiB in float32, as does each copy of it. A matrix of
+# this size keeps a GPU busy alone.
 MOST_ENTRIES = 2**24
-# On a CPU only parameters of at most so many entries are stacked, see docs/bench.md.
-CPU_ENTRIES = 2**12
 
 
 class Stack(dict[str, Any]):
@@ -36,29 +34,30 @@ def norm(x: Tensor, state: Mapping[str, Any]) -> Tensor:
     return torch.linalg.vector_norm(x, dim=own_dims(x, state), keepdim=True)
 
 
+def parts(x: Tensor, state: Mapping[str, Any]) -> list[Tensor]:
+    """The parts of x that belong to one parameter each."""
+    return list(x.unbind()) if isinstance(state, Stack) else [x]
+
+
 def divide(
-    params: Sequence[Tensor], states: Mapping[Tensor, State], stacked: bool | None
+    params: Sequence[Tensor], states: Mapping[Tensor, State], together: Callable[[Tensor], bool]
 ) -> Iterator[list[Tensor]]:
     """Lists of parameters that step as one: of one kind, with the same counters.
 
     Args:
         params: parameters with gradients.
         states: of each parameter.
-        stacked: False puts every parameter into a list of its own; None those that are as fast alone.
+        together: whether a parameter may be in a list with others.
     """
     alike: dict[Hashable, list[Tensor]] = defaultdict(list)
     for p in params:
-        if stacked or (stacked is None and _faster_together(p)):
+        if together(p):
             alike[p.shape, p.dtype, p.device, _layout(states[p])].append(p)
         else:
             yield [p]
     for found in alike.values():
         size = max(1, MOST_ENTRIES // max(1, found[0].numel()))
         yield from (found[i : i + size] for i in range(0, len(found), size))
-
-
-def _faster_together(p: Tensor) -> bool:
-    return p.is_cuda or p.numel() <= CPU_ENTRIES
 
 
 def _layout(state: State) -> Hashable:

@@ -62,8 +62,9 @@ def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequ
         *warning(about["environment"], any("bfloat16" in row.flops for row in rows)),
         f"peak of matrix products in GFLOP/s: {', '.join(peaks)}\n",
         rows_table(rows, about["against"]),
-        "\nGFLOP: of matrix products in a step; SVD, QR and eigenvalues are not counted. peak: what these",
-        "products take at the peak, in % of the step. B/param: state. at most: for the interval's lower end.",
+        "\nGFLOP: of matrix products in a step; SVD, QR and eigenvalues are not counted. peak: what these products",
+        "take at the peak, in % of the step. calls: of PyTorch's operations, without views. B/param: state.",
+        "at most: for the interval's lower end.",
         *periods(rows),
     ]
     if any(row.name == "sophia" for row in rows):
@@ -168,13 +169,14 @@ def rows_table(rows: Sequence[Row], against: str) -> str:
             _interval(row.ratio),
             _three(sum(row.flops.values()) / 1e9),
             f"{row.share:.0%}",
+            f"{row.calls:.0f}",
             f"{row.state_bytes:.2f}",
             _target(row.ratio),
         )
         for row in rows
     ]
     measured = ("optimizer", "n", "ms/step", f"x {against}", "95 % interval")
-    return _table([(*measured, "GFLOP", "peak", "B/param", "at most"), *cells], words=(0, 8))
+    return _table([(*measured, "GFLOP", "peak", "calls", "B/param", "at most"), *cells], words=(0, 9))
 
 
 def periods(rows: Sequence[Row]) -> list[str]:

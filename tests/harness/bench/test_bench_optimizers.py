@@ -174,7 +174,7 @@ def test_the_phase_of_an_interval_is_the_named_step(bench):
         flops = []
         for _ in range(2):
             side.load()
-            with cost.MatmulCount() as count:
+            with cost.CallCount() as count:
                 side.optimizer.step()
             flops.append(sum(count.flops.values()))
         assert flops[special] < flops[1 - special]  # SVD instead of Newton-Schulz
@@ -233,11 +233,20 @@ def test_every_row_of_the_zoo_is_measured(bench):
 def test_the_mixture_with_five_steps_costs_what_muon_costs(bench):
     (row,) = bench.rows([entry("htmuon_mix:mix_set=k5")], entry("muon"), silent)
     assert sum(row.flops.values()) == muon_flops(bench.model)
-    assert row.ratio.target == 1.1 and row.ratio.unit == "x muon"
+    assert row.ratio.target == 1.05 and row.ratio.unit == "x muon"
+
+
+def test_calls_are_counted_without_views(bench):
+    with cost.CallCount() as count:
+        x = torch.ones(4, 6)
+        x.mT.flatten()[:3].unbind()[0].view(1).add_(1).detach()
+    assert count.calls == 3  # ones, the copy of the transpose, add_
+    (row,) = bench.rows([entry("sgdm")], entry("muon"), silent)
+    assert row.calls == 2 * len(list(bench.model.parameters()))
 
 
 def test_flops_are_told_apart_by_precision():
-    with cost.MatmulCount() as count:
+    with cost.CallCount() as count:
         x, y = torch.ones(2, 3), torch.ones(3, 5, dtype=torch.float64)
         _ = x @ x.mT
         _ = torch.einsum("bij,bjk->bik", y.expand(7, 3, 5), y.mT.expand(7, 5, 3))
@@ -269,7 +278,7 @@ def test_state_counts_memory_once_however_it_is_nested():
 
 def test_every_peer_has_a_row():
     assert {peer.row for peer in peers.PEERS} == {
-        *("muon", "normuon", "adamuon", "cautious", "mars", "sophia", "soap", "galore")
+        *("muon", "normuon", "adamuon", "adamw", "cautious", "mars", "sophia", "soap", "galore")
     }
     assert {peer.row for peer in peers.PEERS} <= set(optimizers.ZOO)
 
@@ -305,6 +314,8 @@ def test_peers_do_the_same_steps(bench, peer):
         pytest.skip("not installed")
     if peer.label in ("heavyball Muon", "heavyball SOAP"):
         pytest.skip("compiles for minutes")
+    if peer.label == "torch AdamW(fused)":
+        pytest.skip("another rule, which says what a pass over memory costs")
     one = entry(peer.row)
     ours, theirs = bench._ours(one, peer.matrices), bench._theirs(one, peer)
     assert ours.params.keys() == theirs.params.keys()
@@ -360,7 +371,7 @@ def test_the_command_prints_tables_with_the_peer_of_torch(capsys, monkeypatch):
     assert starts.count("muon") == 2 and starts.count("soap") == 1
     (period,) = [line for line in lines if line.startswith("soap: a mean over 10 steps")]
     (torchs,) = [line for line in lines if "torch Muon" in line]
-    assert "1.02" in torchs
+    assert torchs.endswith(("1 met", "1 MISSED"))
 
 
 def test_mistakes_are_told_before_torch_is_loaded():
@@ -403,14 +414,25 @@ def test_tables_are_aligned_and_tell_what_is_met():
     def row(label, times, target):
         ratio = Measurement.of(label, "x muon", times, target)
         step = Measurement.of(label, "ms/step", [1e3 * x for x in times])
-        return Row(label, label, {}, step, ratio, 10, 5.0, 12345.6, {"float32": 2.5e12}, 0.5, 12.0)
+        return Row(label, label, {}, step, ratio, 10, 5.0, 12345.6, {"float32": 2.5e12}, 0.5, 57.0, 12.0)
 
     rows = [row("htmuon_mix:mix_set=k7", [1.5, 1.6], 1.55), row("b", [1.6, 1.7], 1.55), row("c", [2.0], None)]
     header, *lines = tables.rows_table(rows, "muon").splitlines()
     assert header.split("  ")[0] == "optimizer" and len(lines) == 3
     assert [line[header.index("at most") :] for line in lines] == ["1.55 met", "1.55 MISSED", ""]
     assert max(map(len, [header, *lines])) <= 110
-    assert lines[2].split()[1:] == ["1", "2000.0", "2.000", "2.000", "..", "2.000", "2500", "50%", "12.00"]
+    assert lines[2].split()[1:] == [
+        "1",
+        "2000.0",
+        "2.000",
+        "2.000",
+        "..",
+        "2.000",
+        "2500",
+        "50%",
+        "57",
+        "12.00",
+    ]
     assert tables.periods(rows)[1] == "b: a mean over 10 steps, one of 12345.6 ms and the others of 5.000 ms"
 
 
