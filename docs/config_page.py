@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from harness.config import hyper_schedules
 from harness.config.settings import declarations, params_of
 from harness.data import registry as tasks
 from harness.display import shown
-from optimizers.zoo.registry import ZOO, OptimizerSpec, Param
+from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param
 
 PLACE = Path(__file__).with_name("config.md")
 
@@ -107,6 +108,19 @@ that have a revision above 1, that somebody has edited, or that come from outsid
 
 `optimizer.NAME` with another NAME is a hyperparameter of the chosen optimizer; all of them are in the key."""
 
+_BEFORE_SCHEDULES = """\
+Any hyperparameter of the rule that may be a fraction, `weight_decay` and `momentum` too, can change over the
+run: `schedule.p: {name: linear, from: 0.25, to: 0}` in a file, `schedule.p.to=0` on the command line,
+`schedule.p.to: [0, 0.125]` as an axis. It is set before every step, t counts the steps already made and T is
+the length of the run. The parts below are in the key; a part that the shape has not changes nothing."""
+
+_AFTER_SCHEDULES = """\
+Without `from` it starts at `optimizer.p`, or its default; if both are given, they must agree. `from` and `to`
+have the range of the hyperparameter. The auxiliary AdamW follows no schedule but that of the learning rate: a
+schedule of `weight_decay` leaves it at `optimizer.aux_weight_decay`, or at `from` if that is empty. Groups
+with a weight decay of their own (`no_decay_1d`) keep it, too. A class from outside must read the
+hyperparameter from its parameter groups at each step."""
+
 _AFTER_ZOO = """\
 **state**: the tensors kept for a parameter, each as large as it unless said. **vectors**: what happens to
 parameters of one dimension (gains, biases). Learning rate and weight decay are defaults, those of the paper's
@@ -138,7 +152,9 @@ Words of the form `key=value` after the file on the command line override its `b
 
 def render() -> str:
     """The whole page, as Markdown."""
-    parts = [_HEAD, "## Settings of a run", _settings(), _AFTER_SETTINGS, "## The zoo", _zoo(), _AFTER_ZOO]
+    parts = [_HEAD, "## Settings of a run", _settings(), _AFTER_SETTINGS]
+    parts += ["### Schedules of hyperparameters", _BEFORE_SCHEDULES, _schedules(), _AFTER_SCHEDULES]
+    parts += ["## The zoo", _zoo(), _AFTER_ZOO]
     parts.append("## Hyperparameters")
     for row in ZOO.values():
         parts += [f"### {row.name}", _source(row), _hyperparameters(row)]
@@ -156,6 +172,20 @@ def _settings() -> str:
         param, in_key = field.metadata["param"], "yes" if field.metadata["key"] else "no"
         rows.append((*_cells(name, param), in_key, param.help))
     return _table(("setting", "type", "default", "allowed", "key", "meaning"), rows)
+
+
+def _schedules() -> str:
+    shapes = hyper_schedules.SHAPES
+    rows = [
+        ("`schedule.p.name`", "all", "none", ", ".join(shapes)),
+        ("`schedule.p.from`", "all", "`optimizer.p`", "the value at first"),
+        ("`schedule.p.to`", "all", "none", "the value at last"),
+    ]
+    for part, param in {part: param for parts in shapes.values() for part, param in parts.items()}.items():
+        having = ", ".join(name for name, parts in shapes.items() if part in parts)
+        default = "none" if param.default is UNSET else f"`{shown(param.default)}`"
+        rows.append((f"`schedule.p.{part}`", having, default, param.help))
+    return _table(("setting", "of", "default", "meaning"), rows)
 
 
 def _zoo() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.config import hyper_schedules
 from harness.config.settings import params_of
 from optimizers.zoo.registry import ZOO, Param
 from results.analysis.identity import setting_name
@@ -44,4 +45,5 @@ def _param(optimizer: str, column: str) -> Param | None:
     row = ZOO.get(optimizer)
     if row is not None and column == "aux_lr":  # has the range of any learning rate
         return row.lr
-    return params_of(row).get(setting_name(column))
+    known = params_of(row) if row is None else params_of(row) | hyper_schedules.params_of(row)
+    return known.get(setting_name(column))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig, Value
+from harness.config import RunConfig, Value, hyper_schedules
 from harness.config.key import identity, run_key
 from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
@@ -165,6 +165,7 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     search = spec.search
     where = f"Sweep '{spec.name}', block '{block.name}'"
     try:
+        fixed = _parts_of_schedules(block) | fixed
         config = resolve_config(fixed)
         block.resources.check(config.processes)
         space = sorted(block.space.items())  # so that draws do not depend on the order in the file
@@ -189,6 +190,12 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
         fixed=fixed,
         axes=axes,
     )
+
+
+def _parts_of_schedules(block: Block) -> dict[str, Value]:
+    """A value for each searched part of a schedule, in its place until a trial draws it."""
+    searched = {name: values for name, values in block.space.items() if hyper_schedules.split(name)}
+    return {name: values[0] if isinstance(values, list) else values.low for name, values in searched.items()}
 
 
 def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list[Value] | Range) -> Axis:

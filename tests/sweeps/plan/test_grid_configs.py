@@ -25,6 +25,8 @@ BLOCKS = {
     "workload": "batch_size: [16, 32], optimizer.lr: [0.01, 0.02], micro_batch: [null, 8]",
     "p": "optimizer.name: [htmuon], optimizer.p: [0, 0.125, 1], optimizer.interval: [1, 2], "
     "optimizer.momentum: [0.9, 0.95], optimizer.lr: [0.01, 0.02], optimizer.aux_lr: [null, 0, 0.001]",
+    "schedules": "optimizer.name: [htmuon], optimizer.p: [0.25, 0.5], schedule.p.name: [linear, cosine], "
+    "schedule.p: {to: [0, 0.125]}, optimizer.lr: [0.01, 0.02]",
     "signs": "optimizer.name: [sophia], optimizer.rho: [0.03, 0.05], optimizer.lr: [0.01, 0.02]",
 }
 
