@@ -71,6 +71,7 @@ MEASURED: Final = (
     Map("newton_schulz bf16", "newton_schulz", {"ns_dtype": "bfloat16"}, scaled=True),
     Map("svd_power", "svd_power"),
     Map("gram_power f64", "gram_power", {"gram_dtype": "float64"}),
+    Map("gram_power graded", "gram_power", {"gram_dtype": "graded"}),
     Map("gram_power f32", "gram_power", {"gram_dtype": "float32"}),
     Map("ns_root right", "ns_root", {"gram_side": "right", "ns_dtype": "float32"}),
     Map("ns_root small", "ns_root", {"gram_side": "small", "ns_dtype": "float32"}),
@@ -78,6 +79,7 @@ MEASURED: Final = (
     Map("stream_power", "stream_power"),
     *(Map(f"mix {one}", "mix_power", {"mix_set": one, "mix_dtype": "float32"}) for one in _SETS),
     *(Map(f"mix {one} bf16", "mix_power", {"mix_set": one, "mix_dtype": "bfloat16"}) for one in _SETS),
+    *(Map(f"mix {one} f16", "mix_power", {"mix_set": one, "mix_dtype": "float16"}) for one in _SETS),
     Map("soft_muon", "soft_muon", scaled=True),
     Map("contra_muon", "contra_muon", scaled=True),
     Map("dynmuon p=0.25", "dynmuon", {"p": 0.25}),  # of the powers up to 1 it takes those up to 1/2

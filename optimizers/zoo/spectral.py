@@ -46,7 +46,7 @@ MAPS: Final = {
     "ns_dtype": Param(str, "bfloat16", choices=_DTYPES, help="precision of the iterations"),
     "gram_dtype": Param(
         str,
-        "graded",
+        "float64",
         choices=("graded", "float32", "float64"),
         neutral="float64",
         help="precision of the Gram matrix of gram_power; graded: float32, by steps, as exact as an SVD",
@@ -258,7 +258,7 @@ ROWS: Final = (
         url="https://kellerjordan.github.io/posts/muon/",
     ),
     _row("muon_svd", "Muon", "svd_power", lr_default=0.03, p=0.0),
-    _row("htmuon", "Muon", "gram_power", "svd_power", lr_default=0.03),
+    _row("htmuon", "Muon", "svd_power", "gram_power", lr_default=0.03),
     _row("htmuon_ns", "Muon", "ns_root", lr_default=0.03),
     _row("htmuon_ht", "Muon", "rank_power", lr_default=0.03),
     _row("htmuon_stream", "Muon", "stream_power", lr_default=0.03),

@@ -247,9 +247,9 @@ def test_a_gram_matrix_from_block_rows_is_the_whole_product(
     X = gaussian(*shape, dtype=dtype) / 32
     A = gram(X)
     whole = X @ X.mT if dtype in (f32, f64) else (X.float() @ X.float().mT).to(dtype)
-    torch.testing.assert_close(A, whole, rtol=8 * torch.finfo(dtype).eps, atol=8 * torch.finfo(dtype).eps)
+    torch.testing.assert_close(A, whole, rtol=64 * torch.finfo(dtype).eps, atol=64 * torch.finfo(dtype).eps)
     B = square(0.5, A, 0.01)
-    assert error(B, 0.5 * A.double() + 0.01 * A.double() @ A.double()) < 2 * torch.finfo(dtype).eps
+    assert error(B, 0.5 * A.double() + 0.01 * A.double() @ A.double()) < 16 * torch.finfo(dtype).eps
 
 
 # --- inputs ---
