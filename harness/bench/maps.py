@@ -72,6 +72,7 @@ MEASURED: Final = (
     Map("newton_schulz bf16", "newton_schulz", {"ns_dtype": "bfloat16"}, scaled=True),
     Map("svd_power", "svd_power"),
     Map("gram_power f64", "gram_power", {"gram_dtype": "float64"}),
+    Map("gram_power graded", "gram_power", {"gram_dtype": "graded"}),
     Map("gram_power f32", "gram_power", {"gram_dtype": "float32"}),
     Map("ns_root right", "ns_root", {"gram_side": "right", "ns_dtype": "float32"}),
     Map("ns_root small", "ns_root", {"gram_side": "small", "ns_dtype": "float32"}),
@@ -79,6 +80,7 @@ MEASURED: Final = (
     Map("stream_power", "stream_power"),
     *(Map(f"mix {one}", "mix_power", {"mix_set": one, "mix_dtype": "float32"}) for one in _SETS),
     *(Map(f"mix {one} bf16", "mix_power", {"mix_set": one, "mix_dtype": "bfloat16"}) for one in _SETS),
+    *(Map(f"mix {one} f16", "mix_power", {"mix_set": one, "mix_dtype": "float16"}) for one in _SETS),
 )
 
 
@@ -147,16 +149,18 @@ def on_synthetic(matrices: Mapping[str, Tensor], p: float) -> Iterator[Error]:
 # --- matrices from a run ---
 
 
-def captured(steps: int, cache: Path) -> Iterator[dict[str, Tensor]]:
+def captured(steps: int, cache: Path, model_name: str = MODEL, **sizes: int) -> Iterator[dict[str, Tensor]]:
     """The input of Muon's map in each step of a short run: every matrix by name.
 
     Args:
-        steps: of the run of `MODEL` on `TASK` with Muon at its defaults.
+        steps: of the run of the model on `TASK` with Muon at its defaults.
         cache: folder for the prepared data.
+        model_name: a name of `models.build`.
+        sizes: of the model, where they differ: `layers=1` makes "llama-60m" a block of width 512.
     """
     task = tasks.build(TASK, cache=cache, batch_size=BATCH_SIZE, data_seed=0)
     torch.manual_seed(0)
-    model = models.build(MODEL, **task.model_options)
+    model = models.build(model_name, **{**task.model_options, **sizes})
     optimizer = optimizers.build("muon", model)
     beta = optimizer.param_groups[0]["momentum"]
     for step in range(steps):

@@ -12,6 +12,7 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, ema, kept
 from optimizers.spectral import SPECTRAL
+from optimizers.spectral.exact import check_power
 
 # The most entries of a matrix that is stacked on a CPU. Measured with 8 matrices, one thread and bfloat16
 # arithmetic: a stacked step takes .29 of the time at (48, 128), .49 at (128, 128), 1.2 at (256, 256); with
@@ -37,8 +38,8 @@ class SpectralRule(UpdateRule):
         nesterov: as above. The paper's blocks are without, all released code is with it, and so are we.
         ema: average the gradients as above; if not, sum them: M <- beta M + G, and G + beta M with nesterov.
         spectral: the map, a key of `optimizers.spectral.SPECTRAL`.
-        p: exponent of the singular values, in [0, 1] for "svd_power", "gram_power" and "stream_power", in
-            (0, 1) for "ns_root" and "mix_power".
+        p: exponent of the singular values, in [-0.5, 1] for "svd_power", "gram_power" and "mix_power", in
+            [0, 1] for "stream_power", in (0, 1) for "ns_root".
         rank_exponent: alpha of "rank_power".
         interval: apply the map in every so many steps, and "newton_schulz" in the others (HTMuon interval-k).
             A parameter counts its own steps; the count is in the `state_dict`, so that a resumed run keeps
@@ -135,7 +136,9 @@ def transform(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor
 
 
 def _check_power(spectral: str, p: float) -> None:
-    if spectral in ("ns_root", "mix_power") and not 0 < p < 1:
+    if spectral in ("svd_power", "gram_power", "mix_power", "stream_power"):
+        check_power(p, spectral, low=0 if spectral == "stream_power" else -0.5)
+    if spectral == "ns_root" and not 0 < p < 1:
         raise ValueError(f"p must be a finite number in (0, 1) for the map {spectral}, got {p!r}")
     if spectral == "ns_root" and not math.log2(p).is_integer():
         taken = 2.0 ** round(math.log2(p))

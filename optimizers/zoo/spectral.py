@@ -25,7 +25,7 @@ MAP_NAMES: Final = (
 
 # Parameters of the maps. `neutral`: rows got these later, and behaved like this before.
 MAPS: Final = {
-    "p": Param(float, 0.125, low=0, high=1, help="power of the singular values: 0 is Muon, 1 is SGDM"),
+    "p": Param(float, 0.125, low=-0.5, high=1, help="power of the singular values: 0 is Muon, 1 is SGDM"),
     "rank_exponent": Param(
         float, 0.25, low=0, help="the i-th singular value becomes i^-rank_exponent (alpha in the paper)"
     ),
@@ -43,9 +43,9 @@ MAPS: Final = {
     "gram_dtype": Param(
         str,
         "float64",
-        choices=("float32", "float64"),
+        choices=("graded", "float32", "float64"),
         neutral="float64",
-        help="precision of the Gram matrix of gram_power",
+        help="precision of the Gram matrix of gram_power; graded: float32, by steps, as exact as an SVD",
     ),
     "root_steps": Param(int, 5, low=1, help="coupled iterations of each square root of ns_root"),
     "root_eps": eps(1e-6, "added to the Gram matrix of ns_root"),
@@ -122,7 +122,7 @@ _OF_MAP: Final = {
     "mix_power": ("p", "mix_set", "mix_dtype", "mix_fp32_steps"),
 }
 _READ_BY: Final = {"ns_root": ("ns_steps", "ns_dtype")}  # it takes a factor from Newton-Schulz
-_OPEN = {"ns_root", "mix_power"}  # maps that want 0 < p < 1
+_LEAST = {"ns_root": {"low": 0, "low_open": True, "high_open": True}, "stream_power": {"low": 0}}  # of p
 _FUSED = Param(
     str,
     "whole",
@@ -169,10 +169,10 @@ def _row(
 def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
     own = {key: table[key] for key in table if key not in ("lr", "weight_decay", "spectral", "blocks", *MAPS)}
     of_maps = {key: replace(table[key], inert=_inert(key)) for one in maps for key in _OF_MAP[one]}
-    if _OPEN >= set(maps):
-        of_maps["p"] = replace(table["p"], low_open=True, high_open=True, help="power of the singular values")
+    if maps[0] in _LEAST:
+        of_maps["p"] = replace(table["p"], **_LEAST[maps[0]])
     if len(maps) > 1:
-        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral=maps[0])
+        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral="svd_power")
     if "newton_schulz" not in maps:
         # `interval` puts Newton-Schulz in between. Rows got these parameters later, hence neutral.
         of_maps |= {
