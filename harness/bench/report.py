@@ -62,9 +62,9 @@ def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequ
         *warning(about["environment"], any("bfloat16" in row.flops for row in rows)),
         f"peak of matrix products in GFLOP/s: {', '.join(peaks)}\n",
         rows_table(rows, about["against"]),
-        "\nGFLOP: of matrix products in a step; SVD, QR and eigenvalues are not counted. peak: what these products",
-        "take at the peak, in % of the step. calls: of PyTorch's operations, without views. B/param: state.",
-        "at most: for the interval's lower end.",
+        "\nGFLOP: of matrix products in a step; SVD, QR and eigenvalues are not counted. peak: what these",
+        "products take at the peak, in % of the step. calls: of PyTorch's operations, but no views.",
+        "B/param: state. at most: for the interval's lower end.",
         *periods(rows),
     ]
     if any(row.name == "sophia" for row in rows):
