@@ -122,7 +122,10 @@ _OF_MAP: Final = {
     "mix_power": ("p", "mix_set", "mix_dtype", "mix_fp32_steps"),
 }
 _READ_BY: Final = {"ns_root": ("ns_steps", "ns_dtype")}  # it takes a factor from Newton-Schulz
-_LEAST = {"ns_root": {"low": 0, "low_open": True, "high_open": True}, "stream_power": {"low": 0}}  # of p
+_POWER = {  # p of the maps that don't take all of [-0.5, 1]
+    "ns_root": replace(MAPS["p"], low=0, low_open=True, high_open=True),
+    "stream_power": replace(MAPS["p"], low=0),
+}
 _FUSED = Param(
     str,
     "whole",
@@ -169,8 +172,8 @@ def _row(
 def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
     own = {key: table[key] for key in table if key not in ("lr", "weight_decay", "spectral", "blocks", *MAPS)}
     of_maps = {key: replace(table[key], inert=_inert(key)) for one in maps for key in _OF_MAP[one]}
-    if maps[0] in _LEAST:
-        of_maps["p"] = replace(table["p"], **_LEAST[maps[0]])
+    if maps[0] in _POWER:
+        of_maps["p"] = _POWER[maps[0]]
     if len(maps) > 1:
         of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral="svd_power")
     if "newton_schulz" not in maps:
