@@ -103,7 +103,8 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
     scale = top.sqrt().unsqueeze(-1)  # so that P and X / scale are within the range of float32
     high = torch.promote_types(M.dtype, torch.float32)
     O: Tensor = P.to(high) @ (X / scale).to(high)  # noqa: E741 - the paper's symbol
-    return (O * scale.pow(p)).where(finite, torch.nan).to(M.dtype)
+    O = (O * scale.pow(p)).where(finite, torch.nan)  # noqa: E741
+    return O.to(M.dtype)
 
 
 def graded_power(M: Tensor, p: float) -> Tensor:
@@ -149,18 +150,19 @@ def graded_power(M: Tensor, p: float) -> Tensor:
         return torch.full_like(M, 0 if mu == 0 else torch.nan)
     Y = X / mu
     floor = 1e-7 * torch.linalg.matrix_norm(Y).item()
-    return (_graded(Y, p, floor) * mu.pow(p)).to(M.dtype)
+    O: Tensor = _graded(Y, p, floor) * mu.pow(p)  # noqa: E741 - the paper's symbol
+    return O.to(M.dtype)
 
 
 def _graded(Y: Tensor, p: float, floor: float) -> Tensor:
     L, V = torch.linalg.eigh(gram(Y))
     if L[-1] <= floor**2:
-        return Y * floor ** (p - 1)
+        return Y.mul(floor ** (p - 1))
     rest = int((L <= _LARGE**2 * L[-1]).sum())  # they come first
     Y = V.mT @ Y
     d = torch.linalg.vector_norm(Y[rest:], dim=1)
     N = Y[rest:] / d.unsqueeze(1)
-    O = V[:, rest:] * d.pow(p) @ N  # noqa: E741 - the paper's symbol
+    O: Tensor = V[:, rest:] * d.pow(p) @ N  # noqa: E741 - the paper's symbol
     if not rest:
         return O
     small = Y[:rest]

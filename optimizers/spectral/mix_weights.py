@@ -90,7 +90,7 @@ def solve_weights(p: float, coefficients: str) -> Weights:
         raise ValueError(f"p must be a number in [-0.5, 1], got {p!r}")
     table = _set(coefficients)
     if p == 1:
-        return (1.0,) + (0.0,) * table["K"]
+        return 1.0, *[0.0] * int(table["K"])
     x = _points(table["lo"], table["hi"])
     G = torch.stack(scalar_iterates(x, _steps(coefficients)), 1) / x[:, None] ** p
     q, best, least = torch.full_like(x, 1 / len(x)), torch.empty(0), float("inf")

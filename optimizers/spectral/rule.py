@@ -79,7 +79,7 @@ class SpectralRule(UpdateRule):
         interval_phase: str = "last",
         ns_steps: int = 5,
         ns_dtype: str = "bfloat16",
-        gram_dtype: str = "float64",
+        gram_dtype: str = "graded",
         root_steps: int = 5,
         root_eps: float = 1e-6,
         root_eps_relative: bool = False,

@@ -71,7 +71,7 @@ def test_words_are_read_as_yaml():
         ({"optimizer.lr": [0.1, 0.2]}, r"optimizer\.lr.*\[0\.1, 0\.2\]"),
         ({"optimizer.lr": float("nan")}, r"optimizer\.lr.*nan"),
         ({"optimizer.name": "htmuon", "optimizer.p": 1.5}, r"p .*1\.5"),
-        ({"optimizer.name": "htmuon", "optimizer.p": -0.1}, r"p .*-0\.1"),
+        ({"optimizer.name": "htmuon", "optimizer.p": -0.6}, r"p .*-0\.6"),
         ({"task": "digit"}, "digit.*digits"),
         ({"model": "resnet-pico"}, "resnet-pico.*resnet-nano"),
         ({"model": "llama-nano"}, "'llama-nano' does not fit the task 'digits'.*resnet-nano"),
