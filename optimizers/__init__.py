@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from optimizers.routing import Routing, split_parameters
     from optimizers.soap import Soap
     from optimizers.spectral import SPECTRAL
+    from optimizers.spectral.contra_muon import contra_muon
+    from optimizers.spectral.dynmuon import dynmuon
     from optimizers.spectral.exact import gram_power, rank_power, svd_power
     from optimizers.spectral.mix_power import mix_power
     from optimizers.spectral.newton_schulz import newton_schulz
     from optimizers.spectral.ns_root import gram_root, ns_root
     from optimizers.spectral.rule import SpectralRule
+    from optimizers.spectral.soft_muon import soft_muon
+    from optimizers.spectral.soft_polar import soft_polar
     from optimizers.spectral.stream_power import stream_power
 
 __all__ = [
@@ -50,6 +54,8 @@ __all__ = [
     "SpectralRule",
     "UpdateRule",
     "build",
+    "contra_muon",
+    "dynmuon",
     "gram_power",
     "gram_root",
     "mix_power",
@@ -58,6 +64,8 @@ __all__ = [
     "rank_power",
     "resolve",
     "resolve_value",
+    "soft_muon",
+    "soft_polar",
     "spec",
     "split_parameters",
     "stream_power",
@@ -83,6 +91,10 @@ _HOME = {
     "gram_root": "spectral.ns_root",
     "ns_root": "spectral.ns_root",
     "SPECTRAL": "spectral",
+    "contra_muon": "spectral.contra_muon",
+    "dynmuon": "spectral.dynmuon",
+    "soft_muon": "spectral.soft_muon",
+    "soft_polar": "spectral.soft_polar",
     "stream_power": "spectral.stream_power",
     "Cosmos": "cosmos",
     "GaLore": "galore",

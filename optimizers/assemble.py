@@ -133,7 +133,7 @@ class Recipe:
 
     def _make_aux(self) -> partial[Optimizer]:
         make: Callable[..., Optimizer] = AdamW
-        return partial(make, **_aux(self.settings))
+        return partial(make, fused=True, **_aux(self.settings))
 
 
 def _aux(settings: Settings) -> Settings:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from optimizers.stacks import Stack, divide, gather, parts, scatter
 from optimizers.zoo.param import Param, resolve_value
 
 _NO_HYPERPARAMETERS = ("self", "__class__", "params")  # the other names in a constructor's locals()
 
 
-class UpdateRule(torch.optim.Optimizer, ABC):
+class UpdateRule(torch.optim.Optimizer):
     """W <- W - lr (weight_decay W + direction), for each parameter W that has a gradient.
 
     A subclass is its `direction`, a constructor and the `table` of what it takes; `step` is never overridden.
+    A rule that has a kernel for all of the line above overrides `update` instead of `direction`.
 
     Args:
         params: parameters, or group dicts, as for any `torch.optim.Optimizer`.
@@ -31,6 +32,8 @@ class UpdateRule(torch.optim.Optimizer, ABC):
         table: type and range of every hyperparameter.
         separable: whether a step of one parameter depends on nothing of the others. Several processes may
             then step some of the parameters each.
+        stacked: whether parameters of one shape step as one stack, where the rule can; None: where it is
+            faster.
 
     Raises:
         ValueError: a hyperparameter is out of its range.
@@ -38,19 +41,21 @@ class UpdateRule(torch.optim.Optimizer, ABC):
 
     table: ClassVar[Mapping[str, Param]]
     separable: ClassVar[bool] = True
+    stacked: bool | None = None
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         given = {name: x for name, x in defaults.items() if name not in _NO_HYPERPARAMETERS}
         super().__init__(params, {key: resolve_value(self.table[key], key, x) for key, x in given.items()})
 
-    @abstractmethod
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
         """The body of the paper's Algorithm block: what lr multiplies, without the weight decay.
 
         Args:
             G: the gradient, in the parameter's own shape and dtype; it must not be modified. A rule for
-                matrices starts with `matrix_view(G)`; that is the rule's business because some treat vectors
-                and kernels their own way.
+                matrices starts with `matrix_view(G, state)`; that is the rule's business because some treat
+                vectors and kernels their own way. Where the rule is `stackable`, G may hold the gradients of
+                several parameters of one shape along one more dimension, the first; `state` is then a
+                `Stack`.
             state: what this parameter carries from step to step; empty at first.
             group: the hyperparameters.
 
@@ -58,6 +63,26 @@ class UpdateRule(torch.optim.Optimizer, ABC):
             as many entries as G, in the shape of G or of its matrix view; or None, to leave the parameter
             alone in this step (the first one of SOAP).
         """
+        raise NotImplementedError(f"{type(self).__name__} has neither direction nor update")
+
+    def update(self, params: list[Tensor], G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Make the step of one parameter, or of the several of a stack, in place; see `direction`."""
+        D = self.direction(G, state, group)
+        if D is None:
+            return
+        shrink = 1 - group["lr"] * group["weight_decay"]
+        if shrink != 1:
+            torch._foreach_mul_(params, shrink)
+        moves = [one.reshape(W.shape) for W, one in zip(params, parts(D, state), strict=True)]
+        torch._foreach_add_(params, moves, alpha=-group["lr"])
+
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Whether `direction` or `update` takes a stack of parameters of this group."""
+        return False
+
+    def faster_stacked(self, W: Tensor, group: dict[str, Any]) -> bool:
+        """Whether W, if `stackable`, had better step with others of its shape."""
+        return W.is_cuda
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
         """What a parameter gets in place of the rule's own treatment, in a few words; empty if nothing."""
@@ -84,18 +109,25 @@ class UpdateRule(torch.optim.Optimizer, ABC):
         """Update every parameter that has a gradient; return the loss of the closure, if one is given."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            lr, shrink = group["lr"], 1 - group["lr"] * group["weight_decay"]
-            for W in group["params"]:
-                if W.grad is None:
-                    continue
-                D = self.direction(W.grad, self.state[W], group)
-                if D is None:
-                    continue
-                if shrink != 1:
-                    W.mul_(shrink)
-                W.add_(D.reshape(W.shape), alpha=-lr)
-                del D  # before the next one is made, which then finds this memory in the cache
+            moving = [W for W in group["params"] if W.grad is not None]
+            for params in divide(moving, self.state, partial(self._stacks, group=group)):
+                self._step_together(params, group)
         return loss
+
+    def _stacks(self, W: Tensor, group: dict[str, Any]) -> bool:
+        if not self.stackable(group):
+            return False
+        return self.faster_stacked(W, group) if self.stacked is None else self.stacked
+
+    def _step_together(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """Update parameters of one kind, several of them as one stack."""
+        states = [self.state[W] for W in params]
+        if len(params) == 1:
+            self.update(params, params[0].grad, states[0], group)
+            return
+        state = gather(states)
+        self.update(params, torch.stack([W.grad for W in params]), state, group)
+        scatter(state, states)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what `state_dict` returned, every tensor in the precision that it was saved in."""
@@ -122,51 +154,33 @@ def evaluate(closure: Callable[[], float] | None) -> float | None:
         return closure()
 
 
-def matrix_view(x: Tensor) -> Tensor:
-    """See a kernel (out, in, height, width) as the matrix (out, in height width); leave the rest as it is."""
-    return x.flatten(1) if x.ndim > 2 else x
+def matrix_view(x: Tensor, state: Mapping[str, Any] | None = None) -> Tensor:
+    """See a kernel (out, in, height, width) as the matrix (out, in height width); leave the rest as it is.
+
+    Args:
+        x: a parameter, its gradient or, if `state` is a `Stack`, those of several parameters.
+        state: what `direction` got.
+    """
+    stacked = isinstance(state, Stack)
+    return x.flatten(1 + stacked) if x.ndim > 2 + stacked else x
+
+
+def kept(state: dict[str, Any], key: str, like: Tensor) -> Tensor:
+    """Return state[key], which is zero at first, with the shape and the dtype of `like`."""
+    if key not in state:
+        state[key] = torch.zeros_like(like)
+    found: Tensor = state[key]
+    return found
 
 
 def ema(state: dict[str, Any], key: str, value: Tensor, beta: float) -> Tensor:
     """Update state[key] <- beta state[key] + (1 - beta) value, from zero at first, and return it."""
-    if key not in state:
-        state[key] = torch.zeros_like(value)
-    mean: Tensor = state[key]
-    return mean.lerp_(value, 1 - beta)
+    return kept(state, key, value).lerp_(value, 1 - beta)
 
 
 def second_moment(state: dict[str, Any], key: str, value: Tensor, beta: float) -> Tensor:
     """Update state[key] <- beta state[key] + (1 - beta) value.value, from zero at first, and return it."""
-    if key not in state:
-        state[key] = torch.zeros_like(value)
-    mean: Tensor = state[key]
-    return mean.mul_(beta).addcmul_(value, value, value=1 - beta)
-
-
-def adam_direction(
-    G: Tensor, state: dict[str, Any], betas: Sequence[float], eps: float, *, raw_eps: bool = False
-) -> Tensor:
-    """The step of Adam for gradient G, from the moments `m` and `v` and the count `step` in `state`.
-
-        m <- b1 m + (1-b1) G,   v <- b2 v + (1-b2) G.G
-        m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps)
-
-    Args:
-        G: the gradient.
-        state: of the parameter.
-        betas: b1, b2.
-        eps: keeps the division finite.
-        raw_eps: add eps to sqrt(v) before the bias correction, as the releases of SOAP and GaLore do; early
-            steps are then smaller where the gradient is as small as eps.
-
-    Source: https://arxiv.org/abs/1412.6980, Algorithm 1.
-    """
-    b1, b2 = betas
-    t = state["step"] = state.get("step", 0) + 1
-    m, v, root = ema(state, "m", G, b1), second_moment(state, "v", G, b2), math.sqrt(1 - b2**t)
-    # A step is bound by memory: one pass applies all scalars, and m / denominator is written over the latter.
-    denominator = v.sqrt().add_(eps if raw_eps else eps * root)
-    return torch.div(m, denominator, out=denominator).mul_(root / (1 - b1**t))
+    return kept(state, key, value).mul_(beta).addcmul_(value, value, value=1 - beta)
 
 
 def restore_dtypes(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, adam_direction, ema, second_moment
+from optimizers.adam import adam_direction
+from optimizers.base import UpdateRule, ema, second_moment
 from optimizers.linalg import precise, singular_vectors
 from optimizers.spectral.newton_schulz import DTYPES, QUINTIC
 from optimizers.spectral.products import matmul

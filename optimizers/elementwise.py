@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, adam_direction, ema, second_moment
+from optimizers.adam import adam_direction, adam_update
+from optimizers.base import UpdateRule, ema, kept, second_moment
+from optimizers.stacks import norm, own_dims, parts
 from optimizers.zoo.elementwise import CAUTIOUS, MARS, SOPHIA
 
 
@@ -57,12 +59,20 @@ class Cautious(UpdateRule):
     ) -> None:
         super().__init__(params, locals())
 
-    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-        """Return u.s / mean(s) of the block above."""
+    def update(self, params: list[Tensor], G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Make the step of the block above."""
         u = adam_direction(G, state, group["betas"], group["eps"], raw_eps=group["raw_eps"])
         # Zeros and ones in the dtype of u: booleans take several times as long on a CPU.
         s = torch.mul(u, G).gt_(0)
-        return u.mul_(s).div_(s.mean().clamp_(min=group["mask_floor"]))
+        mean = s.mean(own_dims(s, state), keepdim=True).clamp_(min=group["mask_floor"])
+        if group["weight_decay"]:
+            torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+        u, mean = parts(u.mul_(s), state), parts(mean, state)
+        torch._foreach_addcdiv_(params, u, mean, value=-group["lr"])
+
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Yes: mean(s) is that of each parameter."""
+        return True
 
 
 class Mars(UpdateRule):
@@ -108,17 +118,19 @@ class Mars(UpdateRule):
     ) -> None:
         super().__init__(params, locals())
 
-    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-        """Return the step of Adam for the c of the block above."""
-        b1, _ = group["betas"]
-        if "last" not in state:
-            state["last"] = torch.zeros_like(G)
-        last: Tensor = state["last"]
+    def update(self, params: list[Tensor], G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Make the step of the block above."""
+        (b1, _), last = group["betas"], kept(state, "last", G)
         c = last.lerp(G, 1 + group["gamma"] * b1 / (1 - b1))  # beyond G, in one pass over memory
         last.copy_(G)
         if group["clip"]:
-            c.div_(c.norm().clamp_(min=1))
-        return adam_direction(c, state, group["betas"], group["eps"])
+            c.div_(norm(c, state).clamp_(min=1))
+        rates = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
+        adam_update(params, c, state, group["betas"], group["eps"], **rates)
+
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Yes: ||c|| is that of each parameter."""
+        return True
 
 
 class Sophia(UpdateRule):
@@ -185,6 +197,10 @@ class Sophia(UpdateRule):
         # one pass over memory, where h.mul(rho).add_(eps) makes two
         denominator = torch.add(torch.tensor(group["eps"], dtype=h.dtype), h, alpha=group["rho"])
         return torch.div(m, denominator, out=denominator).clamp_(-1, 1)
+
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Yes: every entry is on its own."""
+        return True
 
     def wants_curvature(self, step: int) -> bool:
         """Whether a group is due for an estimate before update `step` (0-based)."""

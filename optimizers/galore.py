@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, adam_direction, matrix_view
+from optimizers.adam import adam_direction
+from optimizers.base import UpdateRule, matrix_view
 from optimizers.linalg import precise, singular_vectors
 from optimizers.zoo.subspace import GALORE
 

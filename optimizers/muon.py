@@ -7,7 +7,6 @@ a row of the registry that selects Muon, NorMuon or AdaMuon with another map.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers.base import ema, matrix_view, second_moment
 from optimizers.spectral.rule import SpectralRule, momentum, transform
+from optimizers.stacks import norm
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 # The factor s of an m x n matrix. "shape" is the paper's. "rms0.2" gives updates about the RMS of AdamW's
@@ -37,6 +37,10 @@ class Muon(SpectralRule):
              U diag(i^-alpha) V^T                    HTMuon_HT       spectral="rank_power"
              U S^p V^T, one QR iteration a step      HTMuon_Stream   spectral="stream_power"
              U S^p V^T, by Newton-Schulz iterates    HTMuon_Mix      spectral="mix_power" (ours)
+             maps of others (docs/p_family.md)       Soft-Muon       spectral="soft_muon"
+                                                     Contra-Muon     spectral="contra_muon"
+                                                     DynMuon         spectral="dynmuon"
+                                                     Soft-polar      spectral="soft_polar"
         s <- sqrt(max(1, m/n))
         W <- W - lr weight_decay W - lr s O
 
@@ -68,9 +72,9 @@ class Muon(SpectralRule):
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return s O of the block above."""
-        M = momentum(matrix_view(G), state, group)
+        M = momentum(matrix_view(G, state), state, group)
         O = transform(M, state, group)  # noqa: E741 - the paper's symbol
-        m, n = G.shape[-2:] if group["conv_reference_quirk"] else O.shape
+        m, n = (G if group["conv_reference_quirk"] else O).shape[-2:]
         s = SCALE_RULES[group["scale_rule"]](m, n)
         return O if s == 1 else s * O
 
@@ -124,7 +128,7 @@ class NorMuon(SpectralRule):
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return s Ohat of the block above."""
-        M = momentum(matrix_view(G), state, group)
+        M = momentum(matrix_view(G, state), state, group)
         O = transform(M, state, group)  # noqa: E741 - the paper's symbol
         if group["conv_reference_quirk"]:
             O = O.reshape(G.shape)  # noqa: E741
@@ -133,12 +137,14 @@ class NorMuon(SpectralRule):
         Ohat: Tensor = O * (v + group["eps"]).rsqrt() if inside else O / (v.sqrt() + group["eps"])
         # With the quirk this is one norm per (h, w) slice; "rms0.2" below takes the norm of the whole tensor,
         # as the released code does.
-        norm = partial(torch.linalg.matrix_norm, keepdim=True)
-        Ohat.mul_(norm(O) / (norm(Ohat) + group["eps"]))
+        ratio = torch.linalg.matrix_norm(O, keepdim=True) / (
+            torch.linalg.matrix_norm(Ohat, keepdim=True) + group["eps"]
+        )
+        Ohat.mul_(ratio)
         m, n = O.shape[-2:]
         if group["norm_rule"] == "preserve":
             return Ohat.mul_(math.sqrt(max(1, m / n)))
-        return Ohat.mul_(0.2 * math.sqrt(m * n) / (Ohat.norm() + group["eps"]))
+        return Ohat.mul_(0.2 * math.sqrt(m * n) / (norm(Ohat, state) + group["eps"]))
 
 
 class AdaMuon(SpectralRule):
@@ -187,12 +193,11 @@ class AdaMuon(SpectralRule):
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return 0.2 sqrt(m n) Ohat / ||Ohat|| of the block above."""
-        B = momentum(matrix_view(G), state, group)
+        B = momentum(matrix_view(G, state), state, group)
         S = B.sign().add_(B, alpha=0)  # sign(NaN) is 0 in PyTorch, and would hide a divergence
         O = transform(S, state, group)  # noqa: E741 - the paper's symbol
         beta2 = group["momentum"] if group["beta2"] is None else group["beta2"]
         V = second_moment(state, "V", O, beta2)
         Ohat = O / V.sqrt().add_(group["eps"])
-        entries = min(G.shape) * max(G.shape) if group["conv_reference_quirk"] else O.numel()
-        length = Ohat.norm() + group["eps"]
-        return Ohat.mul_(0.2 * math.sqrt(entries) / length)
+        shape = G.shape if group["conv_reference_quirk"] else O.shape[-2:]
+        return Ohat.mul_(0.2 * math.sqrt(min(shape) * max(shape)) / (norm(Ohat, state) + group["eps"]))

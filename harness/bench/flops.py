@@ -1,4 +1,4 @@
-"""The cost of a step apart from time: matrix products and memory; and the peak rate of the machine."""
+"""The cost of a step apart from time: matrix products, calls and memory; and the peak rate of the machine."""
 
 from __future__ import annotations
 
@@ -17,23 +17,30 @@ from harness.bench.pairs import Clock
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product gives the peak
 
 
-class MatmulCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Floating point operations of all matrix products while this is active, by precision.
+_NO_KERNEL = (torch.ops.aten._unsafe_view.default, torch.ops.aten.promote_types.default)  # views but in name
 
-    Counted by the formulas of `torch.utils.flop_counter`, whose own counter does not separate precisions.
-    SVD, QR and eigenvalues count as nothing.
+
+class CallCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Calls of PyTorch's operations while this is active, and the floating point operations of its products.
+
+    Attributes:
+        calls: of the dispatcher, views not counted. On a GPU nearly each starts a kernel.
+        flops: of all matrix products by precision, by the formulas of `torch.utils.flop_counter`, whose own
+            counter does not separate precisions. SVD, QR and eigenvalues count as nothing.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.calls = 0
         self.flops: Counter[torch.dtype] = Counter()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Carry the operation out, and count it if it is a matrix product."""
+        """Carry the operation out and count it."""
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
+        self.calls += not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler")
         formula: Any = flop_registry.get(func._overloadpacket)
         if formula is not None:
             self.flops[args[0].dtype] += formula(*args, **kwargs, out_val=out)

@@ -1,6 +1,6 @@
 """The error of each map of the singular values, on matrices with different spectra.
 
-The truth is U f(S) V^T from an SVD in float64: f(S) = S^p, and for `rank_power` its own powers of the rank.
+The truth is U f(S) V^T from an SVD in float64. f(S) is S^p, or what `harness/bench/shapes.py` says of a map.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor
 
 import models
 import optimizers
+from harness.bench.shapes import SHAPES
 from harness.data import registry as tasks
 from optimizers import SPECTRAL
 from optimizers.zoo.spectral import MAPS as HYPERPARAMETERS
@@ -45,16 +46,14 @@ class Map:
     def __call__(self, matrix: Tensor, p: float, state: dict[str, Any]) -> Tensor:
         """The map of a matrix; `state` is its memory."""
         group = {name: param.default for name, param in HYPERPARAMETERS.items()}
-        return SPECTRAL[self.name](matrix, state, {**group, **self.hyper, "p": p})
+        return SPECTRAL[self.name](matrix, state, {**group, "p": p, **self.hyper})
 
     def truth(self, factors: Factors, p: float) -> Tensor:
         """What it approximates, from the factors of the matrix."""
         left, values, right = factors
-        powers = values.pow(p)
-        if self.name == "rank_power":
-            alpha: Any = HYPERPARAMETERS["rank_exponent"].default
-            powers = torch.arange(1, len(values) + 1, dtype=values.dtype).pow(-alpha)
-        return left * powers @ right
+        f = SHAPES.get(self.name)
+        power = self.hyper.get("p", p)
+        return left * (f(values, HYPERPARAMETERS) if f else values.pow(power)) @ right
 
     def score(self, found: Tensor, factors: Factors, p: float) -> tuple[float, float]:
         """Relative Frobenius error of `found`, and the cosine of its angle to the truth."""
@@ -72,6 +71,7 @@ MEASURED: Final = (
     Map("newton_schulz bf16", "newton_schulz", {"ns_dtype": "bfloat16"}, scaled=True),
     Map("svd_power", "svd_power"),
     Map("gram_power f64", "gram_power", {"gram_dtype": "float64"}),
+    Map("gram_power graded", "gram_power", {"gram_dtype": "graded"}),
     Map("gram_power f32", "gram_power", {"gram_dtype": "float32"}),
     Map("ns_root right", "ns_root", {"gram_side": "right", "ns_dtype": "float32"}),
     Map("ns_root small", "ns_root", {"gram_side": "small", "ns_dtype": "float32"}),
@@ -79,6 +79,11 @@ MEASURED: Final = (
     Map("stream_power", "stream_power"),
     *(Map(f"mix {one}", "mix_power", {"mix_set": one, "mix_dtype": "float32"}) for one in _SETS),
     *(Map(f"mix {one} bf16", "mix_power", {"mix_set": one, "mix_dtype": "bfloat16"}) for one in _SETS),
+    *(Map(f"mix {one} f16", "mix_power", {"mix_set": one, "mix_dtype": "float16"}) for one in _SETS),
+    Map("soft_muon", "soft_muon", scaled=True),
+    Map("contra_muon", "contra_muon", scaled=True),
+    Map("dynmuon p=0.25", "dynmuon", {"p": 0.25}),  # of the powers up to 1 it takes those up to 1/2
+    Map("soft_polar", "soft_polar", scaled=True),
 )
 
 
@@ -147,16 +152,18 @@ def on_synthetic(matrices: Mapping[str, Tensor], p: float) -> Iterator[Error]:
 # --- matrices from a run ---
 
 
-def captured(steps: int, cache: Path) -> Iterator[dict[str, Tensor]]:
+def captured(steps: int, cache: Path, model_name: str = MODEL, **sizes: int) -> Iterator[dict[str, Tensor]]:
     """The input of Muon's map in each step of a short run: every matrix by name.
 
     Args:
-        steps: of the run of `MODEL` on `TASK` with Muon at its defaults.
+        steps: of the run of the model on `TASK` with Muon at its defaults.
         cache: folder for the prepared data.
+        model_name: a name of `models.build`.
+        sizes: of the model, where they differ: `layers=1` makes "llama-60m" a block of width 512.
     """
     task = tasks.build(TASK, cache=cache, batch_size=BATCH_SIZE, data_seed=0)
     torch.manual_seed(0)
-    model = models.build(MODEL, **task.model_options)
+    model = models.build(model_name, **{**task.model_options, **sizes})
     optimizer = optimizers.build("muon", model)
     beta = optimizer.param_groups[0]["momentum"]
     for step in range(steps):

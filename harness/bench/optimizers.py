@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import models
 import optimizers
-from harness.bench.flops import MatmulCount, Peak, clock_of, state_bytes
+from harness.bench.flops import CallCount, Peak, clock_of, state_bytes
 from harness.bench.measurement import Measurement
 from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
 from harness.bench.peers import Peer, peers_of
@@ -100,7 +100,7 @@ class Bench:
         special = special_step(ours, entry.special)
         steps = per_step(ours, entry.period, special)
         units = per_step(theirs, against.period, special_step(theirs, against.special))
-        flops = _flops(side, entry.period, special)
+        calls, flops = _counts(side, entry.period, special)
         seconds = sum(count / self.peak[dtype] for dtype, count in flops.items())
         target = entry.target if against.label == "muon" else None
         periodic = entry.period > 1
@@ -115,6 +115,7 @@ class Bench:
             special=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
             flops={str(dtype).removeprefix("torch."): count for dtype, count in flops.items()},
             share=seconds / statistics.median(steps),
+            calls=calls,
             state_bytes=state_bytes(side.optimizer) / _count(side),
         )
 
@@ -187,16 +188,20 @@ def _count(side: Side) -> int:
     return sum(p.numel() for p in side.params.values())
 
 
-def _flops(side: Side, period: int, special: int) -> dict[torch.dtype, float]:
-    """Operations per step by precision: two more steps are made and averaged by `per_step`, as times are."""
-    two: list[MatmulCount] = []
+def _counts(side: Side, period: int, special: int) -> tuple[float, dict[torch.dtype, float]]:
+    """Calls per step, and operations by precision: of two more steps, averaged by `per_step` as times are."""
+    two: list[CallCount] = []
     for _ in range(2):
         side.load()
-        with MatmulCount() as count:
+        with CallCount() as count:
             side.optimizer.step()
         two.append(count)
+
+    def mean(first: float, second: float) -> float:
+        return per_step([(first, second)], period, special)[0]
+
     dtypes = two[0].flops.keys() | two[1].flops.keys()
-    return {d: per_step([(two[0].flops[d], two[1].flops[d])], period, special)[0] for d in dtypes}
+    return mean(two[0].calls, two[1].calls), {d: mean(two[0].flops[d], two[1].flops[d]) for d in dtypes}
 
 
 def _milliseconds(name: str, seconds: list[float]) -> Measurement:

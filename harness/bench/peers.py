@@ -114,6 +114,11 @@ def _timm_adamuon(timm: Any, chosen: Params, rest: Params, hyper: Mapping[str, A
     return timm.Muon(groups, algo="adamuon", ns_coefficients="original", betas=betas, **_muon(hyper))
 
 
+def _fused_adamw(torch_optim: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
+    # One pass over memory: for rules that make two, a measure of what these cost.
+    return torch_optim.AdamW([*chosen, *rest], fused=True, **_settings(hyper, "betas", "eps"))
+
+
 def _timm_cautious(timm: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
     # The class behind its name "cadamw".
     return timm.AdamWLegacy([*chosen, *rest], caution=True, **_settings(hyper, "betas", "eps"))
@@ -165,13 +170,16 @@ _NEWTON_SCHULZ: Final[dict[str, Any]] = {"matrices": True, "only_bfloat16": True
 
 # Several peers of a row with the same bound: ours must keep it against the fastest, hence against all.
 PEERS: Final = (
-    Peer("muon", "torch.optim", "Muon", _torch_muon, 1.02, **_NEWTON_SCHULZ),
+    Peer("muon", "torch.optim", "Muon", _torch_muon, 1.0, **_NEWTON_SCHULZ),
     Peer("muon", "timm.optim", "Muon", _timm_muon, **_NEWTON_SCHULZ),
     Peer("muon", _KOZISTR, "Muon", _kozistr_muon, **_NEWTON_SCHULZ),
     Peer("muon", "heavyball", "Muon", _heavyball_muon, **_NEWTON_SCHULZ),
-    Peer("normuon", _KOZISTR, "NorMuon", _kozistr_normuon, 1.05, **_NEWTON_SCHULZ),
-    Peer("adamuon", _KOZISTR, "AdaMuon", _kozistr_adamuon, 1.05, **_NEWTON_SCHULZ),
-    Peer("adamuon", "timm.optim", "Muon(adamuon)", _timm_adamuon, 1.05, **_NEWTON_SCHULZ),
+    Peer("normuon", _KOZISTR, "NorMuon", _kozistr_normuon, 1.0, **_NEWTON_SCHULZ),
+    Peer("adamuon", _KOZISTR, "AdaMuon", _kozistr_adamuon, 1.0, **_NEWTON_SCHULZ),
+    Peer("adamuon", "timm.optim", "Muon(adamuon)", _timm_adamuon, 1.0, **_NEWTON_SCHULZ),
+    Peer("adamw", "torch.optim", "AdamW(fused)", _fused_adamw, 1.2),
+    Peer("cautious", "torch.optim", "AdamW(fused)", _fused_adamw, 2.5),
+    Peer("mars", "torch.optim", "AdamW(fused)", _fused_adamw, 2.5),
     Peer("cautious", "timm.optim", "cadamw", _timm_cautious, 0.9),
     Peer("mars", "timm.optim", "Mars", _timm_mars, 0.9),
     Peer("sophia", _KOZISTR, "SophiaH", _kozistr_sophia, 1.0),

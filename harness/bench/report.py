@@ -16,11 +16,24 @@ if TYPE_CHECKING:
 
 
 def machine_in_words(machine: Mapping[str, Any]) -> str:
-    """What `environment.describe_with_cpu_flags` gives, in a line."""
+    """What `environment.describe_with_cpu_flags` gives, in two lines."""
     flags = machine["cpu_flags"] or {}
     words = "".join(f" {'+' if there else '-'}{flag}" for flag, there in flags.items())
     gpu = f"{machine['gpu']}, " if "gpu" in machine else ""
-    return f"{gpu}{machine['cpu']} ({machine['cpu_capability']}{words}), torch {machine['torch']}"
+    native = {True: "yes", False: "no", None: "unknown"}[machine["native_bfloat16"]]
+    device = f"{gpu}{machine['cpu']} ({machine['cpu_capability']}{words})"
+    return f"{device}, torch {machine['torch']}\nnative bfloat16: {native}"
+
+
+def warning(machine: Mapping[str, Any], in_bfloat16: bool) -> list[str]:
+    """Lines for a machine on which a ratio between precisions says nothing about the algorithms."""
+    if machine["native_bfloat16"] or not in_bfloat16:
+        return []
+    return [
+        "WARNING: without it a product in bfloat16 costs us as much as one in float32, and others far more.",
+        "A ratio of a side that iterates in bfloat16 to one that does not, or to another implementation that",
+        "does, says nothing about a GPU or a CPU with avx512_bf16.",
+    ]
 
 
 def loop_report(about: Mapping[str, Any], rows: Sequence[Measurement]) -> str:
@@ -46,10 +59,12 @@ def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequ
         f"{about['model']}{overrides}: {about['parameters']:,} parameters in {about['dtype']}, "
         f"{about['device']}, {threads}, {about['clock']}",
         machine_in_words(about["environment"]),
+        *warning(about["environment"], any("bfloat16" in row.flops for row in rows)),
         f"peak of matrix products in GFLOP/s: {', '.join(peaks)}\n",
         rows_table(rows, about["against"]),
         "\nGFLOP: of matrix products in a step; SVD, QR and eigenvalues are not counted. peak: what these",
-        "products take at the peak, in % of the step. B/param: state. at most: for the interval's lower end.",
+        "products take at the peak, in % of the step. calls: of PyTorch's operations, but no views.",
+        "B/param: state. at most: for the interval's lower end.",
         *periods(rows),
     ]
     if any(row.name == "sophia" for row in rows):
@@ -87,8 +102,11 @@ def train_report(
     compiled = ", compiled" if about["compile"] else ""
     n, hidden, words = about["loss_shape"]
     lines = [
-        f"{about['dtype']}{compiled}, {about['device']}, 1 CPU thread, {about['clock']}",
-        f"{machine_in_words(about['environment'])}, transformers {about['transformers']}\n",
+        f"{about['dtype']}{compiled}, {about['device']}, 1 CPU thread, {about['clock']}, "
+        f"transformers {about['transformers']}",
+        machine_in_words(about["environment"]),
+        *warning(about["environment"], about["dtype"] != "float32"),
+        "",
         train_table(rows, peaks),
         "",
         f"speed: transformers / ours, at least {about['least_speedup']:g}. peak: share of the best rate of "
@@ -151,13 +169,14 @@ def rows_table(rows: Sequence[Row], against: str) -> str:
             _interval(row.ratio),
             _three(sum(row.flops.values()) / 1e9),
             f"{row.share:.0%}",
+            f"{row.calls:.0f}",
             f"{row.state_bytes:.2f}",
             _target(row.ratio),
         )
         for row in rows
     ]
     measured = ("optimizer", "n", "ms/step", f"x {against}", "95 % interval")
-    return _table([(*measured, "GFLOP", "peak", "B/param", "at most"), *cells], words=(0, 8))
+    return _table([(*measured, "GFLOP", "peak", "calls", "B/param", "at most"), *cells], words=(0, 9))
 
 
 def periods(rows: Sequence[Row]) -> list[str]:

@@ -21,6 +21,7 @@ class Row:
         ordinary, special: median milliseconds of the other steps and of the full step; None for period 1.
         flops: floating point operations of the matrix products per step, by precision.
         share: the time of these products at the machine's peak rate, as a fraction of the time of a step.
+        calls: of PyTorch's operations per step, views not counted.
         state_bytes: bytes of optimizer state per scalar parameter.
     """
 
@@ -34,6 +35,7 @@ class Row:
     special: float | None
     flops: Mapping[str, float]
     share: float
+    calls: float
     state_bytes: float
 
 

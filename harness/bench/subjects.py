@@ -18,11 +18,11 @@ _PERIODS: Final[dict[str, int | None]] = {"interval": 1, "precondition_frequency
 
 # The most that a step may take, in units of a step of `muon`.
 _TARGETS: Final[tuple[tuple[str, dict[str, object], float], ...]] = (
-    ("htmuon", {"interval": 1}, 2.1),
+    ("htmuon", {"interval": 1}, 2.0),
     ("htmuon_ns", {"interval": 1, "gram_side": "small"}, 8.0),
-    ("htmuon_mix", {"interval": 1, "mix_set": "k5"}, 1.10),
-    ("htmuon_mix", {"interval": 1, "mix_set": "k6"}, 1.30),
-    ("htmuon_mix", {"interval": 1, "mix_set": "k7"}, 1.55),
+    ("htmuon_mix", {"interval": 1, "mix_set": "k5"}, 1.05),
+    ("htmuon_mix", {"interval": 1, "mix_set": "k6"}, 1.22),
+    ("htmuon_mix", {"interval": 1, "mix_set": "k7"}, 1.35),
 )
 
 # Settings that are measured beside the defaults of their rows.

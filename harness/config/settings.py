@@ -297,12 +297,12 @@ def _resolve_optimizer(
 def _without_inert(
     row: OptimizerSpec, hyper: dict[str, Value], schedules: hyper_schedules.Schedules
 ) -> tuple[dict[str, Value], hyper_schedules.Schedules]:
-    """The hyperparameters with the default for each that changes nothing beside the others, and no schedule.
+    """The hyperparameters with one value for each that changes nothing beside the others, and no schedule.
 
     One with a schedule has many values, so none of them makes another one inert.
     """
     settings = {**row.fixed, **hyper, **dict.fromkeys(schedules, UNSET)}
-    inert = {name: param.default for name, param in row.params.items() if param.is_inert(settings)}
+    inert = {name: param.stand_in for name, param in row.params.items() if param.is_inert(settings)}
     return hyper | inert, {name: one for name, one in schedules.items() if name not in inert}
 
 

@@ -19,6 +19,7 @@ CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and sets 
 HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs
 PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
 CPU_FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_bf16")  # decide how fast matrices are multiplied
+BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # the last one is Arm's
 _LIBRARIES = ("torch", "numpy", "optuna", "tokenizers", "datasets")
 
 
@@ -102,13 +103,24 @@ def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, An
 
 
 def describe_with_cpu_flags(device: str, fingerprint: str = "") -> dict[str, Any]:
-    """`describe`, the instruction set of the loaded torch, and which of CPU_FLAGS the processor has."""
+    """`describe`, the instruction set of the loaded torch, and which of CPU_FLAGS the processor has.
+
+    `native_bfloat16` says whether the device multiplies in bfloat16; None where nobody can tell.
+    """
     flags = _cpu_flags()
     return {
         **describe(device, fingerprint),
         "cpu_capability": sys.modules["torch"].backends.cpu.get_cpu_capability(),
         "cpu_flags": {flag: flag in flags for flag in CPU_FLAGS} if flags else None,
+        "native_bfloat16": _native_bfloat16(device, flags),
     }
+
+
+def _native_bfloat16(device: str, cpu_flags: set[str]) -> bool | None:
+    if device == "cuda":
+        native: bool = sys.modules["torch"].cuda.is_bf16_supported(including_emulation=False)
+        return native
+    return bool(cpu_flags & BFLOAT16_FLAGS) if cpu_flags else None
 
 
 def _cpu_flags() -> set[str]:
@@ -116,7 +128,8 @@ def _cpu_flags() -> set[str]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:  # no Linux
         return set()
-    return {word for line in lines if line.startswith("flags") for word in line.split(":", 1)[1].split()}
+    listed = (line.partition(":")[2] for line in lines if line.startswith(("flags", "Features")))
+    return {word for line in listed for word in line.split()}
 
 
 def _gpu(device: str) -> dict[str, str]:

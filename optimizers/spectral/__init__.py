@@ -13,7 +13,7 @@ from torch import Tensor
 
 from optimizers.spectral.contra_muon import contra_muon
 from optimizers.spectral.dynmuon import dynmuon
-from optimizers.spectral.exact import gram_power, rank_power, svd_power
+from optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
 from optimizers.spectral.mix_power import MIX_DTYPES, mix_power
 from optimizers.spectral.newton_schulz import DTYPES, newton_schulz
 from optimizers.spectral.ns_root import ns_root
@@ -27,7 +27,11 @@ SpectralMap: TypeAlias = Callable[[Tensor, dict[str, Any], dict[str, Any]], Tens
 SPECTRAL: dict[str, SpectralMap] = {
     "newton_schulz": lambda M, _, group: newton_schulz(M, group["ns_steps"], DTYPES[group["ns_dtype"]]),
     "svd_power": lambda M, _, group: svd_power(M, group["p"]),
-    "gram_power": lambda M, _, group: gram_power(M, group["p"], DTYPES[group["gram_dtype"]]),
+    "gram_power": lambda M, _, group: (
+        graded_power(M, group["p"])
+        if group["gram_dtype"] == "graded"
+        else gram_power(M, group["p"], DTYPES[group["gram_dtype"]])
+    ),
     "ns_root": lambda M, _, group: ns_root(
         M,
         group["p"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from optimizers.spectral.polar import polar, unit, with_energy
+from optimizers.spectral.polar import energy, polar, unit, with_energy
 
 
 def contra_muon(M: Tensor, contra: float = 0.2, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -33,4 +33,4 @@ def contra_muon(M: Tensor, contra: float = 0.2, dtype: torch.dtype = torch.bfloa
         return contra_muon(M.mT, contra, dtype).mT
     X = unit(M, dtype)
     P = polar(X)
-    return with_energy(P.sub(X, alpha=contra), P).to(M.dtype)
+    return with_energy(P.sub(X, alpha=contra), energy(P)).to(M.dtype)

@@ -7,16 +7,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from optimizers.spectral.products import gram
+
+_LARGE = 0.02  # share of the largest singular value down to which one Gram matrix serves in `graded_power`
+
 
 def svd_power(M: Tensor, p: float) -> Tensor:
     """U diag(S^p) V^T from a thin SVD in float32 or better: p = 0 gives U V^T, p = 1 gives M.
 
-    Homogeneous of degree p in M. As in the released code, S has no floor: p = 0 gives null directions weight
-    1, and a small p gives the rounding noise in them a weight near 1.
+    Homogeneous of degree p in M. As in the released code, S has no floor for p >= 0: p = 0 gives null
+    directions weight 1, and a small p gives the rounding noise in them a weight near 1. A negative p is
+    bounded: the map is linear below what the SVD resolves, 4 eps max(S), and a zero M stays zero.
 
     Args:
         M: (..., m, n), one matrix or a batch of them.
-        p: exponent of the singular values, in [0, 1].
+        p: exponent of the singular values, in [-0.5, 1].
 
     Returns:
         as many matrices in the dtype of M; all NaN for one that is not finite, so that a diverging run ends
@@ -28,7 +33,7 @@ def svd_power(M: Tensor, p: float) -> Tensor:
     Source: HTMuon paper, Algorithm "HTMuon", the line O = U S^p V^T.
     """
     check_power(p, "svd_power")
-    return _map_singular_values(M, lambda S: S.pow(p))
+    return _map_singular_values(M, lambda S: S.pow(p) if p >= 0 else _bounded_power(S, p))
 
 
 def rank_power(M: Tensor, exponent: float) -> Tensor:
@@ -61,19 +66,21 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
     Squaring costs half of the digits: a singular value below 2 sqrt(eps) of the largest (3e-8 in float64,
     7e-4 in float32) drowns in the rounding of M M^T. The floor makes the map linear there instead of letting
     the negative power lift noise, so a null direction gets 0 (to 1e-7 in float64) where `svd_power` gives it
-    1 for p = 0 and noise for p > 0. Relative error ||O - U S^p V^T|| / ||U S^p V^T|| for p = 0.125, measured:
+    1 for p = 0 and noise for p > 0. The product with M is in the dtype of M, or in float32: in float64 it
+    would take as long as half of the eigenvalues, to no use. Relative error ||O - U S^p V^T|| / ||U S^p V^T||
+    for p = 0.125 and M in float32, measured:
 
-        singular values of 256 x 256      svd_power, float32     float64     float32
-        Gaussian matrix                   2e-6                   5e-14       5e-5
-        k^-1                              3e-6                   4e-13       4e-3
-        k^-2                              2e-3                   1e-8        0.65
-        log-spaced from 1 to 1e-9         0.13                   0.06        0.32
+        singular values of 256 x 256      svd_power   float64   float32   `graded_power`
+        Gaussian matrix                   2e-6       2e-6       2e-4       7e-6
+        k^-1                              3e-6       2e-6       3e-3       6e-6
+        k^-2                              2e-3       2e-4       0.65       1e-4
+        log-spaced from 1 to 1e-9         0.13       0.12       0.32       0.08
 
     Args:
-        M: (..., m, n), one matrix or a batch of them.
-        p: exponent of the singular values, in [0, 1].
-        dtype: of all the arithmetic. In float32 it is only for matrices without small singular values, and
-            not for momenta of the first steps; squares of entries must stay within its range.
+        M: (..., m, n), one matrix or a stack of them.
+        p: exponent of the singular values, in [-0.5, 1].
+        dtype: of the Gram matrix and its eigenvalues. float32 is only for matrices without small singular
+            values, and not for momenta of the first steps; squares of entries must stay within its range.
 
     Returns:
         as many matrices in the dtype of M; zero for a zero M; all NaN for an M M^T that is not finite.
@@ -87,13 +94,79 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
     if M.shape[-2] > M.shape[-1]:
         return gram_power(M.mT, p, dtype).mT
     X = M.to(dtype)
-    A = X @ X.mT
+    A = gram(X)
     finite = _finite(A)
     L, U = torch.linalg.eigh(A.where(finite, 0))  # raises at NaN
-    floor = (4 * torch.finfo(dtype).eps * L[..., -1:]).clamp(min=torch.finfo(dtype).tiny)
-    D = L.maximum(floor).pow((p - 1) / 2)
-    O: Tensor = (U * D.unsqueeze(-2)) @ U.mT @ X  # noqa: E741 - the paper's symbol
-    return O.where(finite, torch.nan).to(M.dtype)
+    top = L[..., -1:].where(L[..., -1:] > 0, 1)
+    D = (L / top).clamp(min=4 * torch.finfo(dtype).eps).pow((p - 1) / 2)
+    P = gram(U * D.sqrt().unsqueeze(-2))  # U diag(D) U^T
+    scale = top.sqrt().unsqueeze(-1)  # so that P and X / scale are within the range of float32
+    high = torch.promote_types(M.dtype, torch.float32)
+    O: Tensor = P.to(high) @ (X / scale).to(high)  # noqa: E741 - the paper's symbol
+    O = (O * scale.pow(p)).where(finite, torch.nan)  # noqa: E741
+    return O.to(M.dtype)
+
+
+def graded_power(M: Tensor, p: float) -> Tensor:
+    """`svd_power` by eigenvalues of Gram matrices in float32, the small singular values after the large ones.
+
+        graded(Y):  V diag(L) V^T = Y Y^T,   Y <- V^T Y
+                    large: the rows of Y with L > t^2 max(L), t = 0.02;   d = their norms,   N = Y[large] / d
+                    Z <- Y[rest] - Y[rest] N^T N
+                    return V[large] diag(d^p) N + V[rest] graded(Z)
+        O = graded(M)
+
+    In float32 a Gram matrix resolves a thousandth of its largest singular value. Without the large rows, and
+    without what is left of them in the small ones, the next Gram matrix resolves a thousandth of what
+    remains, and is smaller. Below 1e-7 of the largest the map is linear. `gram_power` has a table of errors.
+
+    Args:
+        M: (..., m, n), one matrix or a stack of them, which is mapped one by one: the number of large rows
+            decides about shapes. For that reason torch.compile gets `gram_power` in float64 instead; and a
+            float64 M goes to `svd_power`, because who works in float64 wants all digits.
+        p: exponent of the singular values, in [-0.5, 1].
+
+    Returns:
+        as many matrices in the dtype of M; zero for a zero M; all NaN for one that is not finite.
+
+    Raises:
+        ValueError: p is out of its range.
+
+    Source: ours.
+    """
+    check_power(p, "graded_power")
+    if M.dtype == torch.float64:
+        return svd_power(M, p)
+    if torch.compiler.is_compiling():
+        return gram_power(M, p)
+    if M.ndim > 2:
+        stack = M.flatten(0, -3)
+        return torch.stack([graded_power(one, p) for one in stack]).view(M.shape)
+    if len(M) > M.shape[1]:
+        return graded_power(M.mT, p).mT
+    X = M.float()
+    mu = X.abs().max()
+    if not 0 < mu < torch.inf:  # NaN too
+        return torch.full_like(M, 0 if mu == 0 else torch.nan)
+    Y = X / mu
+    floor = 1e-7 * torch.linalg.matrix_norm(Y).item()
+    O: Tensor = _graded(Y, p, floor) * mu.pow(p)  # noqa: E741 - the paper's symbol
+    return O.to(M.dtype)
+
+
+def _graded(Y: Tensor, p: float, floor: float) -> Tensor:
+    L, V = torch.linalg.eigh(gram(Y))
+    if L[-1] <= floor**2:
+        return Y.mul(floor ** (p - 1))
+    rest = int((L <= _LARGE**2 * L[-1]).sum())  # they come first
+    Y = V.mT @ Y
+    d = torch.linalg.vector_norm(Y[rest:], dim=1)
+    N = Y[rest:] / d.unsqueeze(1)
+    O: Tensor = V[:, rest:] * d.pow(p) @ N  # noqa: E741 - the paper's symbol
+    if not rest:
+        return O
+    small = Y[:rest]
+    return torch.addmm(O, V[:, :rest], _graded(small - small @ N.mT @ N, p, floor))
 
 
 def check_power(p: float, name: str, low: float = -0.5) -> None:
@@ -115,6 +188,13 @@ def _map_singular_values(M: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
     U, S, Vh = torch.linalg.svd(X, full_matrices=False)
     O: Tensor = U * f(S).unsqueeze(-2) @ Vh  # noqa: E741 - the paper's symbol
     return O.where(finite, torch.nan).to(M.dtype)
+
+
+def _bounded_power(S: Tensor, p: float) -> Tensor:
+    """S^p down to a floor of 4 eps max(S), and linear from there to 0."""
+    floor = (4 * torch.finfo(S.dtype).eps * S[..., :1]).clamp(min=torch.finfo(S.dtype).tiny)
+    ratio = S / floor
+    return floor.pow(p) * ratio.pow(p).where(ratio > 1, ratio)
 
 
 def _finite(M: Tensor) -> Tensor:

@@ -37,9 +37,9 @@ def energy(X: Tensor) -> Tensor:
     return squares.sqrt()
 
 
-def with_energy(X: Tensor, reference: Tensor) -> Tensor:
-    """X times the number that gives it the `energy` of the reference; zero for a zero X."""
-    return X * (energy(reference) / _positive(energy(X))).to(X.dtype)
+def with_energy(X: Tensor, wanted: Tensor) -> Tensor:
+    """X times the number that gives it the `energy` that is wanted; zero for a zero X."""
+    return X * (wanted / _positive(energy(X))).to(X.dtype)
 
 
 def unit(M: Tensor, dtype: torch.dtype) -> Tensor:

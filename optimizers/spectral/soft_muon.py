@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from optimizers.spectral.polar import iterate, unit, with_energy
+from optimizers.spectral.polar import energy, iterate, unit, with_energy
 
 # Of the iterates f_0 = x to f_11, for x^.1; they add up to 1. Source: modded-nanogpt pull request 291.
 WEIGHTS = (
@@ -46,4 +46,5 @@ def soft_muon(M: Tensor, blend: float = 1.0, dtype: torch.dtype = torch.bfloat16
         X = iterate(X)
         F.add_(X, alpha=w)
     P = iterate(X)
-    return with_energy(P.lerp(with_energy(F, P), blend), P).to(M.dtype)
+    length = energy(P)
+    return with_energy(P.lerp(with_energy(F, length), blend), length).to(M.dtype)

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from optimizers.spectral.polar import energy as norm4
 from optimizers.spectral.polar import frobenius, polar, unit, with_energy
 
 Energy = Literal["keep", "none"]
@@ -44,4 +45,5 @@ def soft_polar(
     P = polar(X)
     if energy == "none":
         return P.lerp(X / frobenius(X).to(dtype), softening).to(M.dtype)
-    return with_energy(P.lerp(with_energy(X, P), softening), P).to(M.dtype)
+    length = norm4(P)
+    return with_energy(P.lerp(with_energy(X, length), softening), length).to(M.dtype)

@@ -68,6 +68,7 @@ ROWS: Final = (
         weight_decay=weight_decay(1e-5, "coupled (L2)"),
         params=_ADAM,
         state="m, v",
+        fixed={"fused": True},  # one pass over memory
         paper="Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015",
         url="https://arxiv.org/abs/1412.6980",
         revision=2,
@@ -83,6 +84,7 @@ ROWS: Final = (
             "no_decay_1d": Param(bool, False, used_by="build", help="no weight decay on vectors"),
         },
         state="m, v",
+        fixed={"fused": True},
         paper="Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019",
         url="https://arxiv.org/abs/1711.05101",
         revision=2,

@@ -33,8 +33,9 @@ class Param:
             hash leaves the field out when it equals this, so that older records keep their keys.
         used_by: "rule", the constructor of the optimizer's class; "aux", the auxiliary AdamW; "build", which
             divides the parameters into groups.
-        inert: settings under which the value changes nothing, so that the default stands for all values: a
-            mapping from names to values, of which all must agree; of several mappings one.
+        inert: settings under which the value changes nothing, so that one value stands for all: a mapping
+            from names to values, of which all must agree; of several mappings one.
+        stands: that value, if it is not the default: what was the default before, so that keys stay.
         help: one line for listings.
     """
 
@@ -48,6 +49,7 @@ class Param:
     neutral: object = UNSET
     used_by: Literal["rule", "aux", "build"] = "rule"
     inert: tuple[Mapping[str, tuple[Value, ...]], ...] = ()
+    stands: object = UNSET
     help: str = ""
 
     def allowed(self) -> str:
@@ -70,6 +72,12 @@ class Param:
         if isinstance(value, str):
             return self.choices is None or value in self.choices
         return value is not None and self._inside(value)
+
+    @property
+    def stand_in(self) -> Value:
+        """The value in place of all others where they change nothing."""
+        value: Any = self.default if self.stands is UNSET else self.stands
+        return value
 
     def is_inert(self, settings: Mapping[str, object]) -> bool:
         """Whether the value changes nothing beside these settings."""

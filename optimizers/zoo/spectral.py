@@ -46,10 +46,11 @@ MAPS: Final = {
     "ns_dtype": Param(str, "bfloat16", choices=_DTYPES, help="precision of the iterations"),
     "gram_dtype": Param(
         str,
-        "float64",
-        choices=("float32", "float64"),
+        "graded",
+        choices=("graded", "float32", "float64"),
         neutral="float64",
-        help="precision of the Gram matrix of gram_power",
+        stands="float64",
+        help="precision of the Gram matrix of gram_power; graded: float32, by steps, as exact as an SVD",
     ),
     "root_steps": Param(int, 5, low=1, help="coupled iterations of each square root of ns_root"),
     "root_eps": eps(1e-6, "added to the Gram matrix of ns_root"),
@@ -71,9 +72,10 @@ MAPS: Final = {
         str,
         "bfloat16",
         choices=(*_DTYPES, "float16"),
+        stands="float32",
         help="precision of the iterations of mix_power; float16 is for CUDA, a CPU emulates it",
     ),
-    "mix_fp32_steps": Param(int, 0, low=0, help="iterations in float32 before those in mix_dtype"),
+    "mix_fp32_steps": Param(int, 0, low=0, stands=2, help="iterations in float32 before those in mix_dtype"),
     "blend": Param(float, 1.0, low=0, high=1, help="share of the softened update in soft_muon; 0 is Muon"),
     "contra": Param(
         float, 0.2, low=0, high=1, high_open=True, help="share of the momentum that contra_muon takes away"
@@ -142,7 +144,10 @@ _READ_BY: Final = {
     "ns_root": ("ns_steps", "ns_dtype"),
     **dict.fromkeys(("soft_muon", "contra_muon", "dynmuon", "soft_polar"), ("ns_dtype",)),
 }
-_OPEN = {"ns_root", "mix_power"}  # maps that want 0 < p < 1
+_POWER = {  # p of the maps that don't take all of [-0.5, 1]
+    "ns_root": replace(MAPS["p"], low=0, low_open=True, high_open=True),
+    "stream_power": replace(MAPS["p"], low=0),
+}
 _FUSED = Param(
     str,
     "whole",
@@ -189,13 +194,10 @@ def _row(
 def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
     own = {key: table[key] for key in table if key not in ("lr", "weight_decay", "spectral", "blocks", *MAPS)}
     of_maps = {key: replace(table[key], inert=_inert(key)) for one in maps for key in _OF_MAP[one]}
-    if _OPEN >= set(maps):
-        words = "power of the singular values"
-        of_maps["p"] = replace(table["p"], low=0, low_open=True, high_open=True, help=words)
-    elif "p" in of_maps:
-        of_maps["p"] = replace(of_maps["p"], low=0)
+    if maps[0] in _POWER:
+        of_maps["p"] = _POWER[maps[0]]
     if len(maps) > 1:
-        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral=maps[0])
+        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral="svd_power")
     if "newton_schulz" not in maps:
         # `interval` puts Newton-Schulz in between. Rows got these parameters later, hence neutral.
         of_maps |= {
@@ -219,7 +221,7 @@ _AUX = {
     "NorMuon": aux(),
     "AdaMuon": aux(1e-8, aux_no_decay_1d=Param(bool, True, help="no weight decay on vectors in the AdamW")),
 }
-_POWERS = ("svd_power", "gram_power", "ns_root", "stream_power", "mix_power")
+_POWERS = ("gram_power", "svd_power", "ns_root", "stream_power", "mix_power")
 _NORMUON = {
     "paper": "Li et al., NorMuon: Making Muon more efficient and scalable, 2025",
     "url": "https://arxiv.org/abs/2510.05491",
@@ -261,7 +263,7 @@ ROWS: Final = (
         url="https://kellerjordan.github.io/posts/muon/",
     ),
     _row("muon_svd", "Muon", "svd_power", lr_default=0.03, p=0.0),
-    _row("htmuon", "Muon", "svd_power", "gram_power", lr_default=0.03),
+    _row("htmuon", "Muon", "gram_power", "svd_power", lr_default=0.03),
     _row("htmuon_ns", "Muon", "ns_root", lr_default=0.03),
     _row("htmuon_ht", "Muon", "rank_power", lr_default=0.03),
     _row("htmuon_stream", "Muon", "stream_power", lr_default=0.03),

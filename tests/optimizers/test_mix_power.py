@@ -5,6 +5,7 @@ References are in float64. Tolerances are what an independent implementation mea
 
 import functools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import optimizers
-from optimizers.spectral.mix_power import MIX_SETS, mix_power, solve_weights
-from optimizers.spectral.mix_weights import mixture
+from optimizers.spectral.mix_power import MIX_SETS, solve_weights
+from optimizers.spectral.mix_power import mix_power as module
+from optimizers.spectral.mix_weights import interpolate_weights, mixture
 
 torch.set_num_threads(1)
 
@@ -32,7 +34,23 @@ BFLOAT16 = {
     "k6_accurate": (0.042, 0.017),
     "k7_accurate": (0.072, 0.021),
 }
+# Of the table on [lo, 1.02], for exponents that are not in the file
+NEGATIVE = {
+    "k5": (0.28, 0.091, 0.039),
+    "k6": (0.37, 0.097, 0.037),
+    "k7": (0.33, 0.096, 0.040),
+    "k8": (0.42, 0.080, 0.023),
+    "k6_accurate": (0.22, 0.048, 0.018),
+    "k7_accurate": (0.23, 0.045, 0.016),
+}
 every_set = pytest.mark.parametrize("name", SETS)
+
+
+def mix_power(
+    M: Tensor, p: float, name: str = "k6", dtype: torch.dtype = torch.float32, fp32_steps: int = 0
+) -> Tensor:
+    """The map in float32 unless a test says otherwise: there its error is that of the polynomial."""
+    return module(M, p, name, dtype, fp32_steps)
 
 
 def fits(name: str) -> list[tuple[float, dict[str, Any]]]:
@@ -271,15 +289,69 @@ def test_the_table_comes_first_and_nothing_is_solved_twice() -> None:
     M = gaussian(4, 6).float()
     assert mixture(0.1 + 1e-13, "k6")[1] == tuple(SETS["k6"]["weights"]["0.1"]["w"])
     assert solve_weights.cache_info().misses == 0
-    mix_power(M, 0.1001), mix_power(M, 0.1001)
-    assert solve_weights.cache_info().misses == 1
+    for p in (0.1001, 0.1001, 0.11, 0.12):  # of one 1/32
+        mix_power(M, p)
+        assert solve_weights.cache_info().misses == 4
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.5, torch.nan])
+def test_a_power_that_changes_at_every_step_costs_no_solution() -> None:
+    schedule = torch.linspace(0.25, -0.25, 2000, dtype=torch.float64).tolist()
+    solve_weights.cache_clear()
+    started = time.process_time()
+    for p in schedule:
+        mixture(p, "k6")
+    assert solve_weights.cache_info().misses <= 19  # the multiples of 1/32 in between, and one or two outside
+    assert time.process_time() - started < 1e-3 * len(schedule)  # measured: 0.12 ms each
+
+
+@every_set
+def test_interpolated_weights_are_nearly_as_good_as_solved_ones(name: str) -> None:
+    x = log_spaced(SETS[name]["lo"], 1.02, 2000)
+    for p in torch.linspace(-0.49, 0.999, 24, dtype=torch.float64).tolist():
+        found, solved = (error(name, fit(p, name), p, x) for fit in (interpolate_weights, solve_weights))
+        assert found <= max(1.12 * solved, 0.004)
+
+
+@every_set
+def test_a_negative_power_is_bounded_below_lo(name: str) -> None:
+    lo = SETS[name]["lo"]
+    inside, below = log_spaced(lo, 1.02), log_spaced(1e-6 * lo, lo, 1000)
+    for p, bound in zip((-0.5, -0.25, -0.125), NEGATIVE[name], strict=True):
+        w = mixture(p, name)[1]
+        damped = g(name, w, below)
+        assert error(name, w, p, inside) <= bound
+        assert (damped > 0).all() and (damped <= lo**p).all()
+        assert not module(torch.zeros(4, 6), p, name).any()
+        (U, V), s = bases(96, 160), log_spaced(2.5 * lo, 1, 96) * 3e-4
+        found = torch.einsum("ir,ij,jr->r", U, mix_power(U * s @ V.T, p, name), V)
+        assert (found / s**p - 1).abs().max() <= 1.02 * bound
+
+
+def test_defaults_are_those_of_a_machine_with_native_bfloat16() -> None:
+    M = gaussian(24, 40).float()
+    assert torch.equal(module(M, 0.125), mix_power(M, 0.125, "k6", torch.bfloat16, 0))
+
+
+def test_float16_is_closer_to_float32_than_bfloat16() -> None:
+    for scale in (1e-25, 1.0, 1e25):
+        M = scale * gaussian(96, 160).float()
+        exact = mix_power(M, 0.125).double()
+        half, brain = (
+            distance(mix_power(M, 0.125, "k6", dtype), exact) for dtype in (torch.float16, torch.bfloat16)
+        )
+        assert half < 0.3 * brain
+    large = torch.full((8, 70_000), 1.0)  # X X^T alone would overflow
+    assert mix_power(large, 0.125, "k6", torch.float16).isfinite().all()
+    assert not mix_power(0 * large, -0.5, "k6", torch.float16).any()
+
+
+@pytest.mark.parametrize("p", [-0.6, 1.5, torch.nan])
 def test_a_power_out_of_range(p: float) -> None:
-    with pytest.raises(ValueError, match=rf"^p must be a number in \[0, 1\], got {p}$"):
+    with pytest.raises(
+        ValueError, match=rf"^p must be a finite number in \[-0.5, 1\] .* mix_power, got {p}$"
+    ):
         mix_power(torch.ones(2, 3), p)
-    with pytest.raises(ValueError, match=rf"^p must be a number in \[0, 1\), got {p}$"):
+    with pytest.raises(ValueError, match=rf"^p must be a number in \[-0.5, 1\], got {p}$"):
         solve_weights(p, "k6")
 
 

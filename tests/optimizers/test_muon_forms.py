@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 import warnings
 
 import pytest
@@ -133,17 +134,26 @@ def test_a_fused_projection_is_split_by_what_the_model_says() -> None:
     assert aux["params"] == [model.out.bias]
 
 
-@pytest.mark.parametrize("p", [0.0, 1.0])
-@pytest.mark.parametrize("spectral", ["ns_root", "mix_power"])
-def test_open_ends_of_p(spectral: str, p: float) -> None:
-    message = rf"^p must be a finite number in \(0, 1\) for the map {spectral}, got {p}"
-    with pytest.raises(ValueError, match=message):
-        Muon([nn.Parameter(torch.ones(2, 2))], spectral=spectral, p=p)
-    name = {"ns_root": "htmuon_ns", "mix_power": "htmuon_mix"}[spectral]
-    with pytest.raises(ValueError, match=r"^p must be a finite number in \(0, 1\), got "):
-        build(name, nn.Linear(2, 2), p=p)
-    with pytest.raises(ValueError, match=message):
-        build("htmuon_normuon", nn.Linear(2, 2), spectral=spectral, p=p)
+RANGES = {
+    "ns_root": ("htmuon_ns", "(0, 1)", (-0.5, 0.0, 1.0)),
+    "stream_power": ("htmuon_stream", "[0, 1]", (-0.125,)),
+    "mix_power": ("htmuon_mix", "[-0.5, 1]", (-0.6, 1.1)),
+    "svd_power": ("htmuon", "[-0.5, 1]", (-0.6, 1.1)),
+}
+
+
+@pytest.mark.parametrize("spectral", RANGES)
+def test_each_map_says_its_range_of_p(spectral: str) -> None:
+    name, allowed, outside = RANGES[spectral]
+    message = f"^p must be a finite number in {re.escape(allowed)}"
+    for p in outside:
+        with pytest.raises(ValueError, match=message):
+            Muon([nn.Parameter(torch.ones(2, 2))], spectral=spectral, p=p)
+        with pytest.raises(ValueError, match=message):
+            build(name, nn.Linear(2, 2), p=p)
+    if spectral in ("mix_power", "svd_power"):
+        for p in (-0.5, 0.0, 1.0):
+            build(name, nn.Linear(2, 2), p=p)
 
 
 def test_ns_root_says_what_it_takes_p_for() -> None:

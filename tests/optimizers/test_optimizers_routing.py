@@ -238,7 +238,7 @@ def test_hybrid_equals_its_parts_on_their_own() -> None:
     matrix, rest = split_parameters(apart, "released")
     parts = [
         Muon(matrix, 0.02, weight_decay=0.1),
-        torch.optim.AdamW(rest, 0.01, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.1),
+        torch.optim.AdamW(rest, 0.01, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.1, fused=True),
     ]
     for step in range(3):
         for model, optimizers in ((together, [hybrid]), (apart, parts)):

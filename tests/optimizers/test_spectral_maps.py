@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimizers.spectral import SPECTRAL
-from optimizers.spectral.exact import gram_power, rank_power, svd_power
+from optimizers.spectral.contra_muon import contra_muon
+from optimizers.spectral.dynmuon import dynmuon
+from optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
 from optimizers.spectral.mix_power import mix_power
-from optimizers.spectral.newton_schulz import newton_schulz
+from optimizers.spectral.newton_schulz import QUINTIC, newton_schulz
 from optimizers.spectral.ns_root import gram_root, ns_root
+from optimizers.spectral.products import gram, square
+from optimizers.spectral.soft_muon import soft_muon
+from optimizers.spectral.soft_polar import soft_polar
 from optimizers.spectral.stream_power import stream_power
 from optimizers.zoo.spectral import MAPS
 from tests.helpers.matrices import close, matrices, orthogonal, powers, quick, seeds
@@ -198,7 +203,8 @@ def test_the_released_factor_of_gradients_below_eps() -> None:
 # measured. Twice that where it is amplified rounding (*), which another BLAS does differently.
 MEASURED: dict[str, tuple[Callable[[Tensor], Tensor], dict[torch.dtype, float]]] = {
     "svd_power": (lambda M: svd_power(M, 0.125), {f32: 9.4e-7, bf16: 3.2e-3}),
-    "gram_power": (lambda M: gram_power(M, 0.125), {f64: 4.2e-13, f32: 4.6e-8, bf16: 3.2e-3}),  # *
+    "gram_power": (lambda M: gram_power(M, 0.125), {f64: 4.2e-13, f32: 1e-6, bf16: 3.2e-3}),  # *
+    "graded_power": (lambda M: graded_power(M, 0.125), {f32: 6e-6, bf16: 3.2e-3}),
     "gram_power f32": (lambda M: gram_power(M, 0.125, f32), {f32: 2.6e-4, bf16: 3.2e-3}),  # *
     "ns_root": (lambda M: ns_root(M, 0.125), {f64: 0.27, f32: 0.27, bf16: 0.27}),
     "ns_root, 15": (lambda M: ns_root(M, 0.125, 5, f32, 15), {f64: 0.21, f32: 0.21, bf16: 0.21}),
@@ -219,14 +225,66 @@ def test_errors_stay_what_they_were(what: str) -> None:
         assert found < 1.5 * allowed, dtype
 
 
+@pytest.mark.parametrize("shape", [(24, 24), (64, 160), (160, 64), (512, 1376)])
+def test_fused_sums_are_closer_to_float32_than_rounded_terms(shape: tuple[int, int]) -> None:
+    M = gaussian(*shape, dtype=f32)
+    single = newton_schulz(M, dtype=f32).double()
+    a, b, c = QUINTIC
+    X = (M if shape[0] <= shape[1] else M.T).bfloat16()
+    X = X / X.norm()
+    for _ in range(5):  # as Muon's released code rounds
+        A = X @ X.mT
+        X = a * X + (b * A + c * A @ A) @ X
+    rounded = error((X if shape[0] <= shape[1] else X.mT).float(), single)
+    assert error(newton_schulz(M), single) < rounded < 0.04
+
+
+@pytest.mark.parametrize("dtype", [bf16, f32, f64, torch.float16])
+@pytest.mark.parametrize("shape", [(512, 512), (512, 1376), (510, 1377), (16, 24)])
+def test_a_gram_matrix_from_block_rows_is_the_whole_product(
+    shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    X = gaussian(*shape, dtype=dtype) / 32
+    A = gram(X)
+    whole = X @ X.mT if dtype in (f32, f64) else (X.float() @ X.float().mT).to(dtype)
+    torch.testing.assert_close(A, whole, rtol=64 * torch.finfo(dtype).eps, atol=64 * torch.finfo(dtype).eps)
+    B = square(0.5, A, 0.01)
+    assert error(B, 0.5 * A.double() + 0.01 * A.double() @ A.double()) < 16 * torch.finfo(dtype).eps
+
+
 # --- inputs ---
 
 
-@pytest.mark.parametrize("p", [-0.125, 1.5, math.nan])
-@pytest.mark.parametrize("power", [svd_power, gram_power, lambda M, p: stream_power(M, p, {})])
+@pytest.mark.parametrize("p", [-0.75, 1.5, math.nan])
+@pytest.mark.parametrize("power", [svd_power, gram_power, graded_power])
 def test_powers_outside_the_range_are_refused(power: Map, p: float) -> None:
-    with pytest.raises(ValueError, match=rf"in \[0, 1\] for the map \w+, got {p}"):
+    with pytest.raises(ValueError, match=rf"in \[-0.5, 1\] for the map \w+, got {p}"):
         power(torch.eye(2), p)
+
+
+@pytest.mark.parametrize("p", [-0.125, 1.5, math.nan])
+def test_stream_power_takes_no_negative_power(p: float) -> None:
+    with pytest.raises(ValueError, match=rf"in \[0, 1\] for the map stream_power, got {p}"):
+        stream_power(torch.eye(2), p, {})
+
+
+@pytest.mark.parametrize("power", [svd_power, gram_power, graded_power])
+@pytest.mark.parametrize("p", [-0.5, -0.125])
+def test_negative_powers(power: Map, p: float) -> None:
+    S = torch.logspace(0, -3, 12, dtype=f64)
+    M = (orthogonal(12, 0) * S @ orthogonal(20, 1)[:, :12].T).float()
+    assert error(power(M, p), raised(M.double(), p)) < 1e-3
+    low = M[:, :1] * M[:1]  # rank one: null directions are bounded
+    assert power(low, p).isfinite().all() and not power(0 * M, p).any()
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (48, 128), (128, 48)])
+def test_graded_power_resolves_what_one_gram_matrix_in_float32_does_not(shape: tuple[int, int]) -> None:
+    S = torch.logspace(0, -5, min(shape), dtype=f64)
+    M = (orthogonal(shape[0], 0)[:, : len(S)] * S @ orthogonal(shape[1], 1)[:, : len(S)].T).float()
+    truth = raised(M.double(), 0.125)
+    assert error(graded_power(M, 0.125), truth) < 2e-3 < 0.1 < error(gram_power(M, 0.125, f32), truth)
+    torch.testing.assert_close(graded_power(1e-25 * M, 0.125), 1e-25**0.125 * graded_power(M, 0.125))
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, -0.5, math.nan])
@@ -288,7 +346,7 @@ def test_what_lapack_would_refuse_is_nan(name: str) -> None:
     assert gram_power(torch.full((4, 6), 1e30), 0.125, f32).isnan().all()  # M M^T overflows
 
 
-@pytest.mark.parametrize("name", ["newton_schulz", "svd_power", "gram_power", "ns_root", "rank_power"])
+@pytest.mark.parametrize("name", SPECTRAL)
 def test_zero_stays_zero_unless_ranks_count(name: str) -> None:
     found = SPECTRAL[name](torch.zeros(4, 6), {}, DEFAULTS)
     assert bool(found.any()) == (name == "rank_power")
@@ -310,8 +368,12 @@ OTHER = {
     "rank": 2,
     "qr_eps": 3.3,
     "mix_set": "k5",
-    "mix_dtype": "bfloat16",
+    "mix_dtype": "float16",
     "mix_fp32_steps": 1,
+    "blend": 0.3,
+    "contra": 0.6,
+    "softening": 0.7,
+    "energy": "none",
 }
 READ: dict[str, tuple[Callable[[Tensor], Tensor], set[str]]] = {
     "newton_schulz": (lambda M: newton_schulz(M, 3, f64), {"ns_steps", "ns_dtype"}),
@@ -324,9 +386,13 @@ READ: dict[str, tuple[Callable[[Tensor], Tensor], set[str]]] = {
     "rank_power": (lambda M: rank_power(M, 0.75), {"rank_exponent"}),
     "stream_power": (lambda M: stream_power(M, 0.5, {}, 2, 3.3), {"p", "rank", "qr_eps"}),
     "mix_power": (
-        lambda M: mix_power(M, 0.5, "k5", bf16, 1),
+        lambda M: mix_power(M, 0.5, "k5", torch.float16, 1),
         {"p", "mix_set", "mix_dtype", "mix_fp32_steps"},
     ),
+    "soft_muon": (lambda M: soft_muon(M, 0.3, f64), {"blend", "ns_dtype"}),
+    "contra_muon": (lambda M: contra_muon(M, 0.6, f64), {"contra", "ns_dtype"}),
+    "dynmuon": (lambda M: dynmuon(M, 0.5, f64), {"p", "ns_dtype"}),
+    "soft_polar": (lambda M: soft_polar(M, 0.7, "none", f64), {"softening", "energy", "ns_dtype"}),
 }
 
 

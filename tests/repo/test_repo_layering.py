@@ -84,7 +84,7 @@ PICTURE = {
     "results": "harness.errors harness.store results.analysis",
     "results.figures": "harness.store harness.system results.analysis",
     "results.formats": "results.analysis",
-    "results.tables": "harness.store results.analysis results.formats",
+    "results.tables": "harness.config harness.store results.analysis results.formats",
     "results.commands": (
         "harness.errors harness.store harness.system results.analysis results.figures results.formats "
         "results.tables"
@@ -102,9 +102,13 @@ TORCH = {
     "harness.train": "batches building checkpoint compiling curvature learner loop outcome resume run",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
-        "assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap spectral"
+        "adam assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap "
+        "spectral stacks"
     ),
-    "optimizers.spectral": "exact mix_power mix_weights newton_schulz ns_root rule stream_power",
+    "optimizers.spectral": (
+        "contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
+        "soft_muon soft_polar stream_power"
+    ),
     "sweeps.local": "preload",
 }
 

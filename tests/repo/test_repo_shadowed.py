@@ -56,6 +56,7 @@ def test_a_script_of_theirs_that_is_called_like_the_command(project):
     assert done.returncode == 0 and "not the package" not in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_several_processes_and_a_measurement_beside_them(project):
     words = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16", "processes=2"]
     done = call(project, "run", *words)

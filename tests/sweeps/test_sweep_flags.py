@@ -77,6 +77,7 @@ def test_quiet_shows_results_and_errors_only(htbench, write_spec):
     assert (done.returncode, done.stderr) == (0, "") and "completed after 2 steps" in done.stdout
 
 
+@pytest.mark.slow
 def test_progress_and_status_survive_an_ascii_terminal(htbench, write_spec):
     spec = write_spec(SPEC.replace("name: tiny", "name: äöü").replace("name: sgdm,", "name: größer,"))
     for words in (["plan", "--points"], ["run"], ["status"]):

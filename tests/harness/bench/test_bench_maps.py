@@ -59,6 +59,15 @@ def test_cheaper_maps_are_as_far_as_they_are(errors):
         assert found["mix k7_accurate"] < found["mix k7_accurate bf16"] < 0.05
 
 
+def test_the_maps_of_others_are_what_their_authors_say_but_dynmuon(errors):
+    """Where all singular values are large; DynMuon's is no power of values far below the largest."""
+    for matrix in ("wide", "k^-0.5"):
+        for label in ("soft_muon", "contra_muon", "soft_polar"):
+            assert errors[label, matrix].error < 0.02
+            assert errors[label, matrix].cosine == pytest.approx(1, abs=1e-3)
+        assert errors["dynmuon p=0.25", matrix].error > 0.1
+
+
 def test_a_map_with_memory_warms_up(errors):
     (stream,) = [one for one in maps.MEASURED if one.name == "stream_power"]
     matrix = maps.synthetic(48, 80)["gauss"]

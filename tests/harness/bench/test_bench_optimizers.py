@@ -19,6 +19,7 @@ from harness.bench.measurement import Measurement
 from harness.bench.optimizers import Bench, PeerRow, Row, Settings
 from harness.bench.subjects import entry
 from harness.errors import UsageError
+from harness.system import environment
 
 torch.set_num_threads(1)
 
@@ -128,18 +129,18 @@ def test_settings_belong_to_the_name_before_them():
 def test_without_a_list_every_row_is_measured_and_every_target():
     chosen = subjects.entries(None)
     assert {one.label for one in chosen} >= set(optimizers.ZOO)
-    assert sorted(one.target for one in chosen if one.target) == [1.1, 1.3, 1.55, 2.1, 2.1, 8.0]
+    assert sorted(one.target for one in chosen if one.target) == [1.05, 1.22, 1.35, 2.0, 2.0, 8.0]
     assert len({one.label for one in chosen}) == len(chosen)
 
 
 @pytest.mark.parametrize(
     ("label", "target"),
     [
-        ("htmuon", 2.1),
-        ("htmuon:p=0.25", 2.1),
+        ("htmuon", 2.0),
+        ("htmuon:p=0.25", 2.0),
         ("htmuon:interval=5", None),
         ("htmuon_ns", None),
-        ("htmuon_mix", 1.3),
+        ("htmuon_mix", 1.22),
         ("htmuon_mix:mix_set=k8", None),
         ("muon", None),
     ],
@@ -173,7 +174,7 @@ def test_the_phase_of_an_interval_is_the_named_step(bench):
         flops = []
         for _ in range(2):
             side.load()
-            with cost.MatmulCount() as count:
+            with cost.CallCount() as count:
                 side.optimizer.step()
             flops.append(sum(count.flops.values()))
         assert flops[special] < flops[1 - special]  # SVD instead of Newton-Schulz
@@ -232,11 +233,20 @@ def test_every_row_of_the_zoo_is_measured(bench):
 def test_the_mixture_with_five_steps_costs_what_muon_costs(bench):
     (row,) = bench.rows([entry("htmuon_mix:mix_set=k5")], entry("muon"), silent)
     assert sum(row.flops.values()) == muon_flops(bench.model)
-    assert row.ratio.target == 1.1 and row.ratio.unit == "x muon"
+    assert row.ratio.target == 1.05 and row.ratio.unit == "x muon"
+
+
+def test_calls_are_counted_without_views(bench):
+    with cost.CallCount() as count:
+        x = torch.ones(4, 6)
+        x.mT.flatten()[:3].unbind()[0].view(1).add_(1).detach()
+    assert count.calls == 3  # ones, the copy of the transpose, add_
+    (row,) = bench.rows([entry("sgdm")], entry("muon"), silent)
+    assert row.calls == 4 * len(list(bench.model.parameters()))  # decay, momentum, sum, update
 
 
 def test_flops_are_told_apart_by_precision():
-    with cost.MatmulCount() as count:
+    with cost.CallCount() as count:
         x, y = torch.ones(2, 3), torch.ones(3, 5, dtype=torch.float64)
         _ = x @ x.mT
         _ = torch.einsum("bij,bjk->bik", y.expand(7, 3, 5), y.mT.expand(7, 5, 3))
@@ -268,7 +278,7 @@ def test_state_counts_memory_once_however_it_is_nested():
 
 def test_every_peer_has_a_row():
     assert {peer.row for peer in peers.PEERS} == {
-        *("muon", "normuon", "adamuon", "cautious", "mars", "sophia", "soap", "galore")
+        *("muon", "normuon", "adamuon", "adamw", "cautious", "mars", "sophia", "soap", "galore")
     }
     assert {peer.row for peer in peers.PEERS} <= set(optimizers.ZOO)
 
@@ -304,6 +314,8 @@ def test_peers_do_the_same_steps(bench, peer):
         pytest.skip("not installed")
     if peer.label in ("heavyball Muon", "heavyball SOAP"):
         pytest.skip("compiles for minutes")
+    if peer.label == "torch AdamW(fused)":
+        pytest.skip("another rule, which says what a pass over memory costs")
     one = entry(peer.row)
     ours, theirs = bench._ours(one, peer.matrices), bench._theirs(one, peer)
     assert ours.params.keys() == theirs.params.keys()
@@ -359,7 +371,7 @@ def test_the_command_prints_tables_with_the_peer_of_torch(capsys, monkeypatch):
     assert starts.count("muon") == 2 and starts.count("soap") == 1
     (period,) = [line for line in lines if line.startswith("soap: a mean over 10 steps")]
     (torchs,) = [line for line in lines if "torch Muon" in line]
-    assert "1.02" in torchs
+    assert torchs.endswith(("1 met", "1 MISSED"))
 
 
 def test_mistakes_are_told_before_torch_is_loaded():
@@ -402,14 +414,25 @@ def test_tables_are_aligned_and_tell_what_is_met():
     def row(label, times, target):
         ratio = Measurement.of(label, "x muon", times, target)
         step = Measurement.of(label, "ms/step", [1e3 * x for x in times])
-        return Row(label, label, {}, step, ratio, 10, 5.0, 12345.6, {"float32": 2.5e12}, 0.5, 12.0)
+        return Row(label, label, {}, step, ratio, 10, 5.0, 12345.6, {"float32": 2.5e12}, 0.5, 57.0, 12.0)
 
     rows = [row("htmuon_mix:mix_set=k7", [1.5, 1.6], 1.55), row("b", [1.6, 1.7], 1.55), row("c", [2.0], None)]
     header, *lines = tables.rows_table(rows, "muon").splitlines()
     assert header.split("  ")[0] == "optimizer" and len(lines) == 3
     assert [line[header.index("at most") :] for line in lines] == ["1.55 met", "1.55 MISSED", ""]
     assert max(map(len, [header, *lines])) <= 110
-    assert lines[2].split()[1:] == ["1", "2000.0", "2.000", "2.000", "..", "2.000", "2500", "50%", "12.00"]
+    assert lines[2].split()[1:] == [
+        "1",
+        "2000.0",
+        "2.000",
+        "2.000",
+        "..",
+        "2.000",
+        "2500",
+        "50%",
+        "57",
+        "12.00",
+    ]
     assert tables.periods(rows)[1] == "b: a mean over 10 steps, one of 12345.6 ms and the others of 5.000 ms"
 
 
@@ -421,3 +444,26 @@ def test_the_table_of_peers_fits_and_leaves_out_what_was_not_measured():
     header, line = tables.peers_table([found, missing]).splitlines()
     assert max(len(header), len(line)) <= 110
     assert line.startswith("adamuon *  pytorch_optimizer AdaMuon  1") and line.endswith("1.05 MISSED")
+
+
+# --- precision ---
+
+
+@pytest.mark.parametrize(
+    ("native", "in_bfloat16", "words"), [(True, True, ""), (False, True, "WARNING"), (False, False, "")]
+)
+def test_a_machine_that_emulates_bfloat16_is_warned_about(native, in_bfloat16, words):
+    lines = tables.warning({"native_bfloat16": native}, in_bfloat16)
+    assert (words in "\n".join(lines) and lines) if words else not lines
+    assert max(map(len, lines), default=0) <= 110
+
+
+@pytest.mark.parametrize(
+    ("flags", "native"),
+    [("flags : fma avx512_bf16", True), ("Features : fp bf16", True), ("flags : avx2", False), ("", None)],
+)
+def test_native_bfloat16_is_read_from_the_processor(flags, native, monkeypatch, tmp_path):
+    path = tmp_path / "cpuinfo"
+    path.write_text(f"model name : x\n{flags}\n")
+    monkeypatch.setattr(environment, "Path", lambda _: path)
+    assert environment.describe_with_cpu_flags("cpu")["native_bfloat16"] is native

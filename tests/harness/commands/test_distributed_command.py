@@ -60,6 +60,7 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     assert record.attempts == 2 and record.environment["world_size"] == 2
 
 
+@pytest.mark.slow
 def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench):
     fresh = Htbench(htbench.root, fresh=True)  # which takes seconds to start two processes
     process = fresh.start("run", *words(LM | {"steps": 150, "processes": 2}))

@@ -13,7 +13,7 @@ INERT = [
     ({"schedule.name": "constant"}, {"schedule.decay": 0.3, "schedule.floor": 0.5}),
     ({}, {"micro_batch": 64}),
     ({"processes": 2}, {"micro_batch": 32}),
-    ({"optimizer.name": "htmuon"}, {"optimizer.gram_dtype": "float32"}),
+    ({"optimizer.name": "htmuon", "optimizer.spectral": "svd_power"}, {"optimizer.gram_dtype": "float32"}),
     ({"optimizer.name": "htmuon"}, {"optimizer.interval_phase": "first"}),
     ({"optimizer.name": "htmuon"}, {"optimizer.ns_steps": 7}),
     ({"optimizer.name": "htmuon_normuon"}, {"optimizer.mix_set": "k8", "optimizer.rank": 3}),
@@ -24,7 +24,7 @@ ACTIVE = [
     ({"schedule.name": "wsd"}, {"schedule.decay": 0.3}),
     ({"schedule.name": "wsd"}, {"schedule.floor": 0.3}),
     ({}, {"micro_batch": 32}),  # batch statistics
-    ({"optimizer.name": "htmuon", "optimizer.spectral": "gram_power"}, {"optimizer.gram_dtype": "float32"}),
+    ({"optimizer.name": "htmuon"}, {"optimizer.gram_dtype": "float32"}),
     ({"optimizer.name": "htmuon", "optimizer.interval": 5}, {"optimizer.interval_phase": "first"}),
     ({"optimizer.name": "htmuon", "optimizer.interval": 5}, {"optimizer.ns_steps": 7}),
     ({"optimizer.name": "htmuon_ns"}, {"optimizer.ns_steps": 7}),  # it takes a factor from Newton-Schulz
@@ -48,7 +48,7 @@ def test_a_value_that_matters_is_a_run_of_its_own(beside, setting):
     ("rule", "setting"),
     [
         ({"optimizer.name": "htmuon"}, {"optimizer.ns_steps": 7}),
-        ({"optimizer.name": "htmuon"}, {"optimizer.gram_dtype": "float32"}),
+        ({"optimizer.name": "htmuon_mix"}, {"optimizer.ns_dtype": "float32"}),
         ({"optimizer.name": "sophia", "optimizer.sign_momentum": True}, {"optimizer.rho": 1.0}),
     ],
     ids=str,

@@ -18,8 +18,8 @@ GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "keys.json").read_te
 
 @pytest.mark.parametrize("row", GOLDEN, ids=lambda row: row["key"])
 def test_golden_key(row):
-    """At the revisions that the row was made with; a row without any is of the first ones."""
-    config = resolve_config(row["settings"])
+    """At the revisions and defaults of then; a row without revisions is of the first ones."""
+    config = resolve_config(row["settings"] | row.get("defaults", {}))
     assert run_key(dataclasses.replace(config, revisions=row.get("revisions", {}))) == row["key"]
 
 

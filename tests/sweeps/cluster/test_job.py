@@ -70,7 +70,7 @@ def test_a_name_of_ours_would_be_seen(tiny):
     assert "harness.store.points" in modules_named(pickle.dumps(point(tiny)))
 
 
-@pytest.mark.parametrize("version", ["now", "0.1"])
+@pytest.mark.parametrize("version", ["now", pytest.param("0.1", marks=pytest.mark.slow)])
 def test_a_job_runs_where_only_its_snapshot_is(tmp_path, tiny, version):
     root = tmp_path / "store"
     code = snapshot.take(root) if version == "now" else version_0_1.extract(root / "code" / "v1")

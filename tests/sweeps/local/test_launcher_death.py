@@ -19,7 +19,9 @@ def alive(processes):
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize(("command", "fresh"), [("run", False), ("sweep run", True)])
+@pytest.mark.parametrize(
+    ("command", "fresh"), [("run", False), pytest.param("sweep run", True, marks=pytest.mark.slow)]
+)
 def test_nobody_trains_on_after_the_command_was_killed(htbench, write_spec, command, fresh):
     words = [f"{name}={value}" for name, value in BASE.items()] + ["processes=2"]
     if command == "sweep run":

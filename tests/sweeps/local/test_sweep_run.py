@@ -76,7 +76,9 @@ def test_again_trains_nothing_and_an_extended_grid_only_the_new_points(copy, htb
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-@pytest.mark.parametrize("moment", ["sweeps/tiny/points.jsonl", "runs/*/*/metrics.jsonl"])
+@pytest.mark.parametrize(
+    "moment", [pytest.param("sweeps/tiny/points.jsonl", marks=pytest.mark.slow), "runs/*/*/metrics.jsonl"]
+)
 def test_interrupted_it_saves_and_goes_on(htbench, write_spec, moment, number):
     """While the server of a fresh Python loads torch, and in the middle of runs; Ctrl-C reaches all."""
     spec = write_spec(LONG)

@@ -137,6 +137,7 @@ def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypa
     assert Costs(store, measure=True).rows(works) == [row]
 
 
+@pytest.mark.slow
 def test_without_a_store_planning_makes_none(htbench, write_spec):
     done = htbench("sweep", "plan", write_spec(SPEC))
     assert done.returncode == 0 and "measured" in done.stdout, done.stderr

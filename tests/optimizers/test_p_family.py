@@ -1,0 +1,220 @@
+"""Soft-Muon, Contra-Muon, DynMuon and Soft-polar against float64 transcriptions of their definitions.
+
+The transcriptions act on singular values, with numpy: what a map makes of a matrix is U diag(g) V^T.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from optimizers import ZOO, build
+from optimizers.spectral.contra_muon import contra_muon
+from optimizers.spectral.dynmuon import dynmuon
+from optimizers.spectral.soft_muon import soft_muon
+from optimizers.spectral.soft_polar import soft_polar
+from tests.helpers.matrices import close, orthogonal, quick, seeds
+
+torch.set_num_threads(1)
+
+f64, f32, bf16 = torch.float64, torch.float32, torch.bfloat16
+Values = NDArray[np.float64]
+
+
+# --- the definitions ---
+
+
+def chain(x: Values) -> list[Values]:
+    """x and twelve iterates of 2 x - 1.5 x^3 + .5 x^5."""
+    out = [x]
+    while len(out) < 13:
+        y = out[-1]
+        out.append(2 * y - 1.5 * y**3 + 0.5 * y**5)
+    return out
+
+
+def norm4(s: Values) -> float:
+    return float((s**4).sum() ** 0.25)
+
+
+def soft_muon_g(s: Values, blend: float) -> Values:
+    w = [0.1091613623, 0.07085664498, 0.05210528973, 0.05457295795, 0.05011334061, 0.03334622198]
+    w += [0.05022104481, 0.1053727358, 0.1187323776, 0.1185061091, 0.1185059576, 0.1185059576]
+    *first, muon = chain(s / norm4(s))
+    soft = sum(one * f for one, f in zip(w, first, strict=True))
+    both = (1 - blend) * muon + blend * soft * norm4(muon) / norm4(soft)
+    return both * norm4(muon) / norm4(both)
+
+
+def contra_muon_g(s: Values, c: float) -> Values:
+    x = s / norm4(s)
+    muon = chain(x)[-1]
+    return (muon - c * x) * norm4(muon) / norm4(muon - c * x)
+
+
+def dynmuon_g(s: Values, p: float) -> Values:
+    size = math.sqrt((s**2).sum())
+    x, d = s / size, p / 2
+    e = x**2 - 1
+    return size**p * (1 + d * e + d * (d - 1) / 2 * e**2) * chain(x)[-1]
+
+
+def soft_polar_g(s: Values, a: float, energy: str) -> Values:
+    muon = chain(s / norm4(s))[-1]
+    if energy == "none":
+        return (1 - a) * muon + a * s / math.sqrt((s**2).sum())
+    both = (1 - a) * muon + a * s * norm4(muon) / norm4(s)
+    return both * norm4(muon) / norm4(both)
+
+
+# name: (the map, its definition), for several hyperparameters each
+Map = Callable[[Tensor, torch.dtype], Tensor]
+DEFINED: dict[str, tuple[Map, Callable[[Values], Values]]] = {
+    **{
+        f"soft_muon {b}": (lambda M, t, b=b: soft_muon(M, b, t), lambda s, b=b: soft_muon_g(s, b))
+        for b in (0.0, 0.4, 1.0)
+    },
+    **{
+        f"contra_muon {c}": (lambda M, t, c=c: contra_muon(M, c, t), lambda s, c=c: contra_muon_g(s, c))
+        for c in (0.0, 0.2, 0.9)
+    },
+    **{
+        f"dynmuon {p}": (lambda M, t, p=p: dynmuon(M, p, t), lambda s, p=p: dynmuon_g(s, p))
+        for p in (-0.5, -0.25, 0.0, 0.25, 0.5)
+    },
+    **{
+        f"soft_polar {a} {e}": (
+            lambda M, t, a=a, e=e: soft_polar(M, a, e, t),
+            lambda s, a=a, e=e: soft_polar_g(s, a, e),
+        )
+        for a in (0.0, 0.2, 1.0)
+        for e in ("keep", "none")
+    },
+}
+every_map = pytest.mark.parametrize("what", DEFINED)
+
+
+def drawn(m: int, n: int, values: Values) -> tuple[Tensor, Tensor, Tensor]:
+    """M = U diag(values) V^T, and U and V."""
+    U, V = orthogonal(m, 0)[:, : len(values)], orthogonal(n, 1)[:, : len(values)]
+    return U * torch.from_numpy(values) @ V.T, U, V
+
+
+@every_map
+@pytest.mark.parametrize("shape", [(12, 20), (20, 12), (16, 16), (1, 5)])
+def test_a_map_is_what_its_definition_says(what: str, shape: tuple[int, int]) -> None:
+    map_, g = DEFINED[what]
+    r = min(shape)
+    # bfloat16 cannot hold small values: its rounding plants some of 1e-3 to 1e-2 in all directions
+    small = np.append(np.geomspace(1, 1e-5, r - 1), 0) if r > 1 else np.ones(1)
+    for values, dtype, allowed in ((small, f64, 1e-10), (np.geomspace(1, 0.1, r), bf16, 0.03)):
+        M, U, V = drawn(*shape, 3e-4 * values)
+        expected = U * torch.from_numpy(g(3e-4 * values)) @ V.T
+        assert (map_(M, dtype) - expected).norm() < allowed * expected.norm()
+    assert map_(M.to(f32), f64).dtype == f32
+
+
+@every_map
+@quick
+@given(seed=seeds, scale=st.sampled_from([1e-25, 1e-12, 1.0, 1e12, 1e25]))
+def test_the_size_of_a_matrix_counts_in_dynmuon_only(what: str, seed: int, scale: float) -> None:
+    M = torch.randn(5, 8, generator=torch.Generator().manual_seed(seed))
+    power = float(what.split()[1]) if what.startswith("dynmuon") else 0.0
+    one, other = (DEFINED[what][0](c * M, f32) for c in (1.0, scale))
+    torch.testing.assert_close(other / scale**power, one, rtol=1e-3, atol=1e-4)
+
+
+@every_map
+@pytest.mark.parametrize("dtype", [f64, bf16])
+def test_every_matrix_of_a_stack_is_on_its_own(what: str, dtype: torch.dtype) -> None:
+    map_ = DEFINED[what][0]
+    for shape in ((5, 8), (8, 5), (20, 20)):
+        stack = torch.randn(2, 3, *shape, generator=torch.Generator().manual_seed(0))
+        stack[0, 0, 0, 0] = math.nan
+        stack[0, 1, 0, 0] = math.inf
+        stack[0, 2] = 0
+        stack[1, 0] *= 1e20
+        found = map_(stack, dtype)
+        alone = torch.stack([map_(M, dtype) for M in stack.flatten(0, 1)]).unflatten(0, (2, 3))
+        torch.testing.assert_close(
+            found, alone, equal_nan=True, rtol=1e-5, atol=0.02 if dtype == bf16 else 1e-6
+        )
+        assert found[0, 0].isnan().all() and found[0, 1].isnan().any()
+        assert not found[0, 2].any() and found[1].isfinite().all()
+        if shape[0] != shape[1]:
+            torch.testing.assert_close(map_(stack.mT, dtype).mT, found, equal_nan=True, rtol=0, atol=0)
+
+
+# --- what the docstrings say of them ---
+
+
+def test_the_error_of_soft_muon_as_a_power() -> None:
+    for low, expected in ((5e-3, 0.032), (1.5e-3, 0.154), (5e-4, 0.387)):
+        x = torch.logspace(math.log10(low), math.log10(0.5), 500, dtype=f64)
+        pairs = soft_muon(torch.diag_embed(torch.stack([torch.ones_like(x), x], 1)), 1.0, f64)
+        ratio = pairs[:, 1, 1] / pairs[:, 0, 0] / x**0.1
+        error = (ratio.max() - ratio.min()) / (ratio.max() + ratio.min())
+        assert error.item() == pytest.approx(expected, abs=3e-3)
+
+
+def test_dynmuon_is_no_power_of_small_values() -> None:
+    S = torch.tensor([1.0, 1e-2, 1e-3], dtype=f64)
+    for p, limit in ((0.25, 0.82), (-0.25, 1.195)):
+        found = dynmuon(torch.diag(S), p, f64).diagonal()
+        assert found[:2].tolist() == pytest.approx([1, limit], abs=1e-3)
+        assert found[2].item() == pytest.approx(limit, rel=0.01) and found[2] / S[2] ** p != pytest.approx(
+            1, rel=0.5
+        )
+
+
+def test_what_contra_muon_and_soft_polar_do_to_the_order_of_values() -> None:
+    S = torch.tensor([1.0, 0.5, 0.1], dtype=f64)
+    contra, soft = (map_(torch.diag(S), 0.2, dtype=f64).diagonal() for map_ in (contra_muon, soft_polar))
+    assert (contra.diff() > 0).all() and (soft.diff() < 0).all()
+    assert contra[0] / contra[2] == pytest.approx(0.8, abs=0.03)
+    scaled = soft_polar(torch.diag(S), 1.0, dtype=f64).diagonal() / S
+    close(scaled, scaled[:1].expand(3))
+
+
+# --- the rows ---
+
+
+def test_defaults_are_as_published() -> None:
+    hyper = {name: {key: p.default for key, p in ZOO[name].params.items()} for name in ZOO}
+    assert hyper["soft_muon"]["blend"] == 1 and hyper["contra_muon"]["contra"] == 0.2
+    assert (hyper["soft_polar"]["softening"], hyper["soft_polar"]["energy"]) == (0.2, "keep")
+    dyn = hyper["dynmuon"]
+    assert (dyn["p"], dyn["ema"], dyn["nesterov"], dyn["momentum"]) == (0.25, False, True, 0.95)
+    assert ZOO["dynmuon"].weight_decay.default == 0.025 and ZOO["dynmuon"].lr.default == 0.02
+
+
+@pytest.mark.parametrize("name", ["soft_muon", "contra_muon", "dynmuon", "soft_polar"])
+def test_momentum_may_be_zero(name: str) -> None:
+    W = nn.Parameter(torch.zeros(6, 9, dtype=f64))
+    optimizer = build(name, [W], lr=0.5, weight_decay=0, momentum=0, ns_dtype="float64")
+    s = np.geomspace(3, 1e-4, 6)
+    W.grad, U, V = drawn(6, 9, s)
+    optimizer.step()
+    g = {
+        "soft_muon": lambda: soft_muon_g(s, 1.0),
+        "contra_muon": lambda: contra_muon_g(s, 0.2),
+        "dynmuon": lambda: dynmuon_g(s, 0.25),
+        "soft_polar": lambda: soft_polar_g(s, 0.2, "keep"),
+    }[name]()
+    close(W.detach(), -0.5 * (U * torch.from_numpy(g) @ V.T), atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [-0.6, 0.51, math.nan])
+def test_dynmuon_refuses_other_powers(p: float) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^p must be a finite number in \[-0.5, 0.5\] for the map dynmuon, got {p}"
+    ):
+        dynmuon(torch.eye(2), p)
+    with pytest.raises(ValueError, match=r"^p must be a finite number in \[-0.5, 0.5\], got "):
+        build("dynmuon", nn.Linear(2, 2), p=p)
