@@ -66,7 +66,7 @@ def _param(own: Param, part: str) -> Param:
     return _NAME if part == "name" else _OWN[part]
 
 
-def resolve(row: OptimizerSpec, given: Schedules, values: Mapping[str, Value]) -> dict[str, dict[str, Value]]:
+def resolve(row: OptimizerSpec, given: Schedules, values: Mapping[str, Value]) -> dict[str, dict[str, Any]]:
     """The schedules of a run, checked, with all defaults written in.
 
     Args:
@@ -84,36 +84,35 @@ def resolve(row: OptimizerSpec, given: Schedules, values: Mapping[str, Value]) -
     return {name: _resolve(row, name, parts, values.get(name)) for name, parts in sorted(given.items())}
 
 
-def _resolve(row: OptimizerSpec, name: str, given: Mapping[str, Any], value: Value) -> dict[str, Value]:
+def _resolve(row: OptimizerSpec, name: str, given: Mapping[str, Any], value: Value) -> dict[str, Any]:
     own = _own_param(row, name)
     for part in given:
         if part not in PARTS:
             raise UsageError(f"Unknown part 'schedule.{name}.{part}' of a schedule; {nearest(part, PARTS)}")
+    own_value = own.default if value is None else resolve_value(own, f"optimizer.{name}", value)
 
-    def resolved(part: str, default: Value = _UNSET) -> Value:
-        param = dataclasses.replace(_param(own, part), default=default)
+    def resolved(part: str, default: Any = UNSET) -> Any:
         found = given.get(part)
+        param = dataclasses.replace(_param(own, part), default=default)
         return resolve_value(param, f"{PREFIX}{name}.{part}", default if found is None else found)
 
-    shape = str(resolved("name"))
-    start = resolved("from", _first(own, name, value))
-    if value is not None and resolve_value(own, f"optimizer.{name}", value) != start:
+    shape, first = resolved("name"), resolved("from", UNSET if own_value is None else own_value)
+    more = {part: resolved(part, param.default) for part, param in SHAPES[shape].items()}
+    found = {"name": shape, "from": first, "to": resolved("to"), **more}
+    _check(name, found, None if value is None else own_value)
+    return found
+
+
+def _check(name: str, schedule: Mapping[str, Any], value: Value) -> None:
+    """Raise UsageError if the schedule contradicts itself, or the hyperparameter's value as given."""
+    first, start, end = schedule["from"], schedule.get("start"), schedule.get("end")
+    if value is not None and value != first:
         raise UsageError(
-            f"optimizer.{name}={value} and schedule.{name}.from={start} contradict each other; "
+            f"optimizer.{name}={value} and schedule.{name}.from={first} contradict each other; "
             f"a schedule sets {name} from the first step, so remove one of them."
         )
-    more = {part: resolved(part, param.default) for part, param in SHAPES[shape].items()}
-    if "start" in more and not float(str(more["start"])) < float(str(more["end"])):
-        raise UsageError(
-            f"schedule.{name}.start={more['start']} must be less than schedule.{name}.end={more['end']}."
-        )
-    return {"name": shape, "from": start, "to": resolved("to"), **more}
-
-
-def _first(own: Param, name: str, value: Value) -> Value:
-    """Where a schedule without `from` starts: the hyperparameter's own value."""
-    found = own.default if value is None else resolve_value(own, f"optimizer.{name}", value)
-    return _UNSET if found is None else found
+    if start is not None and end is not None and start >= end:
+        raise UsageError(f"schedule.{name}.start={start} must be less than schedule.{name}.end={end}.")
 
 
 def _own_param(row: OptimizerSpec, name: str) -> Param:

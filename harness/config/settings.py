@@ -280,18 +280,18 @@ def _resolve_optimizer(
     decay = optimizer.weight_decay if row.has_weight_decay else None
     schedules = hyper_schedules.resolve(row, given.schedules, {**hyper, "weight_decay": decay})
     first = {name: one["from"] for name, one in schedules.items()}
-    decay = first.pop("weight_decay", decay)
-    hyper, schedules = _without_inert(row, optimizers.resolve(row.name, hyper | first), schedules)
+    first_decay = first.pop("weight_decay", decay)
+    hyper, kept = _without_inert(row, optimizers.resolve(row.name, hyper | first), schedules)
     resolved = dataclasses.replace(
         optimizer,
         lr=value_or_default(row.lr, "lr", optimizer.lr),
-        weight_decay=value_or_default(row.weight_decay, "weight_decay", decay),
+        weight_decay=value_or_default(row.weight_decay, "weight_decay", first_decay),
         # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
         routing=optimizer.routing if row.routed else OptimizerConfig.routing,
         aux_lr=value_or_default(row.aux_lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
         hyper=hyper,
     )
-    return resolved, schedules
+    return resolved, kept
 
 
 def _without_inert(

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pandas as pd
 
+from results.analysis import schedules
 from results.analysis.load import tuned_columns
 from results.analysis.metrics import Metric, reported
 from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, searched
 from results.analysis.stats import SIGNIFICANCE, Summary, best_rows
 from results.analysis.summary import finite_values, metric_summary, sample_by_seed
 from results.formats.cells import SYMBOLS, Cell, Column, Section
-from results.tables import footnotes, schedules, timing
+from results.tables import footnotes, timing
 from results.tables.budgets import budgets
 
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"

@@ -1,4 +1,4 @@
-"""Schedules of hyperparameters in the cells of a table."""
+"""Schedules of hyperparameters in words, for the cells of a table."""
 
 from __future__ import annotations
 
