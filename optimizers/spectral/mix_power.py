@@ -77,8 +77,7 @@ def mix_power(
     Raises:
         ValueError: p is not in [-0.5, 1], or there is no such set.
 
-    Source: ours, with prior art in the mixing of iterates: see the head of this file. We are not aware of
-        one set of steps for every p elsewhere, fitted together with the weights.
+    Source: ours; for the prior art in mixing iterates see the head of this file.
     """
     check_power(p, "mix_power")
     if p == 1:
