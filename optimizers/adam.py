@@ -60,10 +60,23 @@ def adam_update(
     m, v = kept(state, "m", G), kept(state, "v", G)
     if has_kernel(*params, G, m, v):
         # one tensor per parameter, as without stacks: on a CPU the last entries of a tensor round differently
-        lists = [parts(x, state) for x in (G, m, v)]
+        grads, ms, vs = (parts(x, state) for x in (G, m, v))
         steps = [torch.full((), float(t), device=G.device)] * len(params)
-        rates = {"lr": lr, "beta1": b1, "beta2": b2, "weight_decay": weight_decay, "eps": eps}
-        torch._fused_adamw_(params, *lists, [], steps, **rates, amsgrad=False, maximize=False)
+        torch._fused_adamw_(
+            params,
+            grads,
+            ms,
+            vs,
+            [],
+            steps,
+            lr=lr,
+            beta1=b1,
+            beta2=b2,
+            weight_decay=weight_decay,
+            eps=eps,
+            amsgrad=False,
+            maximize=False,
+        )
         return
     m, v, root = ema(state, "m", G, b1), second_moment(state, "v", G, b2), math.sqrt(1 - b2**t)
     torch._foreach_mul_(params, 1 - lr * weight_decay)

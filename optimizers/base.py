@@ -122,11 +122,12 @@ class UpdateRule(torch.optim.Optimizer):
     def _step_together(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters of one kind, several of them as one stack."""
         states = [self.state[W] for W in params]
+        gradients = [W.grad for W in params if W.grad is not None]
         if len(params) == 1:
-            self.update(params, params[0].grad, states[0], group)
+            self.update(params, gradients[0], states[0], group)
             return
         state = gather(states)
-        self.update(params, torch.stack([W.grad for W in params]), state, group)
+        self.update(params, torch.stack(gradients), state, group)
         scatter(state, states)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

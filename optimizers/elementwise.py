@@ -67,8 +67,8 @@ class Cautious(UpdateRule):
         mean = s.mean(own_dims(s, state), keepdim=True).clamp_(min=group["mask_floor"])
         if group["weight_decay"]:
             torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
-        u, mean = parts(u.mul_(s), state), parts(mean, state)
-        torch._foreach_addcdiv_(params, u, mean, value=-group["lr"])
+        kept_entries = parts(u.mul_(s), state)
+        torch._foreach_addcdiv_(params, kept_entries, parts(mean, state), value=-group["lr"])
 
     def stackable(self, group: dict[str, Any]) -> bool:
         """Yes: mean(s) is that of each parameter."""

@@ -31,7 +31,8 @@ def own_dims(x: Tensor, state: Mapping[str, Any]) -> tuple[int, ...]:
 
 def norm(x: Tensor, state: Mapping[str, Any]) -> Tensor:
     """The Frobenius norm of each parameter, with as many dimensions as x."""
-    return torch.linalg.vector_norm(x, dim=own_dims(x, state), keepdim=True)
+    found: Tensor = torch.linalg.vector_norm(x, dim=own_dims(x, state), keepdim=True)
+    return found
 
 
 def parts(x: Tensor, state: Mapping[str, Any]) -> list[Tensor]:

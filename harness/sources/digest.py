@@ -27,7 +27,9 @@ _ROOMS = {
     "harness.published": "c4 cifar10 cifar100 corpus corpus_task imagenet openwebtext pictures prepared rows",
     "harness.train": "building curvature divergence learner loop schedule",
     "models": "gpt2 llama resnet transformer vit",
-    "optimizers": "assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral",
+    "optimizers": (
+        "adam assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral stacks"
+    ),
     "optimizers.spectral": "rule",
 }
 NUMERIC = tuple(f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split())

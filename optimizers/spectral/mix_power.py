@@ -77,9 +77,7 @@ def mix_power(
     Raises:
         ValueError: p is not in [-0.5, 1], or there is no such set.
 
-    Source: ours. We are not aware of earlier work that mixes all iterates, with steps shared over p.
-        BeyondMuon (https://arxiv.org/abs/2602.04669), Muon^p (https://arxiv.org/abs/2606.13867) and
-        Schatten-p Muon (https://arxiv.org/abs/2605.19781) take the last iterate of other recurrences.
+    Source: ours; for the prior art in mixing iterates see the head of this file.
     """
     check_power(p, "mix_power")
     if p == 1:

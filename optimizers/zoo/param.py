@@ -74,10 +74,9 @@ class Param:
         return value is not None and self._inside(value)
 
     @property
-    def stand_in(self) -> Value:
+    def stand_in(self) -> Any:
         """The value in place of all others where they change nothing."""
-        value: Any = self.default if self.stands is UNSET else self.stands
-        return value
+        return self.default if self.stands is UNSET else self.stands
 
     def is_inert(self, settings: Mapping[str, object]) -> bool:
         """Whether the value changes nothing beside these settings."""

@@ -84,7 +84,7 @@ PICTURE = {
     "results": "harness.errors harness.store results.analysis",
     "results.figures": "harness.store harness.system results.analysis",
     "results.formats": "results.analysis",
-    "results.tables": "harness.config harness.store results.analysis results.formats",
+    "results.tables": "harness.store results.analysis results.formats",
     "results.commands": (
         "harness.errors harness.store harness.system results.analysis results.figures results.formats "
         "results.tables"

@@ -191,7 +191,7 @@ def test_the_precision_of_newton_schulz_is_set_where_there_is_one():
     [
         ("mun", "unknown optimizer 'mun'; did you mean muon"),
         ("muon:p=1", "muon has no hyperparameter 'p'"),
-        ("htmuon:p=2", "p must be a finite number in \\[0, 1\\], got '2'"),
+        ("htmuon:p=2", "p must be a finite number in \\[-0.5, 1\\], got '2'"),
         ("htmuon:p", "'p' is no setting; write key=value"),
         ("", "unknown optimizer ''"),
     ],

@@ -80,7 +80,7 @@ def test_yaml_words_and_stored_configs_agree(rule, tmp_path):
         ({"schedule.momentun.to": 1}, r"did you mean 'momentum'"),
         ({"schedule.nesterov.to": 1}, r"nesterov can't have a schedule.*true or false"),
         ({"schedule.interval.to": 5}, r"interval can't have a schedule.*whole number"),
-        ({"schedule.gram_dtype.to": 5}, r"gram_dtype can't have a schedule.*one of .*float32"),
+        ({"schedule.gram_dtype.to": 5}, r"gram_dtype can't have a schedule.*one of graded, float32"),
         ({"schedule.aux_eps.to": 1}, r"aux_eps belongs to the auxiliary AdamW"),
         ({"schedule.lr.to": 1}, r"schedule of its own: schedule\.name"),
         ({"schedule.p.too": 1}, r"'schedule\.p\.too'.*did you mean 'to'"),
