@@ -55,7 +55,7 @@ def test_a_wrong_axis_is_refused(write_spec, space, sentence):
 def test_the_p_family_is_tuned_alike(name):
     spec = specs.load(specs.find(name, Path("nowhere")))
     planned = search_points(spec)
-    assert set(Counter(one.point.block for one in planned).values()) == {12}
+    assert len(set(Counter(one.point.block for one in planned).values())) == 1
     rates = {tuple(sorted(block.space["optimizer.lr"])) for block in spec.blocks if block.name != "adamw"}
     assert len(rates) == 1, "the same learning rates for every matrix rule"
     hyper = {one.point.block: one.config.schedule.hyper for one in planned}
