@@ -72,7 +72,6 @@ ROWS: Final = (
         vectors="Adam",
         paper="Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam, 2025",
         url="https://arxiv.org/abs/2409.11321",
-        revision=2,
     ),
     OptimizerSpec(
         name="galore",

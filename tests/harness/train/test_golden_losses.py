@@ -23,12 +23,12 @@ STEPS, EARLY = 20, 8
 # Small enough that changing the initial weights by 1e-6 of themselves moves no curve of a later row by 0.4 %.
 LEARNING_RATES = {
     "llama-nano": {
-        **{name: 0.02 for name in optimizers.ZOO if "muon" in name},
+        **{name: 0.02 for name, row in optimizers.ZOO.items() if row.family == "spectral"},
         **{"adam": 3e-3, "adamw": 3e-3, "sgdm": 0.1, "mars": 3e-3, "soap": 3e-3, "cautious": 3e-3},
         **{"cosmos": 3e-3, "galore": 3e-3, "sophia": 2e-3, "adamuon": 5e-3, "htmuon_adamuon": 5e-3},
     },
     "resnet-nano": {
-        **{name: 0.01 for name in optimizers.ZOO if "muon" in name},
+        **{name: 0.01 for name, row in optimizers.ZOO.items() if row.family == "spectral"},
         **{"muon": 0.02, "muon_svd": 0.02, "htmuon": 0.02, "adam": 3e-3, "adamw": 3e-3, "sgdm": 0.1},
         **{"mars": 7e-4, "soap": 1.5e-3, "cautious": 1.5e-3, "cosmos": 1.5e-3, "galore": 1e-3},
         **{"sophia": 1e-3, "adamuon": 2.5e-3, "htmuon_adamuon": 2.5e-3},
