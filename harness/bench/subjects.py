@@ -18,7 +18,7 @@ _PERIODS: Final[dict[str, int | None]] = {"interval": 1, "precondition_frequency
 
 # The most that a step may take, in units of a step of `muon`.
 _TARGETS: Final[tuple[tuple[str, dict[str, object], float], ...]] = (
-    ("htmuon", {"interval": 1}, 2.0),
+    ("htmuon", {"interval": 1, "spectral": "gram_power"}, 2.0),
     ("htmuon_ns", {"interval": 1, "gram_side": "small"}, 8.0),
     ("htmuon_mix", {"interval": 1, "mix_set": "k5"}, 1.05),
     ("htmuon_mix", {"interval": 1, "mix_set": "k6"}, 1.22),
@@ -27,7 +27,7 @@ _TARGETS: Final[tuple[tuple[str, dict[str, object], float], ...]] = (
 
 # Settings that are measured beside the defaults of their rows.
 _MORE: Final = {
-    "htmuon": ("htmuon:spectral=gram_power",),
+    "htmuon": ("htmuon:gram_dtype=float64", "htmuon:spectral=svd_power"),
     "htmuon_ns": ("htmuon_ns:gram_side=small",),
     "htmuon_mix": ("htmuon_mix:mix_set=k5", "htmuon_mix:mix_set=k7"),
 }
