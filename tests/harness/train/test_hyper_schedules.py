@@ -110,9 +110,7 @@ def test_a_class_from_outside_without_the_value_in_its_groups_is_refused(tiny, t
     ("name", "scheduled", "rule"),
     [
         ("htmuon", "p", OF_P),
-        ("htmuon", "weight_decay", OF_P),
         ("dynmuon", "p", DYNMUON),
-        ("soft_muon", "blend", SOFT_MUON),
         ("torch.optim:SGD", "momentum", CONTRA_MUON),
     ],
 )
