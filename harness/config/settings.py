@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import optimizers
-from harness.config import OptimizerConfig, RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
+from harness.config import RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
 from harness.config.fitting import check_parts
 from harness.config.names import canonical, flatten, settings_of
+from harness.config.rule import resolve_rule
 from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
-from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
+from optimizers.zoo.registry import OptimizerSpec, Param, resolve_value
 
 Settings = Mapping[str, Value]
 
@@ -239,7 +240,7 @@ def _resolve(config: RunConfig, given: _Given) -> RunConfig:
     task = tasks.spec(config.task)
     check_parts(config)
     limits.check_config(config)
-    optimizer, schedules = _resolve_optimizer(config.optimizer, given, task.adamw_lr)
+    optimizer, schedules = resolve_rule(config.optimizer, given.hyper, given.schedules, task.adamw_lr)
     resolved = dataclasses.replace(
         config,
         optimizer=optimizer,
@@ -255,55 +256,6 @@ def _resolve(config: RunConfig, given: _Given) -> RunConfig:
         data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
     )
     return dataclasses.replace(resolved, revisions=given.code or revisions.current(resolved))
-
-
-def _resolve_optimizer(
-    optimizer: OptimizerConfig, given: _Given, adamw_lr: float
-) -> tuple[OptimizerConfig, hyper_schedules.Schedules]:
-    """The optimizer with every default, and the schedules of its hyperparameters."""
-    row = optimizers.spec(optimizer.name)
-    hyper = given.hyper
-    own = {field.name for field in dataclasses.fields(OptimizerConfig)} - {"hyper"}
-    for name in hyper:
-        if name not in row.params:
-            raise UsageError(
-                f"Unknown setting 'optimizer.{name}' for {row.name}; {nearest(name, own | set(row.params))}"
-            )
-
-    def value_or_default(param: Param, name: str, value: Value) -> Value:
-        return resolve_value(param, f"optimizer.{name}", param.default if value is None else value)
-
-    if optimizer.weight_decay and not row.has_weight_decay:
-        raise UsageError(
-            f"{row.name} has no weight decay; remove optimizer.weight_decay={optimizer.weight_decay:g}."
-        )
-    decay = optimizer.weight_decay if row.has_weight_decay else None
-    schedules = hyper_schedules.resolve(row, given.schedules, {**hyper, "weight_decay": decay})
-    first = {name: one["from"] for name, one in schedules.items()}
-    first_decay = first.pop("weight_decay", decay)
-    hyper, kept = _without_inert(row, optimizers.resolve(row.name, hyper | first), schedules)
-    resolved = dataclasses.replace(
-        optimizer,
-        lr=value_or_default(row.lr, "lr", optimizer.lr),
-        weight_decay=value_or_default(row.weight_decay, "weight_decay", first_decay),
-        # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
-        routing=optimizer.routing if row.routed else OptimizerConfig.routing,
-        aux_lr=value_or_default(row.aux_lr, "aux_lr", optimizer.aux_lr or adamw_lr) if row.has_aux else None,
-        hyper=hyper,
-    )
-    return resolved, kept
-
-
-def _without_inert(
-    row: OptimizerSpec, hyper: dict[str, Value], schedules: hyper_schedules.Schedules
-) -> tuple[dict[str, Value], hyper_schedules.Schedules]:
-    """The hyperparameters with one value for each that changes nothing beside the others, and no schedule.
-
-    One with a schedule has many values, so none of them makes another one inert.
-    """
-    settings = {**row.fixed, **hyper, **dict.fromkeys(schedules, UNSET)}
-    inert = {name: param.stand_in for name, param in row.params.items() if param.is_inert(settings)}
-    return hyper | inert, {name: one for name, one in schedules.items() if name not in inert}
 
 
 def _options(config: RunConfig, task: tasks.TaskSpec) -> dict[str, Value]:
