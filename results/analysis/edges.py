@@ -118,8 +118,9 @@ def _of_values(column: str, own: Sequence[Row], listed: list[float], tried: list
         following: float | None = min(further) if upwards else max(further)
         return Edge(column, value, "grid", _add(column, following, own, " with its other chosen settings"))
     neighbour = tried[-2] if upwards else tried[1]
-    ratio = value / neighbour if value and neighbour else 2.0
-    following = beyond(optimizer, column, value, value * ratio, upwards)
+    # By the ratio of the two, or by their distance where one is 0 or they differ in sign.
+    wanted = value * value / neighbour if value * neighbour > 0 else 2 * value - neighbour
+    following = beyond(optimizer, column, value, wanted, upwards)
     return Edge(column, value, "grid", _add(column, following, own))
 
 

@@ -42,7 +42,9 @@ def test_an_optimum_at_the_edge_shows_the_next_value(bench, make, values, chosen
 @pytest.mark.parametrize(
     ("values", "chosen", "hints"),
     [
-        ([0.0, 0.125, 0.25], 0.0, []),  # Muon: nothing lies below
+        ([-0.5, 0.0, 0.25], -0.5, []),  # nothing lies below
+        ([0.0, 0.125, 0.25], 0.0, ["add `optimizer.p: -0.12` to block htmuon"]),  # Muon
+        ([-0.25, 0.0], -0.25, ["add `optimizer.p: -0.5` to block htmuon"]),
         ([0.5, 1.0], 1.0, []),  # SGDM: nothing lies above
         ([0.25, 0.5, 0.8], 0.8, ["add `optimizer.p: 1` to block htmuon"]),  # not beyond the legal end
         ([0.1, 0.125, 0.2], 0.1, ["add `optimizer.p: 0.08` to block htmuon"]),

@@ -59,7 +59,7 @@ def test_what_changes_the_numbers_and_not_the_work_is_one_class(tiny):
     [
         {"batch_size": 32},
         {"optimizer.interval": 7},
-        {"optimizer.spectral": "gram_power"},
+        {"optimizer.spectral": "svd_power"},
         {"precision.autocast": "bfloat16"},
         {"micro_batch": 8},
     ],
