@@ -43,9 +43,8 @@ def dynmuon(M: Tensor, p: float = 0.25, dtype: torch.dtype = torch.bfloat16) -> 
     X = (Y / norm).to(dtype)
     d, q = p / 2, p / 2 * (p / 2 - 1) / 2
     O = polar(X)  # noqa: E741 - the paper's symbol
-    if (
-        p != 0
-    ):  # with two factors of 0 torch.baddbmm returns memory as it finds it (bfloat16, CPU, torch 2.13)
+    # With two factors of 0 torch.baddbmm returns memory as it finds it (bfloat16, CPU, torch 2.13).
+    if p != 0:
         B = square(d - 2 * q, gram(X), q)  # d E + q E E without its multiple of I, which is q - d
         O = combine(1 - d + q, O, 1, B)  # noqa: E741
     return (O * (mu**p * norm**p)).to(M.dtype)  # mu norm itself may overflow
