@@ -16,20 +16,23 @@ def precise(x: Tensor) -> Tensor:
 
 
 def eigenvectors(A: Tensor) -> Tensor:
-    """Return the eigenvectors of a symmetric A as columns, by descending eigenvalue; NaN if A is not finite.
+    """Return the eigenvectors of a symmetric A as columns, by descending eigenvalue; NaN for NaN and inf."""
+    return eigen(A)[1].flip(1) if A.isfinite().all() else torch.full_like(A, torch.nan)
+
+
+def eigen(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the eigenvalues of a finite symmetric A in ascending order, and the eigenvectors as columns.
 
     The Gram matrix of a gradient of low rank, such as that of an embedding in which few tokens occurred, has
     many equal eigenvalues. That can be too much for float32: LAPACK then raises, or returns NaN in silence.
     """
-    if not A.isfinite().all():
-        return torch.full_like(A, torch.nan)
     try:
-        V: Tensor = torch.linalg.eigh(A).eigenvectors
+        L, V = torch.linalg.eigh(A)
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-        V = torch.full_like(A, torch.nan)
+        L, V = A[0], torch.full_like(A, torch.nan)
     if not V.isfinite().all():
-        V = torch.linalg.eigh(A.double()).eigenvectors.to(A.dtype)
-    return V.flip(1)
+        L, V = torch.linalg.eigh(A.double())
+    return L.to(A.dtype), V.to(A.dtype)
 
 
 def singular_vectors(X: Tensor, rank: int, right: bool) -> Tensor:

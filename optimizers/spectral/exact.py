@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from optimizers.linalg import eigen
 from optimizers.spectral.products import gram
 
 _LARGE = 0.02  # share of the largest singular value down to which one Gram matrix serves in `graded_power`
@@ -155,7 +156,7 @@ def graded_power(M: Tensor, p: float) -> Tensor:
 
 
 def _graded(Y: Tensor, p: float, floor: float) -> Tensor:
-    L, V = torch.linalg.eigh(gram(Y))
+    L, V = eigen(gram(Y))
     if L[-1] <= floor**2:
         return Y.mul(floor ** (p - 1))
     rest = int((L <= _LARGE**2 * L[-1]).sum())  # they come first

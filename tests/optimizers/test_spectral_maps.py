@@ -255,6 +255,21 @@ def test_a_gram_matrix_from_block_rows_is_the_whole_product(
 # --- inputs ---
 
 
+def test_graded_power_goes_on_in_float64_where_float32_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    eigh, M = torch.linalg.eigh, torch.randn(12, 20)
+    wanted = graded_power(M, 0.125)
+
+    def fails(A: Tensor) -> tuple[Tensor, Tensor]:
+        if A.dtype == f32:
+            raise torch.linalg.LinAlgError("did not converge")
+        return eigh(A)
+
+    monkeypatch.setattr(torch.linalg, "eigh", fails)
+    torch.testing.assert_close(graded_power(M, 0.125), wanted)
+
+
 @pytest.mark.parametrize("p", [-0.75, 1.5, math.nan])
 @pytest.mark.parametrize("power", [svd_power, gram_power, graded_power])
 def test_powers_outside_the_range_are_refused(power: Map, p: float) -> None:
