@@ -1,6 +1,6 @@
 """What a run of a class takes, by a short measurement on this machine. Torch-free.
 
-`harness/cost/calibrate.py` measures in a process of its own, so that its memory is that of a run.
+`harness/bench/calibrate.py` measures in a process of its own, so that its memory is that of a run.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _CALIBRATE = """
 import sys
 sys.path[:] = [place for place in sys.path if place]
 import htbench
-from harness.cost.calibrate import main
+from harness.bench.calibrate import main
 sys.exit(main())
 """
 

@@ -25,7 +25,8 @@ _ROOMS = {
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.prepare": "picture_copy picture_shards published_tokenizer shards",
     "harness.published": "c4 cifar10 cifar100 corpus corpus_task imagenet openwebtext pictures prepared rows",
-    "harness.train": "building curvature divergence learner loop schedule",
+    "harness.building": "model optimizer",
+    "harness.train": "curvature divergence learner loop schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
         "adam assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral stacks"

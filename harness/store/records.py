@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.errors import UsageError
 from harness.store import layout
 from harness.store.index import Index
 from harness.store.record import RunRecord
@@ -38,6 +39,20 @@ class Records:
             path = Path(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
             found = self._folders[key] = RunFolder(path)
         return found
+
+    def find(self, word: str) -> str:
+        """The key of the only run whose key is `word` or begins with it.
+
+        Raises:
+            UsageError: no run's key begins so, or several do.
+        """
+        keys = layout.run_keys(self.root)
+        found = [key for key in keys if key.startswith(word)] if word else []
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{len(found)} runs have a key like '{word}', such as {found[0]}, {found[1]}.")
+        raise UsageError(f"No run of '{self.root}' has the key '{word}'; `htbench runs ls --all` lists them.")
 
     def run_folder(self, key: str) -> Path:
         """The folder of the run `key`."""

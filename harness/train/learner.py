@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 
 import models
+from harness.building.model import build_model
+from harness.building.optimizer import build_optimizer, own_groups
 from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.data.task import Batch, Task
@@ -18,7 +20,6 @@ from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, schedule
 from harness.train.batches import Batches, ahead_on
-from harness.train.building import build_model, build_optimizer, own_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
 

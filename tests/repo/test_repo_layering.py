@@ -32,19 +32,20 @@ PICTURE = {
         "harness.data harness.errors harness.sources harness.system models optimizers optimizers.zoo"
     ),
     "harness.published": "harness.data harness.errors harness.parallel harness.system",
+    "harness.building": "harness.config harness.data harness.errors harness.parallel models optimizers",
     "harness.prepare": "harness.data harness.errors harness.published harness.system",
     "harness.store": "harness.config harness.data harness.errors harness.system",
     "harness.cli": "harness.errors harness.store harness.system",
+    "harness.cost": "harness.config harness.data harness.errors harness.store harness.system",
     "harness.train": (
-        "harness.config harness.data harness.errors harness.parallel harness.store harness.system models "
-        "optimizers"
+        "harness.building harness.config harness.data harness.errors harness.parallel harness.store "
+        "harness.system models optimizers"
     ),
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.bench": (
-        "harness.config harness.data harness.errors harness.parallel harness.store harness.train models "
-        "optimizers optimizers.zoo"
+        "harness.config harness.cost harness.data harness.errors harness.parallel harness.store "
+        "harness.train models optimizers optimizers.zoo"
     ),
-    "harness.cost": "harness.config harness.data harness.errors harness.store harness.system harness.train",
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.data harness.display "
         "harness.errors harness.parallel harness.prepare harness.published harness.store harness.system "
@@ -93,13 +94,13 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": "chunked flops loop maps memory optimizers pairs peers train workloads",
+    "harness.bench": "calibrate chunked flops loop maps memory optimizers pairs peers train workloads",
+    "harness.building": "model optimizer",
     "harness.contract": "checkup net properties",
-    "harness.cost": "calibrate",
     "harness.data": "augment images loss randaugment task text",
     "harness.parallel": "batch_norm device overlap sharding",
     "harness.published": "corpus_task",
-    "harness.train": "batches building checkpoint compiling curvature learner loop outcome resume run",
+    "harness.train": "batches checkpoint compiling curvature learner loop outcome resume run weights",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
         "adam assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap "

@@ -1,0 +1,1 @@
+"""From a config to the model that a run trains, and to its optimizer."""

@@ -1,0 +1,34 @@
+"""Weights of a run: the final ones, else those of the checkpoint, else a sentence."""
+
+import pytest
+import torch
+
+from harness.config.key import run_key
+from harness.config.settings import resolve_config
+from harness.errors import UsageError
+from harness.store import Store
+from harness.train import weights
+from tests.helpers.interrupting import finish, interrupt
+
+
+def test_the_final_weights_else_those_of_the_checkpoint(tmp_path, tiny):
+    config = resolve_config(tiny | {"checkpoint.keep_weights": True, "log_every": 1})
+    files = Store(tmp_path).files(run_key(config))
+    with pytest.raises(UsageError, match="kept no weights"):
+        weights.load(files)
+    interrupt(config, tmp_path, 3)
+    early, step = weights.load(files)
+    assert step == 3
+    finish(config, tmp_path)
+    final, step = weights.load(files)
+    assert step is None and final.keys() == early.keys()
+    assert not all(torch.equal(final[name], early[name]) for name in final)
+
+
+@pytest.mark.parametrize("name", ["weights", "checkpoint"])
+def test_a_damaged_file_is_told(tmp_path, name):
+    files = Store(tmp_path).files("aa11bb22cc33")
+    files.path.mkdir(parents=True)
+    getattr(files, name).write_bytes(b"PK no archive")
+    with pytest.raises(UsageError, match=r"damaged|can't be used"):
+        weights.load(files)
