@@ -1,0 +1,1 @@
+"""Heavy-tail metrics of weights: spectra of layers, power-law fits, norms."""
