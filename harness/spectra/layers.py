@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
 
-__all__ = ["METHODS", "LayerSpectrum", "layer_table", "measure", "random_alpha", "singular_values"]
+__all__ = [
+    "METHODS",
+    "LayerSpectrum",
+    "layer_names",
+    "layer_table",
+    "measure",
+    "random_alpha",
+    "singular_values",
+]
 
 METHODS: Final = (*tail.METHODS, "farms")
 
@@ -104,6 +112,11 @@ def measure(
         _layer(one, method, random_baseline)
         for one in _chosen(_by_name(weights), include or "hidden", exclude)
     ]
+
+
+def layer_names(weights: Weights, *, include: str = "hidden") -> list[str]:
+    """The names of the layers that `measure` would measure, in its order, without measuring them."""
+    return [one.name for one in _chosen(_by_name(weights), include, None)]
 
 
 def layer_table(weights: Weights, **options: Any) -> pd.DataFrame:
