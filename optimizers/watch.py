@@ -58,9 +58,7 @@ def begin(params: Sequence[Tensor]) -> None:
     _params = params if _see is not None else ()
 
 
-def note(
-    result: Tensor, state: Mapping[str, Any], momentum: Tensor | None = None, blocks: int = 1
-) -> None:
+def note(result: Tensor, state: Mapping[str, Any], momentum: Tensor | None = None, blocks: int = 1) -> None:
     """Show the update of the parameters that step now. Of several notes the first one counts.
 
     Args:

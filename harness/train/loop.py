@@ -89,7 +89,7 @@ class Training:
         task = load_task(config, attempt.key, cache)
         total = config.updates(task.epoch_size)
         learner = Learner(config, task, total, place, group)
-        recorder = Recorder(config.spectra, total)
+        recorder = Recorder(config, total)
         training = cls(config, attempt, monitor, group, task, total, learner, recorder)
         if config.compile:
             training.compiled = compiling.artifacts(cache, config, place)

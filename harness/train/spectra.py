@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
+from torch.optim import Adam, AdamW
 
-from harness.config import SpectraConfig
+from harness.config import RunConfig
 from harness.spectra import layers
 from harness.store.curve import Metrics, MetricsFile
 from harness.train.learner import Learner
@@ -38,9 +40,9 @@ class Recorder:
         marks: the steps after which to read the clock, so that those are not in the time of others.
     """
 
-    def __init__(self, config: SpectraConfig, total: int) -> None:
-        self.config, self.total = config, total
-        self.watched = {max(1, round(fraction * total)) for fraction in config.updates}
+    def __init__(self, config: RunConfig, total: int) -> None:
+        self.config, self.threads, self.total = config.spectra, config.threads, total
+        self.watched = {max(1, round(fraction * total)) for fraction in self.config.updates}
         self.marks = self.watched | {step - 1 for step in self.watched}
         self.rows = Metrics()
 
@@ -73,9 +75,11 @@ class Recorder:
         """Write a row for each layer. The main process of several does it alone."""
         if not self.learner.group.is_main:
             return
-        how = {"method": self.config.method, "include": self.config.layers}
-        for layer in layers.measure(self.learner.model, **how, random_baseline=True):
-            values = dataclasses.asdict(layer) | {"method": self.config.method}
+        method, model = self.config.method, self.learner.model
+        with _threads(self.threads):
+            found = layers.measure(model, method=method, include=self.config.layers, random_baseline=True)
+        for layer in found:
+            values = dataclasses.asdict(layer) | {"method": method}
             self.rows.add_layer(step, values.pop("name"), values)
 
     @contextmanager
@@ -88,7 +92,7 @@ class Recorder:
             yield
             return
         learner = self.learner
-        watch = _Watch(learner, self.config.layers)
+        watch = _Watch(learner, self.config.layers, self.threads)
         with watching(watch.see):
             yield
         watch.see_adam(learner.optimizer)
@@ -106,24 +110,39 @@ class Recorder:
 class _Watch:
     """The updates of one step that this process makes, by the names of their layers."""
 
-    def __init__(self, learner: Learner, include: str) -> None:
-        self.names = {layer.weight: layer.name for layer in layers.find(learner.model, include)}
+    def __init__(self, learner: Learner, include: str, threads: int) -> None:
+        self.threads = threads
+        chosen = set(layers.layer_names(learner.model, include=include))
+        params = learner.model.named_parameters()
+        self.names: dict[Tensor, str] = {param: name for name, param in params if name in chosen}
         self.rows: dict[str, Row] = {}
 
-    def see(self, W: Tensor, update: Update) -> None:
+    def see(self, param: Tensor, update: Update) -> None:
         """Measure an update while it exists."""
-        if W in self.names:
-            row = {"update": _values(update.result, update.blocks)}
+        if param in self.names:
+            row = {"update": self._values(update.result, update.blocks)}
             if update.momentum is not None:
-                row["momentum"] = _values(update.momentum, update.blocks)
-            self.rows[self.names[W]] = row
+                row["momentum"] = self._values(update.momentum, update.blocks)
+            self.rows[self.names[param]] = row
 
     def see_adam(self, optimizer: torch.optim.Optimizer) -> None:
-        """Measure the steps of torch's AdamW. Its kernel shows none, but its state tells them."""
+        """Measure the steps of torch's Adam and AdamW, whose kernel shows none, from their state."""
+        for part in getattr(optimizer, "parts", (optimizer,)):
+            if isinstance(part, Adam | AdamW):
+                self._see_groups(part)
+
+    def _see_groups(self, optimizer: torch.optim.Optimizer) -> None:
         for group in optimizer.param_groups:
-            for W in group["params"]:
-                if W in self.names and "exp_avg" in optimizer.state.get(W, {}):
-                    self.rows[self.names[W]] = {"update": _values(_adam(optimizer.state[W], group))}
+            for param in group["params"]:
+                if param in self.names and "exp_avg" in optimizer.state.get(param, {}):
+                    step = self._values(_adam(optimizer.state[param], group))
+                    self.rows[self.names[param]] = {"update": step}
+
+    def _values(self, matrix: Tensor, blocks: int = 1) -> list[float]:
+        """Singular values, descending; of a kernel those of its matrix (out, in height width)."""
+        with _threads(self.threads):
+            found = [layers.singular_values(part) for part in matrix.detach().flatten(1).chunk(blocks)]
+        return sorted((float(s) for one in found for s in one), reverse=True)
 
 
 def _adam(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
@@ -134,7 +153,6 @@ def _adam(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     return step
 
 
-def _values(matrix: Tensor, blocks: int = 1) -> list[float]:
-    """The singular values of an update, descending; of a kernel those of its matrix (out, in height width)."""
-    parts = matrix.detach().flatten(1).chunk(blocks)
-    return sorted((float(s) for part in parts for s in layers.singular_values(part)), reverse=True)
+def _threads(most: int) -> threadpool_limits:
+    """Give numpy as many threads as the run has. It would take all cores, and its threads wait busily."""
+    return threadpool_limits(most, user_api="blas")

@@ -73,8 +73,8 @@ class Mean:
 def sound_layers(runs: Mapping[str, Sequence[Spectra]]) -> list[str]:
     """The layers whose alpha is sound in every run of every optimizer.
 
-    A mean over other layers is one over other shapes, and alpha depends on the shape. An optimizer without any
-    sound layer takes none from the others.
+    A mean over other layers is one over other shapes, and alpha depends on the shape. An optimizer without
+    any sound layer takes none from the others.
 
     Args:
         runs: by optimizer, on one workload.
