@@ -5,7 +5,8 @@ Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), an
 
 `spectra.jsonl` is a second file of this kind, so that the last bytes of the first hold the last steps. Its
 rows are about one layer each: {"step": 50, "layer": "layers.0.q_proj", "alpha": 2.4, ...} for its weights and
-{"step": 50, "layer": ..., "update": [1.1, ...], "momentum": [...]} for its update.
+{"step": 50, "layer": ..., "rows": 48, "cols": 48, "update": [1.1, ...], "momentum": [...]} for the singular
+values of its update, which is a matrix of that shape, also for a convolution.
 """
 
 from __future__ import annotations

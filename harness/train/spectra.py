@@ -120,7 +120,7 @@ class _Watch:
     def see(self, param: Tensor, update: Update) -> None:
         """Measure an update while it exists."""
         if param in self.names:
-            row = {"update": self._values(update.result, update.blocks)}
+            row = self._row(update.result, update.blocks)
             if update.momentum is not None:
                 row["momentum"] = self._values(update.momentum, update.blocks)
             self.rows[self.names[param]] = row
@@ -135,8 +135,11 @@ class _Watch:
         for group in optimizer.param_groups:
             for param in group["params"]:
                 if param in self.names and "exp_avg" in optimizer.state.get(param, {}):
-                    step = self._values(_adam(optimizer.state[param], group))
-                    self.rows[self.names[param]] = {"update": step}
+                    self.rows[self.names[param]] = self._row(_adam(optimizer.state[param], group))
+
+    def _row(self, update: Tensor, blocks: int = 1) -> Row:
+        rows, cols = update.flatten(1).shape
+        return {"rows": rows // blocks, "cols": cols, "update": self._values(update, blocks)}
 
     def _values(self, matrix: Tensor, blocks: int = 1) -> list[float]:
         """Singular values, descending; of a kernel those of its matrix (out, in height width)."""
