@@ -46,6 +46,7 @@ def _vit(name: str, hidden: int, heads: int, layers: int, **settings: int) -> Mo
 
 _ROWS = (
     _llama("llama-nano", 48, 128, 4, 2, vocabulary=320, max_length=32),
+    _llama("llama-micro", 96, 256, 4, 2, vocabulary=320, max_length=32),
     _llama("llama-60m", 512, 1376, 8, 8),
     _llama("llama-135m", 768, 2048, 12, 12),
     _llama("llama-350m", 1024, 2736, 16, 24),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from optimizers import watch
 from optimizers.stacks import Stack, divide, gather, parts, scatter
 from optimizers.zoo.param import Param, resolve_value
 
@@ -70,6 +71,7 @@ class UpdateRule(torch.optim.Optimizer):
         D = self.direction(G, state, group)
         if D is None:
             return
+        watch.note(D, state)
         shrink = 1 - group["lr"] * group["weight_decay"]
         if shrink != 1:
             torch._foreach_mul_(params, shrink)
@@ -123,6 +125,7 @@ class UpdateRule(torch.optim.Optimizer):
         """Update parameters of one kind, several of them as one stack."""
         states = [self.state[W] for W in params]
         gradients = [W.grad for W in params if W.grad is not None]
+        watch.begin(params)
         if len(params) == 1:
             self.update(params, gradients[0], states[0], group)
             return

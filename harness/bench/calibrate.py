@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.config import CheckpointConfig, EvaluationConfig, RunConfig
+from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig
 from harness.config.settings import resolve_config
 from harness.cost.run_class import Cost, passes, processor
 from harness.data import registry as tasks
@@ -100,6 +100,7 @@ def _timed(config: RunConfig, store: Store, steps: int, log_every: int) -> tuple
         epochs=None,
         evaluation=_early(steps),
         checkpoint=CheckpointConfig(),
+        spectra=SpectraConfig(),
         log_every=log_every,
         replica=f"calibration {steps} {log_every}",
     )

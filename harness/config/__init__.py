@@ -8,6 +8,7 @@ from harness.config.schema import (
     OptimizerConfig,
     RunConfig,
     ScheduleConfig,
+    SpectraConfig,
     Value,
 )
 
@@ -18,6 +19,7 @@ __all__ = [
     "OptimizerConfig",
     "RunConfig",
     "ScheduleConfig",
+    "SpectraConfig",
     "Value",
     "option",
 ]

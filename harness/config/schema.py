@@ -15,6 +15,7 @@ from harness.config.fields import option, part
 from optimizers.zoo.registry import Param
 
 AUGMENTATIONS = ("none", "crop-flip", "resized-crop-flip", "randaugment")  # see `harness/data/augment.py`
+METHODS = ("hill_mid", "ks", "ks_peak", "farms")  # of `harness/spectra/layers.py`
 SCHEDULES = ("cosine", "constant", "wsd")  # shapes of the learning rate: `harness/train/schedule.py`
 
 Value = Any  # a plain value: None, bool, int, float, str or a list of them
@@ -167,6 +168,37 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True)
+class SpectraConfig:
+    """Which singular values to record (`harness/train/spectra.py`). It cannot change the numbers."""
+
+    every: int = option(
+        Param(int, 0, low=0, help="steps between measurements of the weights; 0: see `spectra.final`"),
+        key=False,
+    )
+    final: bool = option(
+        Param(bool, False, help="measure the final weights; with `spectra.every` always"), key=False
+    )
+    method: str = option(
+        Param(str, "hill_mid", choices=METHODS, help="how alpha is estimated, see docs/spectra.md"), key=False
+    )
+    layers: str = option(
+        Param(str, "hidden", choices=("hidden", "all"), help="all: the embedding and the head, too"),
+        key=False,
+    )
+    updates: tuple[float, ...] = option(
+        Param(
+            tuple,
+            (),
+            low=0,
+            high=1,
+            help="when to record the singular values of updates, as fractions of the run: the paper's "
+            "`[0, 0.45, 0.95]` are its steps 1, 9000 and 19000 of 20000",
+        ),
+        key=False,
+    )
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Everything that decides one run. `harness.config.settings` fills the defaults."""
 
@@ -269,6 +301,7 @@ class RunConfig:
     )
     evaluation: EvaluationConfig = part(EvaluationConfig, key=False)
     checkpoint: CheckpointConfig = part(CheckpointConfig, key=False)
+    spectra: SpectraConfig = part(SpectraConfig, key=False)
     device: str = option(
         Param(str, "auto", choices=("auto", "cpu", "cuda"), help="where to train"), key=False
     )

@@ -2,6 +2,11 @@
 
 Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), and
 {"step": 50, "val_loss": ...} after an evaluation. JSON has no NaN: a loss that is not finite is null.
+
+`spectra.jsonl` is a second file of this kind, so that the last bytes of the first hold the last steps. Its
+rows are about one layer each: {"step": 50, "layer": "layers.0.q_proj", "alpha": 2.4, ...} for its weights and
+{"step": 50, "layer": ..., "rows": 48, "cols": 48, "update": [1.1, ...], "momentum": [...]} for the singular
+values of its update, which is a matrix of that shape, also for a convolution.
 """
 
 from __future__ import annotations
@@ -20,11 +25,11 @@ TAIL = 4096  # bytes that hold some rows
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All valid rows, sorted by step. Of two rows with the same step and names the later one counts."""
-    rows: dict[tuple[int, frozenset[str]], dict[str, Any]] = {}
+    """All valid rows, sorted by step. Of two with the same step, layer and names the later one counts."""
+    rows: dict[tuple[int, str, frozenset[str]], dict[str, Any]] = {}
     for row in atomic.read_json_lines(path):
         if isinstance(row.get("step"), int):
-            rows[row["step"], frozenset(row)] = row
+            rows[row["step"], str(row.get("layer", "")), frozenset(row)] = row
     return sorted(rows.values(), key=lambda row: int(row["step"]))
 
 
@@ -68,11 +73,21 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
+def rounded(value: Any) -> Any:
+    """A value of a row of spectra as JSON takes it: numbers with six digits, None for those not finite."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return [rounded(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 class Metrics(contextlib.AbstractContextManager["Metrics"]):
     """A writer of rows that writes nothing: of the processes of a run only the main one writes."""
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a row."""
+        """Append a row of numbers."""
+
+    def add_layer(self, step: int, layer: str, values: Mapping[str, Any]) -> None:
+        """Append a row of spectra."""
 
     def flush(self, *, durable: bool = False) -> None:
         """Write buffered rows."""
@@ -82,7 +97,7 @@ class Metrics(contextlib.AbstractContextManager["Metrics"]):
 
 
 class MetricsFile(Metrics):
-    """The open `metrics.jsonl` of the run that this process owns.
+    """The open `metrics.jsonl`, or `spectra.jsonl`, of the run that this process owns.
 
     Args:
         path: the file; rows after `step` are cut off first.
@@ -95,8 +110,15 @@ class MetricsFile(Metrics):
         self._file = open(path, "a", encoding="utf-8")
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Append a row; `flush` writes it at the latest."""
-        self._file.write(json.dumps({"step": step, **finite(values)}) + "\n")
+        """Append a row of numbers; `flush` writes it at the latest."""
+        self._write({"step": step, **finite(values)})
+
+    def add_layer(self, step: int, layer: str, values: Mapping[str, Any]) -> None:
+        """Append a row of spectra; `flush` writes it at the latest."""
+        self._write({"step": step, "layer": layer} | {name: rounded(one) for name, one in values.items()})
+
+    def _write(self, row: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(row) + "\n")
 
     def flush(self, *, durable: bool = False) -> None:
         """Write buffered rows to the file; `durable`: wait until they are on the disk."""

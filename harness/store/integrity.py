@@ -34,7 +34,7 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
     Args:
         folder: of the run.
         record: its record, from wherever it was read.
-        thorough: read the last tenth of the curve, however long the run was.
+        thorough: read the last tenth of the curve, however long the run was, and the spectra.
         cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
     path = RunFolder(folder).metrics
@@ -56,7 +56,8 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
     if "train_loss" in record.metrics:
         curve |= _train_loss(rows, last)
     noted = {name: one for name, one in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
-    return next((what for name in noted | curve if (what := _difference(name, noted, curve))), "")
+    differences = (_difference(name, noted, curve) for name in noted | curve)
+    return next(filter(None, differences), "") or (_spectra(RunFolder(folder), record) if thorough else "")
 
 
 def lost(folder: Path) -> str:
@@ -107,6 +108,20 @@ def _difference(name: str, noted: Mapping[str, Any], curve: Mapping[str, Any]) -
         return ""
     here, there = ("not finite" if value is None else value for value in (here, there))
     return f"{name} is {here} in record.json, {there} in metrics.jsonl"
+
+
+def _spectra(files: RunFolder, record: RunRecord) -> str:
+    """What is wrong with the spectra of a run that has ended; they are written before the record."""
+    rows = atomic.read_json_lines(files.spectra)
+    if len(rows) != atomic.count_lines(files.spectra):
+        return "spectra.jsonl has damaged lines"
+    last = max((row["step"] for row in rows if isinstance(row.get("step"), int)), default=0)
+    if last > record.steps:
+        return f"record.json says {record.steps} steps, spectra.jsonl {last}"
+    asked = record.config.get("spectra") or {}  # older records have none
+    if record.status == "completed" and (asked.get("every") or asked.get("final")) and last < record.steps:
+        return "spectra.jsonl lacks the final weights, which the config asks for"
+    return ""
 
 
 def _last_outcome(files: RunFolder) -> str:

@@ -3,6 +3,7 @@
 config.yaml         the resolved config, for people
 attempts/<n>.json   attempt n: its process, its start and its outcome (`harness/store/attempt.py`)
 metrics.jsonl       the curve: losses by step (`harness/store/curve.py`)
+spectra.jsonl       singular values by step and layer, if the config asks for them (the same piece of code)
 log.txt             the log, for people; no program reads it
 checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
 weights.pt          the final weights, if the config asks for them
@@ -21,6 +22,7 @@ from harness.system import atomic
 CONFIG = "config.yaml"
 ATTEMPTS = "attempts"
 METRICS = "metrics.jsonl"
+SPECTRA = "spectra.jsonl"
 LOG = "log.txt"
 CHECKPOINT = "checkpoint.pt"
 WEIGHTS = "weights.pt"
@@ -51,6 +53,11 @@ class RunFolder:
     def metrics(self) -> Path:
         """The curve, as JSON lines."""
         return self.path / METRICS
+
+    @property
+    def spectra(self) -> Path:
+        """Spectra of weights and updates, as JSON lines."""
+        return self.path / SPECTRA
 
     @property
     def log(self) -> Path:

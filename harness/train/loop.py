@@ -26,6 +26,7 @@ from harness.train import checkpoint, compiling, outcome, timing
 from harness.train.learner import Learner, load_task
 from harness.train.monitor import Monitor
 from harness.train.resume import Progress, sound_checkpoint
+from harness.train.spectra import Recorder
 from harness.train.timing import Moment
 from optimizers import reach
 
@@ -44,6 +45,7 @@ class Training:
         task: the data and the loss.
         total: updates of the whole run.
         learner: model and optimizer.
+        recorder: of spectra.
         progress: how far the run has come.
         first_step: the first step that this process makes.
         warm_from: the step from which it times its steps.
@@ -58,6 +60,7 @@ class Training:
     task: Task
     total: int
     learner: Learner
+    recorder: Recorder
     progress: Progress = dataclasses.field(default_factory=Progress)
     first_step: int = 1
     warm_from: int = 0
@@ -86,7 +89,8 @@ class Training:
         task = load_task(config, attempt.key, cache)
         total = config.updates(task.epoch_size)
         learner = Learner(config, task, total, place, group)
-        training = cls(config, attempt, monitor, group, task, total, learner)
+        recorder = Recorder(config, total)
+        training = cls(config, attempt, monitor, group, task, total, learner, recorder)
         if config.compile:
             training.compiled = compiling.artifacts(cache, config, place)
             compiling.load(training.compiled)
@@ -125,8 +129,11 @@ class Training:
 
     def result(self) -> RunRecord:
         """Train what is left and write the record."""
-        is_main = self.group.is_main
-        with MetricsFile(self.attempt.files.metrics, self.progress.step) if is_main else Metrics() as metrics:
+        files, recorder = self.attempt.files, self.recorder
+        with (
+            MetricsFile(files.metrics, self.progress.step) if self.group.is_main else Metrics() as metrics,
+            recorder.recording(files.spectra, self.progress.step, self.learner),
+        ):
             if self.config.evaluation.untrained and self.progress.step == 0:
                 self.progress.untrained_loss = self._evaluate(0, metrics)["val_loss"]
             try:
@@ -135,7 +142,10 @@ class Training:
                 self._save(metrics)  # another study can resume from here
                 return self._finish({}, "pruned", str(why))
             values = {} if diverged else self._final_metrics(metrics)
+            if not diverged and recorder.is_due(self.progress.step):
+                recorder.measure(self.progress.step)
             metrics.flush(durable=True)
+            recorder.flush()
         if not math.isfinite(values.get("val_loss", 0.0)):
             # The last update caused it, after the last training loss.
             diverged = f"the validation loss was not finite after step {self.progress.step}"
@@ -150,17 +160,20 @@ class Training:
         began = Moment.now()
 
         while progress.step < self.total:
-            losses.append(self.learner.update(progress.step))
+            with self.recorder.watching(progress.step + 1):
+                losses.append(self.learner.update(progress.step))
             rates.append(self.learner.lr)
             progress.step += 1
 
-            stop, evaluate, save = self._due()
-            if not (stop or evaluate or save or self._reads_losses()):
+            stop, evaluate, measure, save = self._due()
+            if not (stop or evaluate or measure or save or self._reads_losses()):
                 continue
             diverged = self._read_losses(losses, rates, metrics, began)
             losses, rates = [], []
             if diverged:
                 return diverged
+            if measure:
+                self.recorder.measure(progress.step)
             if evaluate:
                 values = self._evaluate(progress.step, metrics)
                 metrics.flush()  # a study that is rebuilt meanwhile reads it there
@@ -173,11 +186,11 @@ class Training:
             began = Moment.now()
         return ""
 
-    def _due(self) -> tuple[bool, bool, bool]:
-        """Whether to stop, to evaluate, to save after this step. `result` does so after the last step."""
+    def _due(self) -> tuple[bool, bool, bool, bool]:
+        """Whether to stop, evaluate, measure, save after this step. `result` does so after the last step."""
         step, config = self.progress.step, self.config
         if step == self.total:
-            return False, False, False
+            return False, False, False, False
         every = config.checkpoint.every_steps
         old, *stop_flags = self.group.any(
             [time.monotonic() - self.saved_at > config.checkpoint.every_seconds, *self.monitor.stop_flags]
@@ -185,11 +198,11 @@ class Training:
         stop = self.monitor.adopt(stop_flags)
         save = old or bool(every and step % every == 0)
         evaluate = bool(config.evaluation.every and step % config.evaluation.every == 0)
-        return stop, evaluate, save
+        return stop, evaluate, self.recorder.is_due(step), save
 
     def _reads_losses(self) -> bool:
         """Whether it is time to transfer the losses from the device."""
-        step, marks = self.progress.step, [self.warm_from, self.total]
+        step, marks = self.progress.step, [self.warm_from, self.total, *self.recorder.marks]
         if self.compiled is not None:
             marks.append(self.first_step)
         return step % self.config.log_every == 0 or step in marks
@@ -203,12 +216,13 @@ class Training:
         values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
         ended = Moment.now()
         *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
-        progress.seconds += ended.wall - began.wall
         if self.compiled is not None and progress.step == self.first_step:
             progress.times.compile += ended.wall - began.wall
             compiling.keep(self.compiled)
-        if progress.step > self.warm_from:
-            progress.times.add(len(losses), ended.wall - began.wall, cpu)
+        if progress.step not in self.recorder.watched:
+            progress.seconds += ended.wall - began.wall
+            if progress.step > self.warm_from:
+                progress.times.add(len(losses), ended.wall - began.wall, cpu)
         self.monitor.progress(progress.step)
         for step, loss, rate in zip(range(first, progress.step + 1), values, rates, strict=True):
             metrics.add(step, {"loss": loss, "lr": rate})
@@ -225,6 +239,7 @@ class Training:
             self.attempt.check()
             # Rows first: resuming cuts rows after the checkpoint, but can't restore missing rows before it.
             metrics.flush(durable=True)
+            self.recorder.flush()
             progress = dataclasses.asdict(self.progress)
             checkpoint.save(self.attempt.files.checkpoint, progress, self.learner.model, optimizer)
         self.saved_at = time.monotonic()

@@ -24,14 +24,15 @@ from harness.store import Attempt, Kind, Store, curve
 from harness.store.layout import RUNS, SWEEPS, run_keys
 from harness.store.points import POINTS, SLOTS, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord
-from harness.store.run_folder import CHECKPOINT, LOG, METRICS, WEIGHTS, RunFolder
+from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
 from optimizers.zoo.registry import UNSET, ZOO
 
-# The curve after the checkpoint: rows beyond it are cut on resuming, rows missing before it are lost.
-_OF_ANY = (CHECKPOINT, METRICS, LOG)
-_OF_FINAL = (METRICS, LOG, WEIGHTS)
+# The curve and the spectra after the checkpoint: rows beyond it are cut on resuming, rows missing before it
+# are lost.
+_OF_ANY = (CHECKPOINT, METRICS, SPECTRA, LOG)
+_OF_FINAL = (METRICS, SPECTRA, LOG, WEIGHTS)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from optimizers import watch
 from optimizers.base import UpdateRule, ema, kept
 from optimizers.spectral import SPECTRAL
 from optimizers.spectral.dynmuon import check_exponent
@@ -133,6 +134,12 @@ def momentum(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
 
 def transform(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Return O, the group's map of the singular values of M, or what stands in for it between its steps."""
+    O = _mapped(M, state, group)  # noqa: E741 - the paper's symbol
+    watch.note(O, state, M, group["blocks"])
+    return O
+
+
+def _mapped(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     name: str = group["spectral"]
     if group["interval"] > 1:
         t = state["interval_step"] = state.get("interval_step", 0) + 1

@@ -22,8 +22,9 @@ class Param:
     """One hyperparameter: its type, default and allowed range.
 
     Args:
-        type: float, int, bool, str, or tuple (as many floats as the default has; the betas of Adam). A class
-            outside of the zoo says less: `numbers.Real` is whole or not, `object` any plain value.
+        type: float, int, bool, str, or tuple: as many floats as the default has (the betas of Adam), any
+            number of them where that is empty. A class outside of the zoo says less: `numbers.Real` is whole
+            or not, `object` any plain value.
         default: value of an unset field. With a default of None, None is itself an allowed value. With UNSET
             there is none, and a value must be given.
         low, high: bounds, for a tuple those of each entry; None is unbounded.
@@ -68,7 +69,7 @@ class Param:
             return True
         if isinstance(value, tuple):
             expected = self.default if isinstance(self.default, tuple) else ()
-            return len(value) == len(expected) and all(map(self._inside, value))
+            return len(value) == (len(expected) or len(value)) and all(map(self._inside, value))
         if isinstance(value, str):
             return self.choices is None or value in self.choices
         return value is not None and self._inside(value)
@@ -84,7 +85,7 @@ class Param:
 
     def _noun(self) -> str:
         if self.type is tuple and isinstance(self.default, tuple):
-            return f"{len(self.default)} numbers"
+            return f"{len(self.default)} numbers" if self.default else "a list of numbers"
         return _NOUNS[self.type]
 
     def _interval(self) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 
 from harness.store import Store
 from results.figures.draw import explain_marks
-from results.figures.loss_panels import LossPanel
 from results.figures.panels import Panel
-from results.figures.registry import Figure
+from results.figures.registry import AnyPanel, Figure
 from results.figures.style import GREY
 
 REVISION = 2  # raised when the drawing changes, so that old pictures are drawn again
@@ -25,9 +24,7 @@ _METADATA: dict[str, dict[str, None]] = {
 }
 
 
-def render(
-    figure: Figure, panels: Sequence[Panel | LossPanel], store: Store
-) -> tuple[dict[str, bytes], list[str]]:
+def render(figure: Figure, panels: Sequence[AnyPanel], store: Store) -> tuple[dict[str, bytes], list[str]]:
     """Draw all panels.
 
     Returns:
@@ -50,9 +47,7 @@ def render(
         return {suffix: _save(canvas, suffix) for suffix in _METADATA}, warnings
 
 
-def _fill(
-    axes: Sequence[Any], figure: Figure, panels: Sequence[Panel | LossPanel], store: Store
-) -> list[str]:
+def _fill(axes: Sequence[Any], figure: Figure, panels: Sequence[AnyPanel], store: Store) -> list[str]:
     """Draw each panel into its axes and hide the axes that are left; returns the warnings."""
     import seaborn as sns
 

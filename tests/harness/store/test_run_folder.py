@@ -11,7 +11,7 @@ from harness.store.run_folder import RunFolder
 ROOT = Path(__file__).parents[3]
 KEY = "0123456789ab"
 FILES = {run_folder.CONFIG, run_folder.METRICS, run_folder.LOG, run_folder.CHECKPOINT, run_folder.WEIGHTS}
-FILES |= {run_folder.RECORD}
+FILES |= {run_folder.SPECTRA, run_folder.RECORD}
 FOLDERS = {
     run_folder.ATTEMPTS,
     layout.RUNS,
@@ -29,6 +29,7 @@ def test_the_names_on_disk():
     named = [folder.config, folder.metrics, folder.log, folder.checkpoint, folder.weights, folder.record]
     names = "config.yaml metrics.jsonl log.txt checkpoint.pt weights.pt record.json".split()
     assert named == [Path("run", name) for name in names]
+    assert folder.spectra == Path("run/spectra.jsonl")
     assert folder.attempt(3) == Path("run/attempts/3.json")
     assert Store("root").files(KEY).path == Path(f"root/runs/01/{KEY}") == Store("root").run_folder(KEY)
 

@@ -18,6 +18,11 @@ INERT = {
     "checkpoint.every_steps": 1,
     "checkpoint.every_seconds": 0.0,
     "checkpoint.keep_weights": True,
+    "spectra.every": 3,
+    "spectra.final": True,
+    "spectra.method": "ks",
+    "spectra.layers": "all",
+    "spectra.updates": (0, 0.5),
     "log_every": 3,
 }
 LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "htmuon", "optimizer.lr": 0.02}
