@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 
 from harness.store import Store
+from results.figures.cost_panels import CostPanel, cost
 from results.figures.draw import draw_loss, draw_lr, draw_p
+from results.figures.draw_cost import draw_cost
 from results.figures.loss_panels import LossPanel, loss
 from results.figures.panels import Panel, lr_curve, p_curve
 
@@ -23,7 +25,7 @@ class Figure:
         draw: draws one panel into axes; returns what was wrong with the files it read.
     """
 
-    panels: Callable[[pd.DataFrame, Store], Sequence[Panel | LossPanel]]
+    panels: Callable[[pd.DataFrame, Store], Sequence[Panel | LossPanel | CostPanel]]
     draw: Callable[[Any, Any, Store], list[str]]
 
 
@@ -31,4 +33,5 @@ FIGURES = {
     "lr_curve": Figure(lr_curve, draw_lr),
     "p_curve": Figure(p_curve, draw_p),
     "loss": Figure(loss, draw_loss),
+    "cost": Figure(cost, draw_cost),
 }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.store import Store
+from results.figures.cost_panels import CostPanel
 from results.figures.draw import explain_marks
 from results.figures.loss_panels import LossPanel
 from results.figures.panels import Panel
@@ -26,7 +27,7 @@ _METADATA: dict[str, dict[str, None]] = {
 
 
 def render(
-    figure: Figure, panels: Sequence[Panel | LossPanel], store: Store
+    figure: Figure, panels: Sequence[Panel | LossPanel | CostPanel], store: Store
 ) -> tuple[dict[str, bytes], list[str]]:
     """Draw all panels.
 
@@ -51,7 +52,7 @@ def render(
 
 
 def _fill(
-    axes: Sequence[Any], figure: Figure, panels: Sequence[Panel | LossPanel], store: Store
+    axes: Sequence[Any], figure: Figure, panels: Sequence[Panel | LossPanel | CostPanel], store: Store
 ) -> list[str]:
     """Draw each panel into its axes and hide the axes that are left; returns the warnings."""
     import seaborn as sns
