@@ -17,7 +17,11 @@ from torch.utils.flop_counter import flop_registry
 from harness.cost.dense import DECOMPOSITIONS
 
 aten = torch.ops.aten
-_NO_KERNEL = (aten._unsafe_view.default, aten.promote_types.default)  # views but in name
+_NO_KERNEL = (  # views but in name, and memory that nobody writes
+    *(aten._unsafe_view.default, aten.promote_types.default),
+    *(aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default),
+)
+_NO_WORK = ("prim", "profiler")  # namespaces; `prim.device` is asked for at each use of a fake tensor
 _IN_PLACE: Final = {aten.addmm_: aten.addmm, aten.baddbmm_: aten.baddbmm}  # the registry lacks these
 
 
@@ -92,7 +96,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return _ANSWERS[func](*args, **kwargs)
         out = func(*args, **kwargs)
         _note_share(func, args, out)
-        if not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler"):
+        if not (func.is_view or func in _NO_KERNEL or func.namespace in _NO_WORK):
             self._count(func, args, kwargs, out)
         self.follow(_tensors(out))
         return out
