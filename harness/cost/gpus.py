@@ -1,4 +1,4 @@
-"""The processors that a price can name: their peak rates by data sheet, and those that a user adds. Torch-free.
+"""The processors that a price can name, by data sheet, and those that a user adds. Torch-free.
 
 A row has the dense peak of matrix products by precision. Data sheets print twice as much for tensor cores,
 "with sparsity"; that is not meant here. A CPU's row is one core, because a run uses `threads` of them.

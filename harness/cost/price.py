@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from harness.cost.flops import TrainingFlops
 
 # Large products reach 70 to 85 % of the dense peak in benchmarks of cuBLAS (S. Bekman, "Machine Learning
-# Engineering", chapter on accelerators), those of models 512 to 1024 wide less. Whole models are at 0.3 to 0.4
-# (PaLM, appendix B; Llama 3, table 4), because of all the rest, which is counted apart here.
+# Engineering", chapter on accelerators), those of models 512 to 1024 wide less. Whole models are at 0.3 to
+# 0.4 (PaLM, appendix B; Llama 3, table 4), because of all the rest, which is counted apart here.
 PRODUCTS: Final = 0.6
 # Copies reach 80 to 90 % of the bandwidth on a data sheet (the same chapter).
 BANDWIDTH: Final = 0.8
-# Less than 3 % of an H100 for eigenvalues of large matrices (H. Wang et al., arXiv 2410.02170), which are bound
-# by bandwidth and by latency; matrices of 512 to 2048 rows are small.
+# Less than 3 % of an H100 for eigenvalues of large matrices (H. Wang et al., arXiv 2410.02170), which are
+# bound by bandwidth and by latency; matrices of 512 to 2048 rows are small.
 DECOMPOSITIONS: Final = 0.01
 # Of a ring of all-reduce over PCIe, whose packets and shared switches halve the rate (NVIDIA/nccl-tests,
 # PERFORMANCE.md, for the factor 2 (n - 1) / n).
@@ -74,12 +74,12 @@ class Times:
 
 
 def times(work: TrainingFlops, config: RunConfig, processor: Processor, gradients: int) -> Times:
-    """The time of a step on `config.processes` processors of one kind; a CPU's are `config.threads` cores each.
+    """The time of a step on `config.processes` processors of one kind.
 
     Args:
         work: what the step computes, over all processes.
         config: of the run.
-        processor: each of them.
+        processor: each of them; of a CPU `config.threads` cores.
         gradients: bytes of all gradients, which are as large as the weights.
     """
     n, cores = config.processes, config.threads if processor.cpu else 1

@@ -22,8 +22,8 @@ _FIRST = (
     *("task", "model", "setting", "candidate", "score", "rule", "variant", "optimizer"),
 )
 _LAST = (
-    *(identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine"),
-    *cost.COLUMNS,
+    *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
+    *("steps", "seconds_per_step", "useful_seconds", "machine"),
 )
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 _TUNED = "tuned"  # key of a row before it enters the frame: the names of its tuned settings
@@ -40,8 +40,8 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     (`harness.store.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of
     its code), optimizer (the rule, with the variant where there are several), lr and every other tuned
     setting (None in a slot that has no trial yet), seed, data_seed, the metrics, data_fingerprint, the
-    columns of `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine, and the columns
-    of `results.analysis.cost`.
+    columns of `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine, and those of
+    `results.analysis.cost`.
 
     Args:
         store: where plans and runs are.

@@ -1,4 +1,4 @@
-"""Draws a panel of the figure `cost` into matplotlib axes. matplotlib and seaborn are imported when needed."""
+"""Draws a panel of the figure `cost` into matplotlib axes. seaborn is imported when needed."""
 
 from __future__ import annotations
 
