@@ -85,8 +85,7 @@ def _shorten_periods(optimizer: torch.optim.Optimizer) -> int:
 def _mean(cheap: Tally, dear: Tally, period: int) -> dict[str, float]:
     rest: Counter[str] = Counter(cheap.flops)
     return {
-        kind: rest[kind] + (dear.flops[kind] - rest[kind]) / period
-        for kind in rest.keys() | dear.flops.keys()
+        kind: rest[kind] + (dear.flops[kind] - rest[kind]) / period for kind in rest.keys() | dear.flops.keys()
     }
 
 

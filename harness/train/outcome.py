@@ -73,8 +73,8 @@ def _cost(attempt: Attempt, learner: Learner, progress: Progress) -> dict[str, f
         "samples": progress.step * config.batch_size,
         "tokens": progress.step * config.batch_size * (config.seq_len or 0),
     }
-    cache, make = cache_folder(attempt.store.root), progress.seconds >= LONG
-    return counted | kept.numbers(config, cache, learner.device.type, make=make)
+    cache, simulate = cache_folder(attempt.store.root), progress.seconds >= LONG
+    return counted | kept.for_record(config, cache, learner.device.type, simulate=simulate)
 
 
 def _environment(learner: Learner) -> dict[str, Any]:
