@@ -18,11 +18,13 @@ from results.analysis.select import OPTIMIZER, Choice, Row, choose
 from results.analysis.summary import finite_values
 from results.figures.panels import titles, workloads
 
-# Column of the frame -> label of its axis. Records of older code have no operations.
-AXES = {
-    "useful_seconds": "training time (seconds)",
-    TOTAL_FLOPS: "operations of training and optimizer (FLOP)",
+TIME = "useful_seconds"
+# Column of the frame -> what it is, and its units from the smallest. Records of older code lack the second.
+AXES: dict[str, tuple[str, dict[str, float]]] = {
+    TIME: ("training time", {"seconds": 1, "minutes": 60, "hours": 3600}),
+    TOTAL_FLOPS: ("model and optimizer", {"GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15, "EFLOP": 1e18}),
 }
+_READABLE = 10  # the smallest of all costs is at least so many of the unit, unless it is the first one
 
 
 @dataclass(frozen=True)
@@ -72,28 +74,42 @@ def cost(frame: pd.DataFrame, _: Store) -> list[CostPanel]:
 
 def _panel(part: pd.DataFrame, choices: Sequence[Choice], column: str) -> CostPanel | None:
     metric = reported(part)[0]
-    found = [point for choice in choices if (point := _point(choice, column, metric)) is not None]
-    if not found:
+    found = {str(choice.fixed["optimizer"]): _values(choice, column, metric) for choice in choices}
+    costs = [value for own in found.values() for value in own[0]]
+    if not costs:
         return None
-    points = sorted(found, key=lambda point: point.cost.value)
+    axis, size = _axis(column, min(costs))
+    made = [_point(name, costs, values, size) for name, (costs, values) in found.items() if costs]
+    points = sorted(made, key=lambda point: point.cost.value)
     title, setting = titles(part)
     seeds = "-".join(map(str, sorted({point.seeds for point in points})))
     how = f"mean and standard deviation of {seeds} seeds"
     runs = [run for choice in choices for run in choice.replicas]
-    lines = [setting, how, _machines(runs) if column == "useful_seconds" else ""]
+    lines = [setting, how, _machines(runs) if column == TIME else ""]
     up = metric.higher_is_better
     subtitle = "\n".join(filter(None, lines))
-    return CostPanel(title, subtitle, metric.label, up, AXES[column], points, pareto(points, up))
+    return CostPanel(title, subtitle, metric.label, up, axis, points, pareto(points, up))
 
 
-def _point(choice: Choice, column: str, metric: Metric) -> Point | None:
-    """None without replicas, or if one of them lacks the cost."""
+def _values(choice: Choice, column: str, metric: Metric) -> tuple[list[float], list[float]]:
+    """Cost and test metric of each replica; nothing if one of them lacks the cost."""
     runs = [run for run in choice.replicas if finite_values([run], f"test_{metric.name}")]
     costs = finite_values(runs, column)
-    if not runs or len(costs) < len(runs):
-        return None
-    values = [metric.scale * value for value in finite_values(runs, f"test_{metric.name}")]
-    return Point(str(choice.fixed["optimizer"]), Mean.of(costs), Mean.of(values), len(runs))
+    if len(costs) < len(runs):
+        return [], []
+    return costs, [metric.scale * value for value in finite_values(runs, f"test_{metric.name}")]
+
+
+def _axis(column: str, least: float) -> tuple[str, float]:
+    """The label of a cost's axis, and the size of its unit: the largest in which all costs can be read."""
+    what, units = AXES[column]
+    fitting = [(unit, size) for unit, size in units.items() if least >= _READABLE * size]
+    unit, size = fitting[-1] if fitting else next(iter(units.items()))
+    return f"{what} ({unit})", size
+
+
+def _point(name: str, costs: Sequence[float], values: Sequence[float], size: float) -> Point:
+    return Point(name, Mean.of([cost / size for cost in costs]), Mean.of(values), len(values))
 
 
 def _machines(runs: Sequence[Row]) -> str:
