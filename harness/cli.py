@@ -45,6 +45,7 @@ COMMANDS = {
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "data": ("harness.commands.data", "Fetch and prepare the large data sets, and list what is prepared"),
     "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
+    "cost": ("harness.commands.cost", "Tell what a run costs before it runs: operations, memory, disk, time"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 

@@ -30,7 +30,9 @@ class RunRecord:
         useful_seconds: seconds spent in these updates, over all attempts; repeated updates count once.
         seconds_per_step: `timing["mean"]`, in seconds; in records of version 0.1 a median over windows.
         peak_memory: peak memory of the process (CPU) or on the device (GPU), in bytes.
-        cost: `parameters` of the model; `samples` and `tokens` seen in training.
+        cost: `parameters` of the model; `samples` and `tokens` seen in training. Of runs of a second or more
+            also what `harness/cost/kept.py` estimates: `flops_per_step`, `optimizer_flops_per_step`,
+            `state_bytes`, `estimated_peak_memory`. Absent in older records, and where it can't be told.
         attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.
         note: why and when a run diverged or was pruned.

@@ -7,15 +7,19 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from harness.cost import kept
 from harness.data import registry as tasks
 from harness.parallel import device
 from harness.store import Attempt
 from harness.store.curve import finite
+from harness.store.layout import cache_folder
 from harness.store.record import RunRecord, Status, timestamp
 from harness.system import environment
 from harness.train import timing
 from harness.train.learner import Learner
 from harness.train.resume import Progress
+
+LONG = 1.0  # seconds of training; a shorter run does not pay for the estimate of its cost
 
 
 def record(
@@ -50,11 +54,7 @@ def record(
         seconds_per_step=times.get("mean"),
         timing=times,
         peak_memory=device.peak_memory(learner.device.type),
-        cost={
-            "parameters": sum(p.numel() for p in learner.model.parameters()),
-            "samples": progress.step * config.batch_size,
-            "tokens": progress.step * config.batch_size * (config.seq_len or 0),
-        },
+        cost=_cost(attempt, learner, progress),
         attempts=attempt.number,
         repeated_steps=attempt.store.repeated_steps(attempt.key),
         environment=_environment(learner),
@@ -63,6 +63,18 @@ def record(
         note=note,
         pruned_by=[study] if study else [],
     )
+
+
+def _cost(attempt: Attempt, learner: Learner, progress: Progress) -> dict[str, float]:
+    """What is counted, and what is estimated of its class where a run of it was long enough."""
+    config = learner.config
+    counted = {
+        "parameters": sum(p.numel() for p in learner.model.parameters()),
+        "samples": progress.step * config.batch_size,
+        "tokens": progress.step * config.batch_size * (config.seq_len or 0),
+    }
+    cache, simulate = cache_folder(attempt.store.root), progress.seconds >= LONG
+    return counted | kept.for_record(config, cache, learner.device.type, simulate=simulate)
 
 
 def _environment(learner: Learner) -> dict[str, Any]:

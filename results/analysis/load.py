@@ -15,13 +15,16 @@ from harness.store.points import SEED_FIELDS, Point, is_tuned, read_points, sear
 from harness.store.record import RunRecord
 from harness.store.score import score
 from optimizers.zoo.registry import ZOO
-from results.analysis import identity, metrics, provenance
+from results.analysis import cost, identity, metrics, provenance
 
 _FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
     *("task", "model", "setting", "candidate", "score", "rule", "variant", "optimizer"),
 )
-_LAST = (identity.DATA, *provenance.COLUMNS, "steps", "seconds_per_step", "useful_seconds", "machine")
+_LAST = (
+    *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
+    *("steps", "seconds_per_step", "useful_seconds", "machine"),
+)
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 _TUNED = "tuned"  # key of a row before it enters the frame: the names of its tuned settings
 _TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *metrics.TASK, _TUNED}
@@ -37,7 +40,8 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     (`harness.store.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of
     its code), optimizer (the rule, with the variant where there are several), lr and every other tuned
     setting (None in a slot that has no trial yet), seed, data_seed, the metrics, data_fingerprint, the
-    columns of `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine.
+    columns of `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine, and those of
+    `results.analysis.cost`.
 
     Args:
         store: where plans and runs are.
@@ -212,6 +216,7 @@ def _outcome(record: RunRecord) -> dict[str, Any]:
         **record.metrics,
         **metrics.columns(record),
         **provenance.outcome(record),
+        **cost.outcome(record),
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,
         "useful_seconds": record.useful_seconds,

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from harness.store import Store
+from results.figures.cost_panels import CostPanel, cost
 from results.figures.draw import draw_loss, draw_lr, draw_p
+from results.figures.draw_cost import draw_cost
 from results.figures.loss_panels import LossPanel, loss
 from results.figures.panels import Panel, lr_curve, p_curve
 from results.figures.spectral_draw import draw_bars, draw_layers, draw_updates
@@ -24,7 +26,7 @@ from results.figures.spectral_panels import (
     update_spectra,
 )
 
-AnyPanel: TypeAlias = Panel | LossPanel | LayerPanel | BarPanel | UpdatePanel
+AnyPanel: TypeAlias = Panel | LossPanel | CostPanel | LayerPanel | BarPanel | UpdatePanel
 
 
 @dataclass(frozen=True)
@@ -49,4 +51,5 @@ FIGURES = {
     "alpha_bars": Figure(alpha_bars, draw_bars),
     "norms": Figure(norms, draw_layers),
     "update_spectra": Figure(update_spectra, draw_updates),
+    "cost": Figure(cost, draw_cost),
 }

@@ -143,7 +143,7 @@ def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
     [
         (("table", "mainresult"), "Unknown table 'mainresult'; did you mean 'main_result'?"),
         (("figure", "lr_curves"), "Unknown figure 'lr_curves'; did you mean 'lr_curve'?"),
-        (("figure", "zzz"), "Unknown figure 'zzz'; known are: loss, lr_curve, p_curve"),
+        (("figure", "zzz"), "Unknown figure 'zzz'; known are: cost, loss, lr_curve, p_curve"),
         (("table", "--sweep", "demo-pydoc"), "Unknown sweep 'demo-pydoc'; did you mean 'demo-pydocs'?"),
     ],
 )

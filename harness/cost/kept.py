@@ -1,0 +1,125 @@
+"""What a step of a class of runs works and holds: simulated once, then kept in `cache/costs/`. Torch-free.
+
+Only the simulation itself loads torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.config import RunConfig
+from harness.cost import flops, memory, shapes
+from harness.cost.estimated import simulated
+from harness.cost.flops import TrainingFlops
+from harness.cost.memory import Memory
+from harness.cost.run_class import run_class
+from harness.system import atomic, environment
+from harness.system.folders import make_folder
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What is known of the runs of a class without a run.
+
+    Attributes:
+        work: of a step, over all processes.
+        memory: of one process.
+        matrix: parameters that the rule itself steps as matrices.
+        note: what was assumed; empty if nothing.
+    """
+
+    work: TrainingFlops
+    memory: Memory
+    matrix: int
+    note: str
+
+
+_here: dict[str, Simulated] = {}
+
+
+def find(config: RunConfig, cache: Path, device: str) -> Simulated | None:
+    """What was simulated of the run's class by this code before.
+
+    Args:
+        config: of the run.
+        cache: folder of prepared data and measured costs.
+        device: "cpu" or "cuda", where optimizers may work otherwise.
+    """
+    place = _place(cache, config, device)
+    if place.name not in _here:
+        found = _read(atomic.read_json(place))
+        if found is None:
+            return None
+        _here[place.name] = found
+    return _here[place.name]
+
+
+def make(config: RunConfig, cache: Path, device: str) -> Simulated:
+    """Find or simulate, which takes up to a few seconds; kept if `cache` exists. Arguments as in `find`.
+
+    Raises:
+        NotEstimatedError: the model or the optimizer does not work on tensors without memory.
+    """
+    known = find(config, cache, device)
+    if known is not None:
+        return known
+    sizes = shapes.of(config)
+    work, held = flops.training(config, sizes, device), memory.estimate(config, sizes, device)
+    _, steps = simulated(config, sizes, device)
+    found = Simulated(work, held, steps.matrix, sizes.note)
+    place = _place(cache, config, device)
+    _here[place.name] = found
+    _keep(place, found)
+    return found
+
+
+def _keep(place: Path, found: Simulated) -> None:
+    """Note it for other processes, unless there is no store yet or it can't be written to."""
+    if not place.parent.parent.is_dir():
+        return
+    try:
+        make_folder(place.parent)
+        atomic.write_json(place, asdict(found))
+    except Exception:  # a read-only store, a full disk: it is simulated again next time
+        return
+
+
+def _read(value: Any) -> Simulated | None:
+    try:
+        return Simulated(
+            TrainingFlops(**value["work"]), Memory(**value["memory"]), value["matrix"], value["note"]
+        )
+    except (TypeError, KeyError):  # no file, or that of other code
+        return None
+
+
+def _place(cache: Path, config: RunConfig, device: str) -> Path:
+    described = repr((run_class(config), device, environment.code_version()))
+    return cache / "costs" / f"estimate-{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
+
+
+def for_record(config: RunConfig, cache: Path, device: str, *, simulate: bool) -> dict[str, float]:
+    """What the estimate adds to a record; empty if there is none, for whatever reason.
+
+    `flops_per_step`: of forward and backward pass, and of what is computed again. `optimizer_flops_per_step`.
+    `state_bytes`: that the optimizer keeps, and `estimated_peak_memory`: of all tensors, in one process.
+
+    Args:
+        config, cache, device: as in `find`.
+        simulate: whether to simulate a class that is not known.
+    """
+    try:
+        found = make(config, cache, device) if simulate else find(config, cache, device)
+    except Exception:  # a price tag never fails a run, whatever a user's model does
+        found = None
+    if found is None:
+        return {}
+    return {
+        "flops_per_step": found.work.per_step - found.work.optimizer,
+        "optimizer_flops_per_step": found.work.optimizer,
+        "state_bytes": found.memory.states,
+        "estimated_peak_memory": found.memory.peak,
+    }

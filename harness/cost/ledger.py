@@ -1,0 +1,153 @@
+"""Watches operations on tensors without memory: what they would compute, move and keep alive."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from harness.cost.dense import DECOMPOSITIONS
+
+aten = torch.ops.aten
+_NO_KERNEL = (  # views but in name, and memory that nobody writes
+    *(aten._unsafe_view.default, aten.promote_types.default),
+    *(aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default),
+)
+_NO_WORK = ("prim", "profiler")  # namespaces; `prim.device` is asked for at each use of a fake tensor
+_IN_PLACE: Final = {aten.addmm_: aten.addmm, aten.baddbmm_: aten.baddbmm}  # the registry lacks these
+
+
+@dataclass
+class Tally:
+    """What the operations of a phase take.
+
+    Attributes:
+        flops: of matrix products by precision ("float32"), of decompositions by name ("svd").
+        moved: bytes that operations read and write.
+        calls: of operations, views not counted. On a GPU nearly each starts a kernel.
+        peak: most bytes alive.
+    """
+
+    flops: Counter[str] = field(default_factory=Counter)
+    moved: int = 0
+    calls: int = 0
+    peak: int = 0
+
+    @property
+    def total(self) -> int:
+        """All floating point operations that are counted."""
+        return self.flops.total()
+
+
+class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Follows operations on fake tensors (`torch._subclasses.FakeTensorMode`), whose mode is entered before.
+
+    Attributes:
+        live: bytes of all tensors that are alive now, by the lifetime of their storages.
+        phases: what was done by the name of the phase; that which a checkpointed block computes again is
+            "recomputation".
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live = 0
+        self.phases: dict[str, Tally] = defaultdict(Tally)
+        self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._phase = "set-up"
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Tally]:
+        """What is done inside belongs to the phase of this name, which begins anew."""
+        self._phase, before = name, self._phase
+        self.phases[name] = Tally(peak=self.live)
+        try:
+            yield self.phases[name]
+        finally:
+            self._phase = before
+
+    def follow(self, tensors: Iterable[Tensor]) -> None:
+        """Count the memory of tensors, unless it is counted already, until it is freed."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            if storage not in self._seen:
+                self._seen.add(storage)
+                self.live += storage.nbytes()
+                weakref.finalize(storage, self._free, storage.nbytes())
+        tally = self.phases[self._phase]
+        tally.peak = max(tally.peak, self.live)
+
+    def _free(self, size: int) -> None:
+        self.live -= size
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Carry the operation out on shapes alone and count it."""
+        kwargs = kwargs or {}
+        if func in _ANSWERS:
+            return _ANSWERS[func](*args, **kwargs)
+        out = func(*args, **kwargs)
+        _note_share(func, args, out)
+        if not (func.is_view or func in _NO_KERNEL or func.namespace in _NO_WORK):
+            self._count(func, args, kwargs, out)
+        self.follow(_tensors(out))
+        return out
+
+    def _count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        again = self._phase == "backward" and torch.is_grad_enabled()
+        tally = self.phases["recomputation" if again else self._phase]
+        tally.calls += 1
+        tally.moved += sum(x.numel() * x.itemsize for part in (args, out) for x in _tensors(part))
+        packet = func._overloadpacket
+        formula: Any = flop_registry.get(_IN_PLACE.get(packet, packet))
+        if formula is not None:
+            tally.flops[str(args[0].dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)
+        elif packet in DECOMPOSITIONS:
+            name, formula = DECOMPOSITIONS[packet]
+            tally.flops[name] += formula(*args[0].shape)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors in what an operation takes or returns."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors(part)
+
+
+# --- values: a tensor without memory has none, and gives what is usual ---
+
+
+def _note_share(func: Any, args: tuple[Any, ...], out: Any) -> None:
+    """Remember how many entries a comparison x <= y is taken to hold for: half of them, of one entry none."""
+    if func._overloadpacket is aten.le:
+        out.usual = out.numel() // 2
+    elif func._overloadpacket is aten.sum and hasattr(args[0], "usual"):
+        out.usual = args[0].usual
+
+
+def _value(x: Tensor) -> Any:
+    """What `x.item()` returns: True for a condition (all is finite), unless it is a comparison x <= y."""
+    if hasattr(x, "usual"):
+        return x.usual if x.dtype != torch.bool else bool(x.usual)
+    return {torch.bool: True}.get(x.dtype, 1.0 if x.is_floating_point() else 0)
+
+
+def _all_places(x: Tensor) -> Tensor:
+    """What `x.nonzero()` returns where all entries count."""
+    return x.new_empty(x.numel(), x.ndim, dtype=torch.int64)
+
+
+_ANSWERS: Final = {
+    aten._local_scalar_dense.default: _value,
+    aten.nonzero.default: _all_places,
+}

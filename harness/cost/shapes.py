@@ -1,0 +1,82 @@
+"""The sizes that a task gives to a model, known without its data. Torch-free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import models
+from harness.config import RunConfig
+from harness.data import digits, glyphs, pydocs
+from harness.data import registry as tasks
+from harness.published import copies
+
+LM, IMAGE = "lm", "image"
+_NAMES = {LM: ("vocabulary", "max_length"), IMAGE: ("classes", "in_channels", "image_size")}
+_USUAL = {"image_size": 32}  # ResNets take images of any size and have no setting for it
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What a task offers to a model, as its `model_options` will.
+
+    Attributes:
+        kind: "lm" or "image".
+        options: `vocabulary` and `max_length` (tokens of a sequence), or `classes`, `in_channels` and
+            `image_size` (pixels of a side).
+        note: a sentence that says what was assumed; empty if the sizes are those of the task.
+    """
+
+    kind: str
+    options: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+
+
+def of(config: RunConfig) -> Shapes:
+    """The sizes for the model of a resolved config; the model's own where the task is a user's.
+
+    Raises:
+        NotEstimatedError: neither task nor model tells them.
+        UsageError: HTBENCH_PUBLISHED names no description of published data.
+    """
+    row = tasks.spec(config.task)
+    length = config.seq_len or row.seq_len
+    known = _known(config.task)
+    if not known:
+        return _of_model(config, row.kind, length)
+    return Shapes(row.kind, known | ({"max_length": length} if row.kind == LM and length else {}))
+
+
+def _known(task: str) -> dict[str, int]:
+    """The sizes of our tasks, from what describes their data."""
+    if task == "pydocs":
+        return {"vocabulary": pydocs.VOCABULARY}
+    if task == "digits":
+        return {"classes": digits.CLASSES, "in_channels": 1, "image_size": 8}
+    if task == "glyphs":
+        return {"classes": len(glyphs.CHARACTERS), "in_channels": 1, "image_size": glyphs.SIDE}
+    if task not in tasks.TASKS:
+        return {}
+    published = copies.row(task)
+    if "tokenizer" in published:
+        return {"vocabulary": published["tokenizer"]["vocabulary"]}
+    return {"classes": published["classes"], "in_channels": 3, "image_size": published["size"]}
+
+
+def _of_model(config: RunConfig, kind: str, length: int | None) -> Shapes:
+    row = models.spec(config.model)
+    kind = kind if kind in _NAMES else row.kind
+    given: dict[str, Any] = _USUAL | row.settings | ({"max_length": length} if length else {})
+    missing = [name for name in _NAMES.get(kind, ("kind",)) if name not in given]
+    if missing:
+        raise NotEstimatedError(
+            f"neither the task '{config.task}' nor the model '{config.model}' tells {' and '.join(missing)}"
+        )
+    sizes = {name: int(given[name]) for name in _NAMES[kind]}
+    told = ", ".join(f"{name} {value}" for name, value in sizes.items())
+    return Shapes(kind, sizes, f"the task '{config.task}' tells no sizes; taken for {told}, as the model has")
+
+
+class NotEstimatedError(Exception):
+    """A run's cost can't be told before it runs; the message says why, as the end of a sentence."""

@@ -1,0 +1,24 @@
+"""What a run cost beside time, as columns of the frame; they need no torch, since the record has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.store.record import RunRecord
+
+TOTAL_FLOPS = "total_flops"
+# Of `RunRecord.cost`. Records of older code, and of models that can't be counted, lack the estimates.
+_KEPT = (
+    *("parameters", "tokens", "flops_per_step", "optimizer_flops_per_step", "state_bytes"),
+    "estimated_peak_memory",
+)
+COLUMNS = (*_KEPT, "peak_memory", TOTAL_FLOPS)
+
+
+def outcome(record: RunRecord) -> dict[str, Any]:
+    """The columns of COLUMNS, None where a record lacks them."""
+    found: dict[str, Any] = {name: record.cost.get(name) for name in _KEPT}
+    found["peak_memory"] = record.peak_memory
+    work = (found["flops_per_step"], found["optimizer_flops_per_step"])
+    found[TOTAL_FLOPS] = None if None in work else record.steps * sum(work)
+    return found
