@@ -124,11 +124,24 @@ _GPT2_NAMES = {
 # By the beginning of the names of our models.
 FAMILIES = {
     "llama": Family(
-        "LLaMA", "LlamaForCausalLM", "LlamaConfig", _LLAMA_NAMES, "", "", "embed_tokens.weight", _llama
+        title="LLaMA",
+        architecture="LlamaForCausalLM",
+        config_class="LlamaConfig",
+        names=_LLAMA_NAMES,
+        turned="",
+        tied="",
+        embedding="embed_tokens.weight",
+        describe=_llama,
     ),
     "gpt2": Family(
-        *("GPT-2", "GPT2LMHeadModel", "GPT2Config", _GPT2_NAMES),
-        *("blocks.", "lm_head.weight", "wte.weight", _gpt2),
+        title="GPT-2",
+        architecture="GPT2LMHeadModel",
+        config_class="GPT2Config",
+        names=_GPT2_NAMES,
+        turned="blocks.",
+        tied="lm_head.weight",
+        embedding="wte.weight",
+        describe=_gpt2,
     ),
 }
 
