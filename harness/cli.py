@@ -44,7 +44,10 @@ COMMANDS = {
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "data": ("harness.commands.data", "Fetch and prepare the large data sets, and list what is prepared"),
-    "export": ("harness.commands.export", "Write the model of a run for transformers, with tokenizer and card"),
+    "export": (
+        "harness.commands.export",
+        "Write the model of a run for transformers, with tokenizer and card",
+    ),
     "downstream": ("harness.commands.downstream", "Evaluate the model of a run on multiple-choice questions"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }

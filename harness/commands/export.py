@@ -12,7 +12,9 @@ from harness.store import Store
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """KEY, DIR and --force."""
     parser.add_argument("key", metavar="KEY", help="the run, or the beginning of its key")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="new, empty, or an earlier export of the run")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="new, empty, or an earlier export of the run"
+    )
     parser.add_argument("--force", action="store_true", help="replace the export of another run, too")
 
 
@@ -24,5 +26,7 @@ def export(args: argparse.Namespace) -> int:
     what = "final weights" if made.step is None else f"weights of step {made.step}"
     print(f"{args.folder}: {made.model} of run {made.key}, {what}")
     if not (args.folder / "tokenizer.json").exists():
-        print(f"htbench: the task '{made.task}' has tokens of its own: no tokenizer is written", file=sys.stderr)
+        print(
+            f"htbench: the task '{made.task}' has tokens of its own: no tokenizer is written", file=sys.stderr
+        )
     return 0

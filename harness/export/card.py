@@ -19,7 +19,7 @@ LAST_ROWS = 5  # validations that are shown
 # What people should know about the data; THIRD_PARTY.md has the sources.
 _DATA = {
     "pydocs": "Language topics and docstrings of Python's standard library: Python Software Foundation licence, "
-    "version 2. The model is a toy: it has seen a few megabytes of text.",
+    "version 2.",
     "c4": "C4, English, in the copy of the Allen Institute for AI: ODC-BY and the terms of use of Common Crawl. "
     "The tokenizer is that of T5 (Apache-2.0).",
     "openwebtext": "OpenWebText: its packaging is CC0-1.0, the texts are their authors'. The tokenizer is that "
@@ -58,14 +58,18 @@ def text(trained: Trained, has_tokenizer: bool) -> str:
 def plain(words: object) -> str:
     """Any text as one line of Markdown in which no character means anything."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(words)).split())
-    escaped = re.sub(r"([\\`*_{}\[\]()#+!|~$@-])", r"\\\1", line)
+    escaped = re.sub(r"([\\`*_{}\[\]|~$])", r"\\\1", line)
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _front_matter(trained: Trained, optimizer: str) -> str:
     """YAML of one line per entry. JSON strings are YAML, whatever is in them."""
     tags = ["htbench", f"optimizer:{optimizer}"]
-    entries: dict[str, Any] = {"library_name": "transformers", "pipeline_tag": "text-generation", "tags": tags}
+    entries: dict[str, Any] = {
+        "library_name": "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": tags,
+    }
     if trained.task in _DATA:
         entries["language"] = ["en"]
     if trained.task in _DATA_SETS:
@@ -77,7 +81,7 @@ def _what(trained: Trained) -> str:
     config = trained.config
     sequences, length = config["batch_size"], trained.settings["max_length"]
     return (
-        f"A {trained.family.title} of [htbench](https://pypi.org/project/htbench), which compares optimizers: "
+        f"A {trained.family.title} of htbench, which compares optimizers: "
         f"{trained.family.architecture} with {trained.settings['layers']} layers of width "
         f"{trained.settings['hidden']}, trained from random weights with {sequences} sequences of {length} "
         f"tokens per step."
@@ -124,7 +128,9 @@ def _figures(trained: Trained) -> str:
         return "The run had not ended, so it has no final figures."
     rows = [(name, _number(value)) for name, value in record.metrics.items()]
     for task, entry in record.downstream.items():
-        rows += [(f"{task}: {name}", _number(entry.get(name))) for name in ("acc", "acc_norm") if name in entry]
+        rows += [
+            (f"{task}: {name}", _number(entry.get(name))) for name in ("acc", "acc_norm") if name in entry
+        ]
     seeds = f"seed {record.config.get('seed')}, data seed {record.config.get('data_seed')}"
     return (
         f"{_table(('figure', 'value'), rows)}\n\nThese are of one run (n = 1: {plain(seeds)}). They have no error "
@@ -141,7 +147,9 @@ def _curve(trained: Trained) -> str:
     parts = []
     if losses:
         mean = math.fsum(loss for _, loss in losses) / len(losses)
-        parts.append(f"Training loss, mean of {len(losses)} steps up to step {losses[-1][0]}: {_number(mean)}.")
+        parts.append(
+            f"Training loss, mean of {len(losses)} steps up to step {losses[-1][0]}: {_number(mean)}."
+        )
     if evaluated:
         lines = [(row["step"], _number(row["val_loss"])) for row in evaluated]
         parts.append(_table(("step", "validation loss"), lines))

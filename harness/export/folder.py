@@ -36,7 +36,9 @@ def check(folder: Path, key: str, force: bool) -> None:
     stamp = atomic.read_json(folder / STAMP)
     written = stamp.get("files") if isinstance(stamp, dict) else None
     if not isinstance(written, list) or not names <= {*written, STAMP}:
-        raise UsageError(f"'{folder}' has files that are not of an export; name a folder that is new or empty.")
+        raise UsageError(
+            f"'{folder}' has files that are not of an export; name a folder that is new or empty."
+        )
     if stamp["key"] != key and not force:
         raise UsageError(f"'{folder}' is the export of run {stamp['key']}; --force replaces it.")
 

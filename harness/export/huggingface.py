@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def _write_weights(path: Path, trained: Trained) -> None:
         save_file(contents, path, metadata={"format": "pt"})
     except SafetensorError as error:
         raise _system_error(error, path) from None
+    shutil.copymode(path.with_name("config.json"), path)  # safetensors lets only the owner read
 
 
 def _system_error(error: Exception, path: Path) -> Exception:

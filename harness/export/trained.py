@@ -88,7 +88,9 @@ class Trained:
             model.load_state_dict(dict(self.state), assign=True)
         except RuntimeError as error:
             said = " ".join(str(error).split())
-            raise UsageError(f"The weights of run {self.key} don't fit '{self.model}': {said[:300]}") from None
+            raise UsageError(
+                f"The weights of run {self.key} don't fit '{self.model}': {said[:300]}"
+            ) from None
         return model.eval()
 
 
