@@ -46,7 +46,7 @@ COMMANDS = {
     "data": ("harness.commands.data", "Fetch and prepare the large data sets, and list what is prepared"),
     "export": (
         "harness.commands.export",
-        "Write the model of a run for transformers, with tokenizer and card",
+        "Write the model of a run as a folder of Hugging Face",
     ),
     "downstream": ("harness.commands.downstream", "Evaluate the model of a run on multiple-choice questions"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from harness.store.layout import cache_folder
 
 def add_downstream_arguments(parser: argparse.ArgumentParser) -> None:
     """KEY, which tasks, and how."""
-    parser.add_argument("key", metavar="KEY", help="the run, or the beginning of its key")
+    parser.add_argument("key", nargs="?", metavar="KEY", help="the run, or the beginning of its key")
     parser.add_argument(
         "--tasks",
         metavar="A,B",
@@ -51,6 +50,8 @@ def downstream(args: argparse.Namespace) -> int:
     store = Store(args.root)
     if args.write_task is not None:
         return _write_task(store, args.write_task)
+    if args.key is None:
+        raise UsageError("KEY is missing: the run, or the beginning of its key.")
     names = [name for name in (args.tasks or "").split(",") if name]
     if args.tasks is not None and not names:
         raise UsageError("--tasks names no task; for example: --tasks arc_easy,piqa.")
@@ -68,7 +69,13 @@ def _evaluate(store: Store, args: argparse.Namespace, names: list[str]) -> Mappi
 
     def begin(task: str, answers: int) -> Callable[[int], Any]:
         bars.append(
-            tqdm(total=answers, desc=task, unit="answer", disable=None, dynamic_ncols=True, file=sys.stderr)
+            tqdm(
+                total=answers,
+                desc=task,
+                unit="answer",
+                disable=None,
+                dynamic_ncols=True,
+            )
         )
         return bars[-1].update  # type: ignore[no-any-return]
 

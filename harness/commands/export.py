@@ -13,7 +13,7 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """KEY, DIR and --force."""
     parser.add_argument("key", metavar="KEY", help="the run, or the beginning of its key")
     parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="new, empty, or an earlier export of the run"
+        "folder", type=Path, metavar="DIR", help="a new folder, or an earlier export of the run"
     )
     parser.add_argument("--force", action="store_true", help="replace the export of another run, too")
 

@@ -72,7 +72,7 @@ def load(name: str, include: Path | None = None) -> Loaded:
 
 
 def _places(name: str, include: Path | None) -> Iterator[tuple[list[str | Path], bool]]:
-    """Folders of tasks, and whether all that the harness brings are wanted: to index those takes 20 seconds."""
+    """Folders of tasks, and whether all that the harness brings are wanted: that takes 20 seconds."""
     if include is not None and not include.is_dir():
         raise UsageError(f"--include-path '{include}' is no folder with tasks of lm-evaluation-harness.")
     own: list[str | Path] = [include] if include is not None else []
@@ -92,9 +92,10 @@ def _task(index: Any, name: str) -> Any:
     except Exception as error:  # of datasets, of the hub, and of whatever a task does with its data
         said = (str(error).strip().splitlines() or [""])[0][:200].rstrip(".")
         raise UsageError(
-            f"The data set {SEVEN.get(name, 'of')} ({name}) can't be had ({type(error).__name__}: {said}); load it "
-            "once where there is a network, copy the folder that HF_HOME names to this machine, and set "
-            "HF_DATASETS_OFFLINE=1 and HF_HUB_OFFLINE=1, or name a folder with a local task by --include-path."
+            f"The data of '{name}' ({SEVEN.get(name, 'see its task')}) can't be had "
+            f"({type(error).__name__}: {said}); load them once where there is a network, copy the folder "
+            "that HF_HOME names, and set HF_DATASETS_OFFLINE=1; or name a folder with a task of yours by "
+            "--include-path."
         ) from None
     if task.OUTPUT_TYPE != "multiple_choice":
         raise UsageError(f"The task '{name}' is not multiple choice but {task.OUTPUT_TYPE}.")
@@ -141,7 +142,7 @@ def _model(scorer: Scorer, begin: Callable[[int], Callable[[int], Any]]) -> Any:
     """The model as the harness wants it; the class needs the harness."""
     from lm_eval.api.model import TemplateLM
 
-    class Ours(TemplateLM):
+    class Ours(TemplateLM):  # type: ignore[misc]
         @property
         def eot_token_id(self) -> int:
             return scorer.end
@@ -155,8 +156,8 @@ def _model(scorer: Scorer, begin: Callable[[int], Callable[[int], Any]]) -> Any:
             pairs = [(context, continuation) for _, context, continuation in requests]
             return scorer.log_likelihoods(pairs, begin(len(pairs)))
 
-        def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-            return super().loglikelihood(requests, disable_tqdm=True)  # it takes moments
+        def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> Any:
+            return super().loglikelihood(requests, disable_tqdm=True)  # encoding takes moments
 
         def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> list[float]:
             raise NotImplementedError

@@ -1,7 +1,7 @@
 """The log-likelihood of a continuation given a context, as lm-evaluation-harness 0.4 computes it.
 
-Context and continuation are encoded together, and what follows the tokens of the context alone is scored. What
-is too long for the model loses tokens on the left.
+Context and continuation are encoded together, and what follows the tokens of the context alone is scored.
+What is too long for the model loses tokens on the left.
 """
 
 from __future__ import annotations
@@ -72,10 +72,8 @@ class Scorer:
         rows = [self._inputs(pair) for pair in pairs]
         inputs = nn.utils.rnn.pad_sequence(rows, batch_first=True)  # no position sees those after it
         logits = in_float32(self.model(inputs.to(self.device))).log_softmax(-1).cpu()
-        return [
-            self._score(logits[at, : len(row)], pair[1])
-            for at, (row, pair) in enumerate(zip(rows, pairs, strict=True))
-        ]
+        parts = zip(logits, rows, pairs, strict=True)
+        return [self._score(ours[: len(row)], pair[1]) for ours, row, pair in parts]
 
     def _inputs(self, pair: Pair) -> Tensor:
         context, continuation = pair

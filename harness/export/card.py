@@ -18,12 +18,12 @@ LAST_ROWS = 5  # validations that are shown
 
 # What people should know about the data; THIRD_PARTY.md has the sources.
 _DATA = {
-    "pydocs": "Language topics and docstrings of Python's standard library: Python Software Foundation licence, "
-    "version 2.",
-    "c4": "C4, English, in the copy of the Allen Institute for AI: ODC-BY and the terms of use of Common Crawl. "
-    "The tokenizer is that of T5 (Apache-2.0).",
-    "openwebtext": "OpenWebText: its packaging is CC0-1.0, the texts are their authors'. The tokenizer is that "
-    "of GPT-2 (MIT).",
+    "pydocs": "Language topics and docstrings of Python's standard library: licence of the Python Software "
+    "Foundation, version 2.",
+    "c4": "C4, English, in the copy of the Allen Institute for AI: ODC-BY and the terms of use of Common "
+    "Crawl. The tokenizer is that of T5 (Apache-2.0).",
+    "openwebtext": "OpenWebText: its packaging is CC0-1.0, the texts are their authors'. The tokenizer is "
+    "that of GPT-2 (MIT).",
 }
 _DATA_SETS = {"c4": "allenai/c4", "openwebtext": "Skylion007/openwebtext"}
 _OWN_DATA = "The task is not one of htbench; whoever made it knows the licence of its data."
@@ -114,8 +114,8 @@ def _opening(trained: Trained, has_tokenizer: bool) -> str:
         f"print(tokenizer.decode(model.generate(**inputs, max_new_tokens={min(16, length // 2)})[0]))",
     ]
     return (
-        f"{_fenced(chr(10).join(lines), 'python')}\n\nThe model was trained on at most {length} tokens at once. "
-        "The tokenizer adds no tokens to a text, as in training, where only the end of a document has one."
+        f"{_fenced(chr(10).join(lines), 'python')}\n\nThe model was trained on at most {length} tokens at "
+        "once. The tokenizer adds no tokens to a text, as in training, where only its end has one."
     )
 
 
@@ -133,8 +133,8 @@ def _figures(trained: Trained) -> str:
         ]
     seeds = f"seed {record.config.get('seed')}, data seed {record.config.get('data_seed')}"
     return (
-        f"{_table(('figure', 'value'), rows)}\n\nThese are of one run (n = 1: {plain(seeds)}). They have no error "
-        "bar over seeds, and one run says little about which optimizer is better.\n\n"
+        f"{_table(('figure', 'value'), rows)}\n\nThese are of one run (n = 1: {plain(seeds)}). They have no "
+        "error bar over seeds, and one run says little about which optimizer is better.\n\n"
         "Losses are in nats per token. The run's status is "
         f"{plain(record.status)}{f': {plain(record.note)}' if record.note else ''}."
     )

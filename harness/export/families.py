@@ -1,7 +1,7 @@
 """Our architectures that `transformers` has, too: its names of the weights and its config. Torch-free.
 
-Nothing is imported from there: an export is plain JSON beside the weights, and `harness.bench.twin` builds the
-same models from the same tables.
+Nothing is imported from there: an export is plain JSON beside the weights, and `harness.bench.twin` builds
+the same models from the same tables.
 """
 
 from __future__ import annotations

@@ -35,12 +35,10 @@ def check(folder: Path, key: str, force: bool) -> None:
         return
     stamp = atomic.read_json(folder / STAMP)
     written = stamp.get("files") if isinstance(stamp, dict) else None
-    if not isinstance(written, list) or not names <= {*written, STAMP}:
-        raise UsageError(
-            f"'{folder}' has files that are not of an export; name a folder that is new or empty."
-        )
-    if stamp["key"] != key and not force:
-        raise UsageError(f"'{folder}' is the export of run {stamp['key']}; --force replaces it.")
+    if not isinstance(stamp, dict) or not isinstance(written, list) or not names <= {*written, STAMP}:
+        raise UsageError(f"'{folder}' has other files; name a folder that is new or empty.")
+    if stamp.get("key") != key and not force:
+        raise UsageError(f"'{folder}' is the export of run {stamp.get('key')}; --force replaces it.")
 
 
 def write(folder: Path, fill: Callable[[Path], None], key: str, step: int | None) -> None:

@@ -1,4 +1,4 @@
-"""From a run to a folder of Hugging Face: weights, config, tokenizer and card. `transformers` is not needed."""
+"""From a run to a folder of Hugging Face: weights, config, tokenizer, card. Needs no `transformers`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The tokenizer of a run's task as files of Hugging Face. Torch-free until data is prepared.
 
-The tokens of a text are those of training, without an end token. The tokenizer of T5 appends `</s>` by itself;
-a program that encodes a question and its answer together would score that token instead of the answer.
-A text begins in training as `begin` says: after the end token of the one before (packed rows), or at position 0
-with nothing before it (padded rows). Only then is there a `bos_token`.
+The tokens of a text are those of training, without an end token. The tokenizer of T5 appends `</s>` by
+itself; a program that encodes a question and its answer together would score that token, too.
+In packed rows a document follows the end token of the one before, so that token is the `bos_token`, too. In
+padded rows it begins at position 0 with nothing before it, and there is no `bos_token`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def of_run(config: Mapping[str, Any], cache: Path) -> TaskTokens | None:
     content = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
     prepared = Prepared.read(folder)
     if prepared is None:  # pydocs: a stream of documents
-        end = tokenizers.Tokenizer.from_str(json.dumps(content)).token_to_id(END_OF_TEXT)
+        end = int(content["model"]["vocab"][END_OF_TEXT])
         return TaskTokens(content, end, end, end, spelled_out=True)
     begin = prepared.end if config.get("layout") == "packed" else None
     content = _cut(content, prepared.vocabulary)
@@ -114,7 +114,7 @@ def _prepare(task: str, fingerprint: str, cache: Path) -> None:
 
 
 def _cut(content: dict[str, Any], vocabulary: int) -> dict[str, Any]:
-    """Without tokens that the model has no row for (T5 has a hundred), and without any that are added to a text."""
+    """Without tokens that the model has no row for (T5 has a hundred), and adding none to a text."""
     model, words = dict(content["model"]), content["model"]["vocab"]
     if isinstance(words, dict):
         model["vocab"] = {word: token for word, token in words.items() if token < vocabulary}
