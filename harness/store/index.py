@@ -30,7 +30,11 @@ class Index:
     def note(self, record: RunRecord, size: int) -> None:
         """Add a line: `record`, whose file has `size` bytes."""
         with self.locked():
-            atomic.append_line(self.path, {"size": size, "record": record.to_json()})
+            self.append(record, size)
+
+    def append(self, record: RunRecord, size: int) -> None:
+        """As `note`; the caller holds the lock."""
+        atomic.append_line(self.path, {"size": size, "record": record.to_json()})
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the lock: two writers would mix lines or remove each other's temporary files."""

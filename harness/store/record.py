@@ -45,6 +45,8 @@ class RunRecord:
         began: when the first attempt began, as from `timestamp`; empty if not known.
         ended: when the record was written, in the same format.
         repeated_steps: updates made again because a process died after its last checkpoint, as far as known.
+        downstream: by the name of a task of multiple-choice questions its accuracies, and how they were found
+            (`harness/downstream/results.py`); added after the run by `htbench downstream`.
         pruned_by: the studies that pruned it. For every other study the run is unfinished and can be resumed.
     """
 
@@ -65,6 +67,7 @@ class RunRecord:
     timing: dict[str, float] = dataclasses.field(default_factory=dict)
     began: str = ""
     ended: str = ""
+    downstream: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,28 @@ class Records:
         self._note(record)
         return record
 
+    def amend(self, key: str, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
+        """Replace the record of a finished run by `change(record)`; its modification time stays.
+
+        Processes do this one after the other, so `change` sees what others have added.
+
+        Raises:
+            UsageError: the run has no record.
+        """
+        path = self.files(key).record
+        with self.index.locked():
+            before = self.record(key)
+            if before is None:
+                raise UsageError(f"Run {key} has not ended.")
+            after, then = change(before), path.stat()
+            self.index.append(
+                before, 0
+            )  # no record has this size: after a crash readers look into the folder
+            atomic.write_json(path, after.to_json())
+            os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
+            self.index.append(after, path.stat().st_size)
+        return after
+
     # --- all runs ---
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
@@ -140,7 +162,8 @@ class Records:
         if record.status != "pruned":  # another study may have resumed it
             files.checkpoint.unlink(missing_ok=True)
             atomic.remove_temporaries(files.path)
-        self.index.note(record, files.record.stat().st_size)
+        with self.index.locked():  # another process may have amended it since it was read
+            self.index.append(self.record(record.key) or record, files.record.stat().st_size)
 
     def rebuild_index(self) -> int:
         """Write the index anew from the run folders.

@@ -41,14 +41,20 @@ PICTURE = {
         "harness.building harness.config harness.data harness.errors harness.parallel harness.store "
         "harness.system models optimizers"
     ),
+    "harness.export": (
+        "harness.config harness.data harness.errors harness.published harness.store harness.system "
+        "harness.train models"
+    ),
+    "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.bench": (
-        "harness.config harness.cost harness.data harness.errors harness.parallel harness.store "
-        "harness.train models optimizers optimizers.zoo"
+        "harness.config harness.cost harness.data harness.errors harness.export harness.parallel "
+        "harness.store harness.train models optimizers optimizers.zoo"
     ),
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.data harness.display "
-        "harness.errors harness.parallel harness.prepare harness.published harness.store harness.system "
+        "harness.downstream harness.errors harness.export harness.parallel harness.prepare "
+        "harness.published harness.store harness.system "
         "harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
@@ -98,6 +104,8 @@ TORCH = {
     "harness.building": "model optimizer",
     "harness.contract": "checkup net properties",
     "harness.data": "augment images loss randaugment task text",
+    "harness.downstream": "evaluate evaluation_harness scoring",
+    "harness.export": "card huggingface trained",
     "harness.parallel": "batch_norm device overlap sharding",
     "harness.published": "corpus_task",
     "harness.train": "batches checkpoint compiling curvature learner loop outcome resume run weights",

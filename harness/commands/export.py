@@ -1,0 +1,32 @@
+"""`htbench export`: the model of a run as a folder that other programs open."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.store import Store
+
+
+def add_export_arguments(parser: argparse.ArgumentParser) -> None:
+    """KEY, DIR and --force."""
+    parser.add_argument("key", metavar="KEY", help="the run, or the beginning of its key")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="a new folder, or an earlier export of the run"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the export of another run, too")
+
+
+def export(args: argparse.Namespace) -> int:
+    """Write the folder and say what is in it."""
+    from harness.export.huggingface import export as write  # imports torch
+
+    made = write(Store(args.root), args.key, args.folder, force=args.force)
+    what = "final weights" if made.step is None else f"weights of step {made.step}"
+    print(f"{args.folder}: {made.model} of run {made.key}, {what}")
+    if not (args.folder / "tokenizer.json").exists():
+        print(
+            f"htbench: the task '{made.task}' has tokens of its own: no tokenizer is written", file=sys.stderr
+        )
+    return 0

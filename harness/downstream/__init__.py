@@ -1,0 +1,1 @@
+"""How well a trained language model answers multiple-choice questions."""

@@ -1,0 +1,1 @@
+"""Runs as folders that other programs open: models of Hugging Face with tokenizer and card."""

@@ -1,0 +1,85 @@
+"""From a run to a folder of Hugging Face: weights, config, tokenizer, card. Needs no `transformers`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.export import card, folder, tokens
+from harness.export.tokens import TaskTokens
+from harness.export.trained import Trained
+from harness.store import Store
+from harness.store.layout import cache_folder
+from harness.system import atomic
+
+WEIGHTS = "model.safetensors"
+
+
+def export(store: Store, word: str, place: Path, *, force: bool = False) -> Trained:
+    """Write the model of the run whose key begins with `word`.
+
+    Args:
+        store: of the run.
+        word: the beginning of its key.
+        place: the folder; new, empty, or an earlier export of the run.
+        force: replace the export of another run, too.
+
+    Raises:
+        UsageError: there is no such run, it has no weights, it is no language model of ours, its data is not
+            prepared here, or `place` is not free.
+        OSError: the disk is full, for example.
+    """
+    place = place.resolve()
+    folder.check(place, store.find(word), force)
+    trained = Trained.load(store, word)
+    own = tokens.of_run(trained.config, cache_folder(store.root))
+    folder.write(place, lambda empty: fill(empty, trained, own), trained.key, trained.step)
+    return trained
+
+
+def fill(place: Path, trained: Trained, own: TaskTokens | None) -> None:
+    """Write all files into the empty folder `place`.
+
+    Args:
+        place: an empty folder.
+        trained: the model.
+        own: its tokenizer; None: the files have none.
+    """
+    for name, content in files(trained, own).items():
+        atomic.write_json(place / name, content)
+    atomic.write_text(place / "README.md", card.text(trained, own is not None))
+    _write_weights(place / WEIGHTS, trained)
+
+
+def files(trained: Trained, own: TaskTokens | None) -> dict[str, Any]:
+    """The content of the JSON files by their names."""
+    ids = own.ids if own is not None else dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    config = {**trained.family.config(trained.settings), **ids, "dtype": trained.dtype}
+    more = own.files(trained.settings["max_length"]) if own is not None else {}
+    return {"config.json": config, **more}
+
+
+def _write_weights(path: Path, trained: Trained) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    theirs = trained.family.weights(trained.state)
+    theirs.pop(trained.family.tied, None)
+    contents = {name: tensor.contiguous() for name, tensor in theirs.items()}
+    try:
+        save_file(contents, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise _system_error(error, path) from None
+    shutil.copymode(path.with_name("config.json"), path)  # safetensors lets only the owner read
+
+
+def _system_error(error: Exception, path: Path) -> Exception:
+    """The system's error in a message of safetensors, such as a full disk."""
+    number = re.search(r"os error (\d+)", str(error))
+    if number is None:
+        return UsageError(f"The weights can't be written to '{path}': {error}.")
+    return OSError(int(number[1]), os.strerror(int(number[1])), str(path))

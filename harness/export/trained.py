@@ -1,0 +1,123 @@
+"""A trained language model of the store: what it was built with, its weights, and the module with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import models
+from harness.config.settings import read_yaml
+from harness.data import registry as tasks
+from harness.errors import UsageError
+from harness.export.families import FAMILIES, Family, family
+from harness.store import Store
+from harness.store.record import RunRecord
+from harness.store.run_folder import RunFolder
+from harness.train import weights
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One run's model.
+
+    Attributes:
+        key: of the run.
+        files: its folder.
+        config: of the run, nested, as stored.
+        record: None if the run has not ended.
+        family: of the model.
+        settings: all that the model was built with.
+        state: its state_dict, on the CPU.
+        step: of the checkpoint that the weights are from; None: they are the final ones.
+    """
+
+    key: str
+    files: RunFolder
+    config: Mapping[str, Any]
+    record: RunRecord | None
+    family: Family
+    settings: Mapping[str, Any]
+    state: Mapping[str, Tensor]
+    step: int | None
+
+    @classmethod
+    def load(cls, store: Store, word: str) -> Trained:
+        """The model of the run whose key begins with `word`.
+
+        Raises:
+            UsageError: there is no such run, it is no language model of ours, or it has kept no weights.
+        """
+        key = store.find(word)
+        files, record = store.files(key), store.record(key)
+        config = record.config if record is not None else read_yaml(files.config)
+        row = _family(key, str(config.get("model")))
+        state, step = weights.load(files)
+        settings = _settings(key, config, row, state)
+        found = cls(key, files, config, record, row, settings, state, step)
+        found.module()  # refuses weights of other shapes
+        return found
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return str(self.config["model"])
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return str(self.config["task"])
+
+    @property
+    def dtype(self) -> str:
+        """The format of the weights, "float32" or "bfloat16"."""
+        return str(self.state[self.family.embedding].dtype).removeprefix("torch.")
+
+    def module(self) -> nn.Module:
+        """Our model with these weights, in evaluation mode. Nothing is copied.
+
+        Raises:
+            UsageError: the weights are those of another model: the code has changed.
+        """
+        with torch.device("meta"):
+            model = models.build(self.model, **self.settings)
+        try:
+            model.load_state_dict(dict(self.state), assign=True)
+        except RuntimeError as error:
+            said = " ".join(str(error).split())
+            raise UsageError(
+                f"The weights of run {self.key} don't fit '{self.model}': {said[:300]}"
+            ) from None
+        return model.eval()
+
+
+def _family(key: str, model: str) -> Family:
+    if model not in models.SIZES:
+        raise UsageError(
+            f"Run {key} trains '{model}', which is not a model of htbench; "
+            f"only {_titles()} can be opened by other programs."
+        )
+    row = family(model)
+    if row is None:
+        raise UsageError(f"Run {key} trains '{model}'; only language models ({_titles()}) can be exported.")
+    return row
+
+
+def _titles() -> str:
+    return " and ".join(row.title for row in FAMILIES.values())
+
+
+def _settings(
+    key: str, config: Mapping[str, Any], row: Family, state: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """Those of the model's row, with what the task and the run brought."""
+    if row.embedding not in state:
+        raise UsageError(f"The weights of run {key} don't fit '{config['model']}': no {row.embedding}.")
+    own = dict(models.spec(str(config["model"])).settings)
+    if config.get("dropout") and "dropout" in own:
+        own["dropout"] = config["dropout"]
+    length = config.get("seq_len") or tasks.spec(str(config["task"])).seq_len or own["max_length"]
+    return own | {"vocabulary": len(state[row.embedding]), "max_length": length}
