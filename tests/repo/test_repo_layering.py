@@ -28,6 +28,7 @@ PICTURE = {
     "harness.contract": "optimizers",
     "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
     "harness.sources": "harness.errors harness.system optimizers.zoo",
+    "harness.spectra": "harness.errors harness.system",
     "harness.config": (
         "harness.data harness.errors harness.sources harness.system models optimizers optimizers.zoo"
     ),
@@ -36,26 +37,29 @@ PICTURE = {
     "harness.prepare": "harness.data harness.errors harness.published harness.system",
     "harness.store": "harness.config harness.data harness.errors harness.system",
     "harness.cli": "harness.errors harness.store harness.system",
-    "harness.cost": "harness.config harness.data harness.errors harness.store harness.system",
+    "harness.cost": (
+        "harness.building harness.config harness.data harness.errors harness.parallel harness.published "
+        "harness.store harness.system models"
+    ),
+    "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.train": (
-        "harness.building harness.config harness.data harness.errors harness.parallel harness.store "
-        "harness.system models optimizers"
+        "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
+        "harness.spectra harness.store harness.system models optimizers"
     ),
     "harness.export": (
         "harness.config harness.data harness.errors harness.published harness.store harness.system "
         "harness.train models"
     ),
-    "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
-    "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.bench": (
         "harness.config harness.cost harness.data harness.errors harness.export harness.parallel "
         "harness.store harness.train models optimizers optimizers.zoo"
     ),
+    "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
     "harness.commands": (
-        "harness.bench harness.cli harness.config harness.contract harness.data harness.display "
-        "harness.downstream harness.errors harness.export harness.parallel harness.prepare "
-        "harness.published harness.store harness.system "
-        "harness.train harness.upkeep models optimizers optimizers.zoo"
+        "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
+        "harness.display harness.downstream harness.errors harness.export harness.parallel "
+        "harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
+        "harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
@@ -103,16 +107,17 @@ TORCH = {
     "harness.bench": "calibrate chunked flops loop maps memory optimizers pairs peers train workloads",
     "harness.building": "model optimizer",
     "harness.contract": "checkup net properties",
+    "harness.cost": "dense fake ledger passes state",
     "harness.data": "augment images loss randaugment task text",
     "harness.downstream": "evaluate evaluation_harness scoring",
     "harness.export": "card huggingface trained",
     "harness.parallel": "batch_norm device overlap sharding",
     "harness.published": "corpus_task",
-    "harness.train": "batches checkpoint compiling curvature learner loop outcome resume run weights",
+    "harness.train": "batches checkpoint compiling curvature learner loop outcome resume run spectra weights",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
         "adam assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap "
-        "spectral stacks"
+        "spectral stacks watch"
     ),
     "optimizers.spectral": (
         "contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
