@@ -79,7 +79,8 @@ def _beside(table: pd.DataFrame, places: Sequence[str]) -> str:
         cell = f"{_number(row['alpha'])}{mark}"
         layers.setdefault((_name(row), row["kind"], _shape(row)), {})[row["place"]] = cell
     rows = [(*layer, *(cells.get(place, "") for place in places)) for layer, cells in layers.items()]
-    optimizers = dict(zip(table["place"], table["optimizer"].fillna(""), strict=True))
+    known = zip(table["place"], table["optimizer"], strict=True)
+    optimizers = {place: name if isinstance(name, str) else "" for place, name in known}
     head = ("layer", "kind", "shape", *(f"alpha {place} {optimizers[place]}".strip() for place in places))
     noted = "\n\n*: with flags, which `--format csv` has" if any(map(bool, table["flags"])) else ""
     return _pipes([head, *rows], words=head[:3]) + noted
