@@ -130,7 +130,7 @@ def _read_torch(file: Path) -> dict[str, Tensor]:
         raise UsageError(
             f"'{file}' is damaged or holds Python objects, whose code isn't run; save the model's state_dict."
         ) from None
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+    except Exception as error:  # bytes that are no pickle can end in any
         raise _damaged(file, error) from None
     return _tensors(content)
 
@@ -147,5 +147,5 @@ def _tensors(content: Any) -> dict[str, Tensor]:
 
 
 def _damaged(file: Path, error: Exception) -> UsageError:
-    said = " ".join(str(error).split())
+    said = " ".join(str(error).split()) or type(error).__name__
     return UsageError(f"The file '{file}' can't be read: {said[:200].rstrip('.')}.")

@@ -191,7 +191,8 @@ def _flags(evals: Floats, rows: int, cols: int, method: str) -> list[str]:
 
 
 def _norms(evals: Floats) -> dict[str, float]:
-    greatest, total = float(evals[-1]), float(evals.sum())
+    with np.errstate(over="ignore"):
+        greatest, total = float(evals[-1]), float(evals.sum())
     return {
         "sigma_max": math.sqrt(greatest),
         "fro": math.sqrt(total),

@@ -66,7 +66,7 @@ def _one(table: pd.DataFrame) -> str:
     columns = [one for one in (*_LAYER, *_NORMS) if one[1] != "alpha_random" or table[one[1]].notna().any()]
     head = ("layer", "kind", "shape", *(name for name, _ in columns), "flags")
     rows = [
-        (row["name"], row["kind"], _shape(row), *(_number(row[name]) for _, name in columns), row["flags"])
+        (_name(row), row["kind"], _shape(row), *(_number(row[name]) for _, name in columns), row["flags"])
         for row in _rows(table)
     ]
     return _pipes([head, *rows], words=("layer", "kind", "shape", "flags"))
@@ -77,9 +77,11 @@ def _beside(table: pd.DataFrame, places: Sequence[str]) -> str:
     for row in _rows(table):
         mark = "*" if row["flags"] else ""
         cell = f"{_number(row['alpha'])}{mark}"
-        layers.setdefault((row["name"], row["kind"], _shape(row)), {})[row["place"]] = cell
+        layers.setdefault((_name(row), row["kind"], _shape(row)), {})[row["place"]] = cell
     rows = [(*layer, *(cells.get(place, "") for place in places)) for layer, cells in layers.items()]
-    head = ("layer", "kind", "shape", *(f"alpha {place}" for place in places))
+    known = zip(table["place"], table["optimizer"], strict=True)
+    optimizers = {place: name if isinstance(name, str) else "" for place, name in known}
+    head = ("layer", "kind", "shape", *(f"alpha {place} {optimizers[place]}".strip() for place in places))
     noted = "\n\n*: with flags, which `--format csv` has" if any(map(bool, table["flags"])) else ""
     return _pipes([head, *rows], words=head[:3]) + noted
 
@@ -134,12 +136,18 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _name(row: Mapping[str, Any]) -> str:
+    return " = ".join([row["name"], *row["aliases"].split()])
+
+
 def _shape(row: Mapping[str, Any]) -> str:
     return f"{row['rows']} x {row['cols']}" + (f" x {row['kernel']}" if row["kernel"] > 1 else "")
 
 
 def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
 
 
 def _pipes(rows: Iterable[Sequence[object]], words: Sequence[str]) -> str:
