@@ -16,6 +16,7 @@ from harness.config.settings import read_words, read_yaml, resolve_config
 from harness.cost import estimate as costs
 from harness.cost import gpus
 from harness.cost.estimate import Estimate, Offer
+from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
 from harness.data import registry as tasks
 from harness.errors import UsageError
@@ -31,19 +32,10 @@ def add_cost_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="CONFIG | key=value", help="a YAML file and settings over it"
     )
-    add_gpu_arguments(parser)
+    for flag, options in GPU_FLAGS.items():
+        parser.add_argument(flag, **options)
     parser.add_argument("--gpus-per-run", type=int, metavar="N", help="data-parallel (default: processes)")
     parser.add_argument("--json", action="store_true", help="as JSON, in seconds and bytes")
-
-
-def add_gpu_arguments(parser: argparse.ArgumentParser) -> None:
-    """--gpu and --gpus, as `sweep plan` has them."""
-    parser.add_argument(
-        "--gpu", metavar="NAME[,NAME]", help=f"the time there: {', '.join(gpus.PROCESSORS)}, or your own"
-    )
-    parser.add_argument(
-        "--gpus", type=Path, metavar="FILE", help=f"processors of your own (default: ROOT/{gpus.FILE})"
-    )
 
 
 def cost(args: argparse.Namespace) -> int:
@@ -53,7 +45,7 @@ def cost(args: argparse.Namespace) -> int:
         UsageError: a bad config or processor, or a run whose cost can't be told.
     """
     config = _config(args)
-    named = processors(args)
+    named = gpus.named(args.gpu, gpus.known(args.root, args.gpus))
     store = Store(args.root)
     try:
         found = costs.estimate(config, cache_folder(args.root), _device(config, named))
@@ -64,12 +56,6 @@ def cost(args: argparse.Namespace) -> int:
     data = _data_bytes(config, cache_folder(args.root))
     print(json.dumps(_plain(found, offers, data), indent=1) if args.json else _card(found, offers, data))
     return 0
-
-
-def processors(args: argparse.Namespace) -> list[gpus.Processor]:
-    """The processors that the flags name, in their order; raises UsageError for an unknown one."""
-    table = gpus.known(args.root, args.gpus)
-    return [gpus.find(name, table) for name in dict.fromkeys((args.gpu or "").split(",")) if name]
 
 
 def _config(args: argparse.Namespace) -> RunConfig:
