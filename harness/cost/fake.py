@@ -1,4 +1,4 @@
-"""The model of a run, its task and its batch without memory: fake tensors, which know shape and device only."""
+"""The model of a run, its task and its batch as fake tensors, which have shapes and no memory."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def task(config: RunConfig, shapes: Shapes) -> DataTask:
     if shapes.kind == LM:
         length, streams = options["max_length"], {split: np.zeros(0, dtype=np.uint16) for split in SPLITS}
         lengths = np.ones(options["vocabulary"], dtype=np.int64)
-        return TextTask(
-            streams, lengths, batch_size=1, seq_len=length, data_seed=0, held_out_tokens=length
-        )
+        return TextTask(streams, lengths, batch_size=1, seq_len=length, data_seed=0, held_out_tokens=length)
     side = options["image_size"]
     images = {split: torch.empty(0, options["in_channels"], side, side) for split in SPLITS}
     labels = {split: torch.empty(0, dtype=torch.int64) for split in SPLITS}
