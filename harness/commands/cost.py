@@ -194,7 +194,7 @@ def _disk(found: Estimate, data: int | None) -> str:
 
 
 def _table(offers: Sequence[Offer]) -> list[list[object]]:
-    rows: list[list[object]] = [["gpu", "a step", "optimizer", "a run", "GPU-hours", "fits", "basis"]]
+    rows: list[list[object]] = [["gpu", "a step", "optimizer's", "a run", "GPU-hours", "fits", "basis"]]
     for one in offers:
         fits = {None: "-", True: "yes", False: "NO"}[one.fits]
         hours = "-" if one.gpu_hours is None else f"{one.gpu_hours:.3g}"

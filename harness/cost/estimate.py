@@ -38,6 +38,7 @@ class Estimate:
         work: floating point operations of a step, over all processes.
         memory: of one process.
         matrix: parameters that the rule itself steps as matrices.
+        states: bytes of the optimizer's state, over all processes.
         steps: of the run; None if nothing tells the size of an epoch.
         note: what was assumed; empty if nothing.
     """
@@ -46,6 +47,7 @@ class Estimate:
     work: TrainingFlops
     memory: Memory
     matrix: int
+    states: int
     steps: int | None
     note: str
 
@@ -64,7 +66,7 @@ class Estimate:
     def disk(self) -> dict[str, int]:
         """Bytes of the run's files: the checkpoint while it runs, the weights if they are kept, the curve."""
         kept = self.memory.weights if self.config.checkpoint.keep_weights else 0
-        found = {"checkpoint": self.memory.weights + self.memory.states, "weights": kept}
+        found = {"checkpoint": self.memory.weights + self.states, "weights": kept}
         return found | {"log": _LOG_ROW * (self.steps or 0)}
 
 
@@ -109,7 +111,11 @@ def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estim
     """
     where = device or ("cuda" if config.device == "cuda" else "cpu")
     found = kept.make(config, cache, where)
-    return Estimate(config, found.work, found.memory, found.matrix, _steps(config, cache), found.note)
+    whole = found
+    if config.processes > 1 and config.shard_optimizer:
+        whole = kept.make(replace(config, processes=1), cache, where)
+    steps, states = _steps(config, cache), whole.memory.states
+    return Estimate(config, found.work, found.memory, found.matrix, states, steps, found.note)
 
 
 def _steps(config: RunConfig, cache: Path) -> int | None:

@@ -81,7 +81,8 @@ class Prices:
                 kind = work.kind
                 print(f"htbench: counting {kind.task} {kind.model} {kind.optimizer} ...", file=sys.stderr)
             found = costs.estimate(config, self._cache, device)
-        except NotEstimatedError:
+        except NotEstimatedError as error:
+            print(f"htbench: no estimate: {error}", file=sys.stderr)
             return None
         return Priced(work, found, [costs.offer(found, one, self._records) for one in self._processors])
 
@@ -95,7 +96,7 @@ class Prices:
 
 def table(priced: Sequence[tuple[Priced, str]]) -> str:
     """The estimates, at least one, each with its optimizer in words: a line for each of its processors."""
-    head = ["to run", "task", "model", "optimizer", "params", "FLOP a step", "optimizer", "memory"]
+    head = ["to run", "task", "model", "optimizer", "params", "FLOP a step", "optimizer's", "memory"]
     times = ["on", "a step", "a run", "all", "GPU-hours", "basis"] if priced[0][0].offers else []
     rows: list[list[object]] = [[*head, *times]]
     for one, name in priced:
@@ -104,7 +105,7 @@ def table(priced: Sequence[tuple[Priced, str]]) -> str:
         start = [one.work.runs, kind.task, kind.model, name, display.count(found.work.parameters)]
         start += [f"{found.work.per_step:.3g}", share, display.memory(found.memory.peak)]
         rows += [[*start, *_times(one, offer)] for offer in one.offers] or [start]
-    return display.aligned(rows, words=("task", "model", "on", "basis"))
+    return display.aligned(rows, words=("task", "model", "optimizer", "on", "basis"))
 
 
 def _times(one: Priced, offer: Offer) -> list[object]:

@@ -162,12 +162,7 @@ def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False)
     if view.rows:
         print(display.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
     _show_estimated(view)
-    for line in [
-        *_sums(view),
-        *estimates.sums([one for one in view.estimated if one]),
-        *_others(view),
-        *_trouble(view),
-    ]:
+    for line in [*_sums(view), *_others(view), *_trouble(view)]:
         print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
     letters = _letters(view)
     for resources, letter in letters.items():
@@ -287,7 +282,7 @@ def _sums(view: Preview) -> list[str]:
     cold = max((cost.startup_seconds for cost in costs), default=0.0)
     if cold:
         lines.append(f"a job on SLURM takes {display.duration(cold)} more, for the start of Python")
-    return lines
+    return lines + estimates.sums([one for one in view.estimated if one])
 
 
 def _others(view: Preview) -> list[str]:
