@@ -17,6 +17,7 @@ import optimizers
 from harness.building.optimizer import build_optimizer
 from harness.config import RunConfig
 from harness.cost import fake, on_gpu
+from harness.cost.dense import DECOMPOSITIONS
 from harness.cost.ledger import Ledger, Tally
 from harness.cost.shapes import Shapes
 from harness.parallel.sharding import deal_out
@@ -136,7 +137,7 @@ def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, o
     flops: Counter[str] = Counter()
     moved = calls = 0.0
     for lot in lots:
-        cheap, dear = sorted(lot.tallies[-2:], key=lambda tally: tally.total)
+        cheap, dear = sorted(lot.tallies[-2:], key=_dearness)
         for tally, share in ((cheap, 1 - 1 / period), (dear, 1 / period)):
             for kind, count in tally.flops.items():
                 flops[kind] += share * lot.times * count  # type: ignore[assignment]
@@ -156,13 +157,18 @@ def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, o
     )
 
 
+def _dearness(tally: Tally) -> tuple[int, int]:
+    """A step that decomposes is the dear one, though Newton-Schulz may have more operations between."""
+    return sum(tally.flops[name] for name, _ in DECOMPOSITIONS.values()), tally.total
+
+
 def _state(lots: Sequence[Lot], owners: int) -> int:
     """Bytes of state of the process with most, if `owners` of them share the parameters."""
     costs: list[float] = []
     states: list[float] = []
     for lot in lots:
         count = round(len(lot.params) * lot.times)
-        tally = max(lot.tallies[-2:], key=lambda tally: tally.total)
+        tally = max(lot.tallies[-2:], key=_dearness)
         costs += [(tally.total + PER_BYTE * tally.moved) / len(lot.params)] * count
         states += [lot.state / len(lot.params)] * count
     loads = [0.0] * owners
