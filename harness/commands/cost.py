@@ -44,8 +44,8 @@ def cost(args: argparse.Namespace) -> int:
     Raises:
         UsageError: a bad config or processor, or a run whose cost can't be told.
     """
-    config = _config(args)
     named = gpus.named(args.gpu, gpus.known(args.root, args.gpus))
+    config = _config(args)
     store = Store(args.root)
     try:
         found = costs.estimate(config, cache_folder(args.root), _device(config, named))
@@ -101,7 +101,7 @@ def _plain(found: Estimate, offers: Sequence[Offer], data: int | None) -> dict[s
         "basis": "counted on tensors without memory",
         "note": found.note,
         "parameters": work.parameters,
-        "matrix_parameters": found.matrix,
+        "matrix_parameters": work.matrix,
         "steps": steps,
         _unit(config): found.samples,
         "flops_per_step": found.training,
@@ -132,7 +132,7 @@ def _offer(one: Offer) -> dict[str, Any]:
 
 
 def _card(found: Estimate, offers: Sequence[Offer], data: int | None) -> str:
-    config, work = found.config, found.work
+    config = found.config
     on = f", {config.processes} processes" if config.processes > 1 else ""
     head = f"{config.task}, {config.model}, {config.optimizer.name}{on}"
     lines = [
@@ -147,12 +147,11 @@ def _card(found: Estimate, offers: Sequence[Offer], data: int | None) -> str:
     basis = "  basis: operations and bytes counted on tensors without memory; times see below"
     table = [display.aligned(_table(offers), words=("gpu", "fits", "basis"))] if offers else []
     at_cost = [] if offers else ["  times: name processors by --gpu"]
-    assert work.parameters >= 0
     return "\n".join([head, *rows, *notes, basis, *at_cost, *table])
 
 
 def _parameters(found: Estimate) -> str:
-    count, matrix = found.work.parameters, found.matrix
+    count, matrix = found.work.parameters, found.work.matrix
     return f"{count:,}: {matrix:,} in matrices of the rule, {count - matrix:,} others"
 
 

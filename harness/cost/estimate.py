@@ -37,7 +37,6 @@ class Estimate:
         config: of the run.
         work: floating point operations of a step, over all processes.
         memory: of one process.
-        matrix: parameters that the rule itself steps as matrices.
         states: bytes of the optimizer's state, over all processes.
         steps: of the run; None if nothing tells the size of an epoch.
         note: what was assumed; empty if nothing.
@@ -46,7 +45,6 @@ class Estimate:
     config: RunConfig
     work: TrainingFlops
     memory: Memory
-    matrix: int
     states: int
     steps: int | None
     note: str
@@ -115,7 +113,7 @@ def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estim
     if config.processes > 1 and config.shard_optimizer:
         whole = kept.make(replace(config, processes=1), cache, where)
     steps, states = _steps(config, cache), whole.memory.states
-    return Estimate(config, found.work, found.memory, found.matrix, states, steps, found.note)
+    return Estimate(config, found.work, found.memory, states, steps, found.note)
 
 
 def _steps(config: RunConfig, cache: Path) -> int | None:
