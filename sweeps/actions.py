@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
 from harness.store import Store
 from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
@@ -123,12 +124,15 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.cluster import queue, submit
     from sweeps.screens import plan as screen
     from sweeps.screens.cost_card import Costs
+    from sweeps.screens.estimates import Prices
 
     if args.test_only:
         submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
     costs, views = Costs(store, not args.no_measure), []
+    named = gpus.named(args.gpu, gpus.known(store.root, args.gpus))
+    prices = Prices(store, named, simulate=bool(named) or not args.no_measure)
     for spec in loaded:
-        view = screen.preview(store, spec, costs)
+        view = screen.preview(store, spec, costs, prices)
         if args.sbatch or args.test_only:
             view.arrays += submit.dry_run(store, spec, view.planned)
         views.append(view)

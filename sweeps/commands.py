@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError
 from harness.store import Store
 from sweeps import actions
@@ -47,6 +48,7 @@ ACTIONS = {
             "--sbatch": _switch("also what `submit` would hand to sbatch"),
             "--test-only": _switch("ask SLURM whether it would take that"),
             "--no-measure": _switch("do not measure what no run tells"),
+            **GPU_FLAGS,
         },
     ),
     "run": Action(

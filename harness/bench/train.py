@@ -21,6 +21,7 @@ from harness.bench.measurement import Measurement
 from harness.bench.pairs import Clock, take_turns
 from harness.bench.twin import counterpart, twin
 from harness.bench.workloads import Precision, Workload
+from harness.cost.gpus import recognised
 from harness.data import registry as tasks
 from harness.data.task import Batch
 from harness.data.text import TextTask
@@ -28,10 +29,6 @@ from harness.data.text import TextTask
 TASK: Final = "pydocs"
 LEAST_SPEEDUP, MOST_LOADING = 1.10, 0.02
 BATCHES = 8  # different ones, taken in turns
-
-# Published dense rates of bfloat16 matrix products, operations per second, by a part of the device's name.
-# Source: NVIDIA's data sheets of H100 (SXM), H200 and A100.
-PUBLISHED: Final = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
 
 
 class Trainer:
@@ -206,10 +203,9 @@ def measure(setup: Setup, rounds: int, after_round: Callable[[], None] = lambda:
 def peak_rate(precision: Precision, clock: Clock) -> float:
     """Published for bfloat16 on the device, where we know it; else the best measured here."""
     if precision.device == "cuda" and precision.products == torch.bfloat16:
-        device = torch.cuda.get_device_name()
-        for name, rate in PUBLISHED.items():
-            if name in device:
-                return rate
+        known = recognised(torch.cuda.get_device_name())
+        if known is not None:
+            return known.rate("bfloat16")
     return Peak(precision.device, clock)[precision.products]
 
 

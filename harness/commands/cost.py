@@ -16,6 +16,7 @@ from harness.config.settings import read_words, read_yaml, resolve_config
 from harness.cost import estimate as costs
 from harness.cost import gpus
 from harness.cost.estimate import Estimate, Offer
+from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
 from harness.data import registry as tasks
 from harness.errors import UsageError
@@ -31,19 +32,10 @@ def add_cost_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="CONFIG | key=value", help="a YAML file and settings over it"
     )
-    add_gpu_arguments(parser)
+    for flag, options in GPU_FLAGS.items():
+        parser.add_argument(flag, **options)
     parser.add_argument("--gpus-per-run", type=int, metavar="N", help="data-parallel (default: processes)")
     parser.add_argument("--json", action="store_true", help="as JSON, in seconds and bytes")
-
-
-def add_gpu_arguments(parser: argparse.ArgumentParser) -> None:
-    """--gpu and --gpus, as `sweep plan` has them."""
-    parser.add_argument(
-        "--gpu", metavar="NAME[,NAME]", help=f"the time there: {', '.join(gpus.PROCESSORS)}, or your own"
-    )
-    parser.add_argument(
-        "--gpus", type=Path, metavar="FILE", help=f"processors of your own (default: ROOT/{gpus.FILE})"
-    )
 
 
 def cost(args: argparse.Namespace) -> int:
@@ -52,8 +44,8 @@ def cost(args: argparse.Namespace) -> int:
     Raises:
         UsageError: a bad config or processor, or a run whose cost can't be told.
     """
+    named = gpus.named(args.gpu, gpus.known(args.root, args.gpus))
     config = _config(args)
-    named = processors(args)
     store = Store(args.root)
     try:
         found = costs.estimate(config, cache_folder(args.root), _device(config, named))
@@ -64,12 +56,6 @@ def cost(args: argparse.Namespace) -> int:
     data = _data_bytes(config, cache_folder(args.root))
     print(json.dumps(_plain(found, offers, data), indent=1) if args.json else _card(found, offers, data))
     return 0
-
-
-def processors(args: argparse.Namespace) -> list[gpus.Processor]:
-    """The processors that the flags name, in their order; raises UsageError for an unknown one."""
-    table = gpus.known(args.root, args.gpus)
-    return [gpus.find(name, table) for name in dict.fromkeys((args.gpu or "").split(",")) if name]
 
 
 def _config(args: argparse.Namespace) -> RunConfig:
@@ -115,7 +101,7 @@ def _plain(found: Estimate, offers: Sequence[Offer], data: int | None) -> dict[s
         "basis": "counted on tensors without memory",
         "note": found.note,
         "parameters": work.parameters,
-        "matrix_parameters": found.matrix,
+        "matrix_parameters": work.matrix,
         "steps": steps,
         _unit(config): found.samples,
         "flops_per_step": found.training,
@@ -146,7 +132,7 @@ def _offer(one: Offer) -> dict[str, Any]:
 
 
 def _card(found: Estimate, offers: Sequence[Offer], data: int | None) -> str:
-    config, work = found.config, found.work
+    config = found.config
     on = f", {config.processes} processes" if config.processes > 1 else ""
     head = f"{config.task}, {config.model}, {config.optimizer.name}{on}"
     lines = [
@@ -161,12 +147,11 @@ def _card(found: Estimate, offers: Sequence[Offer], data: int | None) -> str:
     basis = "  basis: operations and bytes counted on tensors without memory; times see below"
     table = [display.aligned(_table(offers), words=("gpu", "fits", "basis"))] if offers else []
     at_cost = [] if offers else ["  times: name processors by --gpu"]
-    assert work.parameters >= 0
     return "\n".join([head, *rows, *notes, basis, *at_cost, *table])
 
 
 def _parameters(found: Estimate) -> str:
-    count, matrix = found.work.parameters, found.matrix
+    count, matrix = found.work.parameters, found.work.matrix
     return f"{count:,}: {matrix:,} in matrices of the rule, {count - matrix:,} others"
 
 
@@ -208,7 +193,7 @@ def _disk(found: Estimate, data: int | None) -> str:
 
 
 def _table(offers: Sequence[Offer]) -> list[list[object]]:
-    rows: list[list[object]] = [["gpu", "a step", "optimizer", "a run", "GPU-hours", "fits", "basis"]]
+    rows: list[list[object]] = [["gpu", "a step", "optimizer's", "a run", "GPU-hours", "fits", "basis"]]
     for one in offers:
         fits = {None: "-", True: "yes", False: "NO"}[one.fits]
         hours = "-" if one.gpu_hours is None else f"{one.gpu_hours:.3g}"

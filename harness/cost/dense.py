@@ -1,8 +1,9 @@
 """Floating point operations of dense decompositions, which `torch.utils.flop_counter` does not count.
 
-Source: Golub and Van Loan, "Matrix Computations" (4th edition, 2013): QR in 5.2.2 (Householder) and 5.1.6 (the
-thin factor is formed), the symmetric eigenproblem in 8.3, the thin SVD in figure 8.6.1. LAPACK's algorithms for
-torch divide and conquer, so that they may need fewer. They run far below the rate of matrix products.
+Source: Golub and Van Loan, "Matrix Computations" (4th edition, 2013): 5.2.2 and 5.1.6 for QR by Householder
+reflections whose thin Q is formed, 8.3 for the symmetric eigenproblem, figure 8.6.1 for the thin SVD. The
+routines of LAPACK that torch calls divide and conquer, and may need fewer. All of them run far below the rate
+of matrix products.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Estimate:
         config: of the run.
         work: floating point operations of a step, over all processes.
         memory: of one process.
-        matrix: parameters that the rule itself steps as matrices.
+        states: bytes of the optimizer's state, over all processes.
         steps: of the run; None if nothing tells the size of an epoch.
         note: what was assumed; empty if nothing.
     """
@@ -45,7 +45,7 @@ class Estimate:
     config: RunConfig
     work: TrainingFlops
     memory: Memory
-    matrix: int
+    states: int
     steps: int | None
     note: str
 
@@ -64,7 +64,7 @@ class Estimate:
     def disk(self) -> dict[str, int]:
         """Bytes of the run's files: the checkpoint while it runs, the weights if they are kept, the curve."""
         kept = self.memory.weights if self.config.checkpoint.keep_weights else 0
-        found = {"checkpoint": self.memory.weights + self.memory.states, "weights": kept}
+        found = {"checkpoint": self.memory.weights + self.states, "weights": kept}
         return found | {"log": _LOG_ROW * (self.steps or 0)}
 
 
@@ -109,7 +109,11 @@ def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estim
     """
     where = device or ("cuda" if config.device == "cuda" else "cpu")
     found = kept.make(config, cache, where)
-    return Estimate(config, found.work, found.memory, found.matrix, _steps(config, cache), found.note)
+    whole = found
+    if config.processes > 1 and config.shard_optimizer:
+        whole = kept.make(replace(config, processes=1), cache, where)
+    steps, states = _steps(config, cache), whole.memory.states
+    return Estimate(config, found.work, found.memory, states, steps, found.note)
 
 
 def _steps(config: RunConfig, cache: Path) -> int | None:

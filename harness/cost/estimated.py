@@ -35,7 +35,7 @@ def _simulate(config: RunConfig, shapes: Shapes, device: str) -> tuple[Passes, S
     from harness.cost import passes, state
 
     try:
-        return passes.run(config, shapes), state.run(config, shapes, device)
+        return passes.run(config, shapes, device), state.run(config, shapes, device)
     except Exception as error:
         said = " ".join(str(error).split())[:300]
         raise NotEstimatedError(

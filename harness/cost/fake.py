@@ -1,4 +1,4 @@
-"""The model of a run, its task and its batch without memory: fake tensors, which know shape and device only."""
+"""The model of a run, its task and its batch as fake tensors, which have shapes and no memory."""
 
 from __future__ import annotations
 

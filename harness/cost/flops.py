@@ -13,7 +13,7 @@ from harness.cost.shapes import Shapes
 
 @dataclass(frozen=True)
 class TrainingFlops:
-    """Floating point operations of one step of a run, over all of its processes.
+    """Floating point operations of one step of a run, all of its processes together.
 
     Matrix products and convolutions count, by the formulas of `torch.utils.flop_counter`, and decompositions
     by those of `harness/cost/dense.py`.
@@ -22,14 +22,16 @@ class TrainingFlops:
         forward: of the model and the loss; the chunked loss makes all its products here.
         backward: of the gradients.
         recomputation: what activation checkpointing computes again.
-        optimizer: of its step; the mean over a period where some steps are dearer.
+        optimizer: of one step for all parameters, which processes share or each of them makes, and of
+            Sophia's second pass; the mean over a period where some steps are dearer.
         evaluation: of one held-out batch as large as a training batch.
         kinds: of forward, backward and recomputation by precision ("float32", "bfloat16").
         optimizer_kinds: of `optimizer` by precision or decomposition ("svd", "eigh", "qr").
-        moved: bytes that operations of forward, backward and recomputation read and write.
-        optimizer_moved: bytes, as `moved`.
-        calls, optimizer_calls: of operations, in each process.
-        parameters: trainable numbers of the model.
+        moved, optimizer_moved: bytes that operations read and write, of the same two.
+        calls, optimizer_calls: of operations; `calls` in each process.
+        parameters: trained numbers of the model.
+        matrix: of these, in parameters of two or more dimensions that the rule treats in its own way.
+        auxiliary: of these, in all others.
     """
 
     forward: float
@@ -44,6 +46,8 @@ class TrainingFlops:
     calls: float
     optimizer_calls: float
     parameters: int
+    matrix: int
+    auxiliary: int
 
     @property
     def per_step(self) -> float:
@@ -64,17 +68,26 @@ def training(config: RunConfig, options: Shapes, device: str | None = None) -> T
     """
     passes, steps = simulated(config, options, device)
     times = config.batch_size / passes.samples
-    phases = (passes.forward, passes.backward, passes.recomputation)
-    kinds = sum((phase.flops for phase in phases), Counter[str]())
+    kinds = sum((phase.flops for phase in passes.training), Counter[str]())
+    second = passes.phases["curvature"]
+    seconds = times / passes.curvature_interval
+    own = {
+        kind: steps.flops.get(kind, 0) + seconds * second.flops[kind]
+        for kind in {*steps.flops, *second.flops}
+    }
     return TrainingFlops(
-        *(times * phase.total for phase in phases),
-        optimizer=sum(steps.flops.values()),
-        evaluation=times * passes.evaluation.total,
+        forward=times * passes.phases["forward"].total,
+        backward=times * passes.phases["backward"].total,
+        recomputation=times * passes.phases["recomputation"].total,
+        optimizer=sum(own.values()),
+        evaluation=times * passes.phases["evaluation"].total,
         kinds={kind: times * count for kind, count in kinds.items()},
-        optimizer_kinds=steps.flops,
-        moved=times * sum(phase.moved for phase in phases),
-        optimizer_moved=steps.moved,
-        calls=passes.micros * sum(phase.calls for phase in phases),
-        optimizer_calls=steps.calls,
+        optimizer_kinds=own,
+        moved=times * sum(phase.moved for phase in passes.training),
+        optimizer_moved=steps.moved + seconds * second.moved,
+        calls=passes.micros * sum(phase.calls for phase in passes.training),
+        optimizer_calls=steps.calls + passes.micros / passes.curvature_interval * second.calls,
         parameters=steps.parameters,
+        matrix=steps.matrix,
+        auxiliary=steps.parameters - steps.matrix,
     )

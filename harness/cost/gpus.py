@@ -160,6 +160,13 @@ PROCESSORS: Final = {
 }
 
 
+# Of `htbench cost` and of `sweep plan`, as argparse takes them.
+GPU_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "--gpu": {"metavar": "NAME[,NAME]", "help": f"the time on {', '.join(PROCESSORS)}, or on your own"},
+    "--gpus": {"type": Path, "metavar": "FILE", "help": f"processors of your own (default: ROOT/{FILE})"},
+}
+
+
 def known(root: Path | None = None, file: Path | None = None) -> dict[str, Processor]:
     """The table, with the user's own processors, by name.
 
@@ -183,6 +190,11 @@ def find(name: str, table: Mapping[str, Processor]) -> Processor:
     if name not in table:
         raise UsageError(f"Unknown GPU '{name}'; {nearest(name, table)}")
     return table[name]
+
+
+def named(words: str | None, table: Mapping[str, Processor]) -> list[Processor]:
+    """The processors of a list such as `a6000,h100`; raises UsageError for an unknown one."""
+    return [find(name, table) for name in dict.fromkeys((words or "").split(",")) if name]
 
 
 def recognised(device: str, table: Mapping[str, Processor] = PROCESSORS) -> Processor | None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from harness.config import RunConfig
 from harness.cost import flops, memory, shapes
-from harness.cost.estimated import simulated
 from harness.cost.flops import TrainingFlops
 from harness.cost.memory import Memory
 from harness.cost.run_class import run_class
@@ -27,13 +26,11 @@ class Simulated:
     Attributes:
         work: of a step, over all processes.
         memory: of one process.
-        matrix: parameters that the rule itself steps as matrices.
         note: what was assumed; empty if nothing.
     """
 
     work: TrainingFlops
     memory: Memory
-    matrix: int
     note: str
 
 
@@ -68,8 +65,7 @@ def make(config: RunConfig, cache: Path, device: str) -> Simulated:
         return known
     sizes = shapes.of(config)
     work, held = flops.training(config, sizes, device), memory.estimate(config, sizes, device)
-    _, steps = simulated(config, sizes, device)
-    found = Simulated(work, held, steps.matrix, sizes.note)
+    found = Simulated(work, held, sizes.note)
     place = _place(cache, config, device)
     _here[place.name] = found
     _keep(place, found)
@@ -89,9 +85,7 @@ def _keep(place: Path, found: Simulated) -> None:
 
 def _read(value: Any) -> Simulated | None:
     try:
-        return Simulated(
-            TrainingFlops(**value["work"]), Memory(**value["memory"]), value["matrix"], value["note"]
-        )
+        return Simulated(TrainingFlops(**value["work"]), Memory(**value["memory"]), value["note"])
     except (TypeError, KeyError):  # no file, or that of other code
         return None
 

@@ -17,12 +17,16 @@ from torch.utils.flop_counter import flop_registry
 from harness.cost.dense import DECOMPOSITIONS
 
 aten = torch.ops.aten
-_NO_KERNEL = (  # views but in name, and memory that nobody writes
-    *(aten._unsafe_view.default, aten.promote_types.default),
-    *(aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default),
-)
-_NO_WORK = ("prim", "profiler")  # namespaces; `prim.device` is asked for at each use of a fake tensor
-_IN_PLACE: Final = {aten.addmm_: aten.addmm, aten.baddbmm_: aten.baddbmm}  # the registry lacks these
+_NO_KERNEL = (aten._unsafe_view.default, aten.promote_types.default)  # views but in name
+# Operations that the registry of formulas lacks, with those that it has and that compute the same.
+_SAME_WORK: Final = {
+    aten.addmm_: aten.addmm,
+    aten.baddbmm_: aten.baddbmm,
+    aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: (
+        aten._scaled_dot_product_flash_attention_backward
+    ),
+}
 
 
 @dataclass
@@ -87,16 +91,22 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _free(self, size: int) -> None:
         self.live -= size
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or else each operation asks torch.compile, which has nothing to do here
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Carry the operation out on shapes alone and count it."""
         kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
         if func in _ANSWERS:
             return _ANSWERS[func](*args, **kwargs)
         out = func(*args, **kwargs)
         _note_share(func, args, out)
-        if not (func.is_view or func in _NO_KERNEL or func.namespace in _NO_WORK):
+        if not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler"):
             self._count(func, args, kwargs, out)
         self.follow(_tensors(out))
         return out
@@ -107,7 +117,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tally.calls += 1
         tally.moved += sum(x.numel() * x.itemsize for part in (args, out) for x in _tensors(part))
         packet = func._overloadpacket
-        formula: Any = flop_registry.get(_IN_PLACE.get(packet, packet))
+        formula: Any = flop_registry.get(_SAME_WORK.get(packet, packet))
         if formula is not None:
             tally.flops[str(args[0].dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)
         elif packet in DECOMPOSITIONS:

@@ -20,11 +20,11 @@ class Memory:
         gradients: of all parameters.
         states: what the optimizer keeps; of several processes that of the one with most.
         activations: what the forward pass of the model leaves for the backward pass.
-        logits: what the loss needs besides: logits, their softmax and gradient, or chunks of them.
+        logits: what the model's output and the loss need besides at most, in the forward pass.
         workspace: most that the optimizer needs besides in a step.
-        batch: inputs and targets.
+        batch: inputs and targets of a micro-batch.
         forward: most bytes alive in a forward pass with the loss.
-        backward: most bytes alive in a backward pass.
+        backward: most bytes alive in a backward pass, the exchange of gradients or Sophia's second pass.
         step: most bytes alive in a step of the optimizer.
     """
 
@@ -46,24 +46,27 @@ class Memory:
 
 
 def estimate(config: RunConfig, options: Shapes, device: str | None = None) -> Memory:
-    """The memory of a run in its later steps, when the optimizer has its state; arguments as `flops.training`.
+    """The memory of a run's later steps, when the optimizer has its state; arguments as `flops.training`.
+
+    A compiled model may need less.
 
     Raises:
         NotEstimatedError: the model or the optimizer does not work on tensors without memory.
     """
     passes, steps = simulated(config, options, device)
-    held = passes.weights + passes.batch
-    peak = max(passes.forward.peak, passes.backward.peak)
-    before = held + passes.gradients * (passes.micros > 1)
+    phases = passes.phases
+    peaks = {
+        name: phases[name].peak + steps.state for name in ("forward", "backward", "exchange", "curvature")
+    }
     return Memory(
         passes.weights,
         passes.gradients,
         steps.state,
         passes.activations,
-        max(0, passes.forward.peak - before - passes.activations),
+        max(0, phases["forward"].peak - passes.before - passes.activations),
         steps.workspace,
         passes.batch,
-        forward=passes.forward.peak + steps.state,
-        backward=max(passes.backward.peak, passes.exchange.peak) + steps.state,
-        step=held + passes.gradients + steps.state + steps.workspace,
+        forward=peaks["forward"],
+        backward=max(peaks[name] for name in ("backward", "exchange", "curvature")),
+        step=passes.weights + passes.batch + passes.gradients + steps.state + steps.workspace,
     )

@@ -1,24 +1,35 @@
-"""Steps of a run's optimizer on fake tensors: its work, its state and its temporaries."""
+"""Steps of a run's optimizer on fake tensors: their work, the state and the temporaries."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Optimizer
 
+import optimizers
 from harness.building.optimizer import build_optimizer
 from harness.config import RunConfig
-from harness.cost import fake
+from harness.cost import fake, on_gpu
+from harness.cost.dense import DECOMPOSITIONS
 from harness.cost.ledger import Ledger, Tally
 from harness.cost.shapes import Shapes
+from harness.parallel.sharding import deal_out
+from optimizers.base import UpdateRule
+from optimizers.cost import separable
+from optimizers.reach import treatments
 
 # Hyperparameters that are the period of a rule's dear steps.
 PERIODS: Final = ("precondition_frequency", "update_gap", "interval")
+# Parameters are divided among processes by seconds (`optimizers/cost.py`). Here so many operations take as
+# long as a byte that is read or written.
+PER_BYTE: Final = 30
 
 
 @dataclass(frozen=True)
@@ -26,12 +37,14 @@ class Steps:
     """What a step of an optimizer takes for all parameters.
 
     Attributes:
-        flops: by kind, as in `Tally`, the mean over a period.
-        moved, calls: as in `Tally`, the mean over a period.
-        state: bytes that the optimizer keeps from step to step.
+        flops: by kind, as in `Tally`; this and the next two are the mean over a period.
+        moved: bytes, as in `Tally`.
+        calls: of operations.
+        state: bytes that the optimizer keeps from step to step; of several processes that of the one with
+            most.
         workspace: most bytes that a step needs besides weights, gradients and state.
-        parameters: of the model.
-        matrix: of these the numbers in parameters that the rule itself treats as matrices.
+        parameters: numbers of the model that are trained.
+        matrix: of these in parameters of two or more dimensions that the rule treats in its own way.
     """
 
     flops: Mapping[str, float]
@@ -43,37 +56,74 @@ class Steps:
     matrix: int
 
 
+@dataclass
+class Lot:
+    """Parameters that step together, `times` such in the model; and what their steps take.
+
+    Attributes:
+        params: those that are stepped here.
+        times: how often their kind is in the model.
+        tallies: of the steps.
+        state: bytes.
+        workspace: bytes.
+    """
+
+    params: list[Tensor]
+    times: float
+    tallies: list[Tally] = field(default_factory=list)
+    state: int = 0
+    workspace: int = 0
+
+
 def run(config: RunConfig, shapes: Shapes, device: str) -> Steps:
-    """Make a few steps, with a period of two where the rule has one, so that both kinds of steps are seen."""
-    place, mode, ledger = torch.device(device), FakeTensorMode(allow_non_fake_inputs=True), Ledger()
-    model = fake.model(config, fake.task(config, shapes), mode, place)
+    """Make a few steps of the optimizer with each kind of parameter, as on "cpu" or "cuda"."""
+    mode, ledger = FakeTensorMode(allow_non_fake_inputs=True), Ledger()
+    model = fake.model(config, fake.task(config, shapes), mode, torch.device("cpu"))
+    ledger.follow(model.parameters())
     with mode, ledger:
         optimizer = build_optimizer(config, model)
-        for p in model.parameters():
+        with on_gpu.steps(optimizer) if device == "cuda" else nullcontext():
+            period = _shorten_periods(optimizer)
+            owners = config.processes if config.shard_optimizer and separable(optimizer) else 1
+            lots = list(_lots(optimizer, owners))
+            for lot in lots:
+                _measure(lot, optimizer, ledger, period)
+    return _summed(config.optimizer.name, optimizer, lots, period, owners)
+
+
+def _lots(optimizer: Optimizer, owners: int) -> Iterator[Lot]:
+    """One parameter for all of its kind, where they step one by one; of a stack one owner's share."""
+    for part in getattr(optimizer, "parts", (optimizer,)):
+        if not isinstance(part, UpdateRule) or not separable(part):
+            yield Lot([p for group in part.param_groups for p in group["params"]], 1)
+            continue
+        for group in part.param_groups:
+            kinds: dict[Any, list[Tensor]] = {}
+            for p in group["params"]:
+                if p.requires_grad:
+                    kinds.setdefault((p.shape, p.dtype), []).append(p)
+            for alike in kinds.values():
+                share = -(-len(alike) // owners) if part._stacks(alike[0], group) else 1
+                yield Lot(alike[:share], len(alike) / share)
+
+
+def _measure(lot: Lot, optimizer: Optimizer, ledger: Ledger, period: int) -> None:
+    """Step the parameters of a lot until their state is complete and both kinds of steps are seen."""
+    for number in range(4 if period > 1 else 2):
+        for p in lot.params:
             p.grad = torch.empty_like(p)
-        period = _shorten_periods(optimizer)
-        ledger.follow(model.parameters())
-        without = ledger.live
-        tallies = []
-        for number in range(4):
-            with ledger.phase(f"step {number}") as tally:
-                optimizer.step()
-            tallies.append(tally)
-    state = sum(storage.nbytes() for storage in set(_storages(optimizer.state)))
-    cheap, dear = sorted(tallies[2:], key=lambda tally: tally.total)
-    return Steps(
-        _mean(cheap, dear, period),
-        cheap.moved + (dear.moved - cheap.moved) / period,
-        cheap.calls + (dear.calls - cheap.calls) / period,
-        state,
-        max(tally.peak for tally in tallies) - without - state,
-        parameters=sum(p.numel() for p in model.parameters()),
-        matrix=0,
-    )
+        if number == 0 and isinstance(optimizer, UpdateRule):  # Sophia keeps what it observes
+            optimizer.observe_curvature(1)
+        with ledger.phase("step") as tally:
+            optimizer.step()
+        lot.tallies.append(tally)
+        lot.workspace = max(lot.workspace, tally.peak - ledger.live)
+    optimizer.zero_grad()
+    lot.state = sum(part.nbytes() for part in set(_storages([optimizer.state[p] for p in lot.params])))
 
 
-def _shorten_periods(optimizer: torch.optim.Optimizer) -> int:
-    """Make the period of dear steps two, and return what it was."""
+def _shorten_periods(optimizer: Optimizer) -> int:
+    """Make the period of dear steps two, so that a few steps show both kinds, and return what it was."""
     found = 1
     for group in optimizer.param_groups:
         for name in PERIODS:
@@ -82,12 +132,49 @@ def _shorten_periods(optimizer: torch.optim.Optimizer) -> int:
     return found
 
 
-def _mean(cheap: Tally, dear: Tally, period: int) -> dict[str, float]:
-    rest: Counter[str] = Counter(cheap.flops)
-    return {
-        kind: rest[kind] + (dear.flops[kind] - rest[kind]) / period
-        for kind in rest.keys() | dear.flops.keys()
-    }
+def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, owners: int) -> Steps:
+    """The sums over all lots; the state is that of the owner with most."""
+    flops: Counter[str] = Counter()
+    moved = calls = 0.0
+    for lot in lots:
+        cheap, dear = sorted(lot.tallies[-2:], key=_dearness)
+        for tally, share in ((cheap, 1 - 1 / period), (dear, 1 / period)):
+            for kind, count in tally.flops.items():
+                flops[kind] += share * lot.times * count  # type: ignore[assignment]
+            moved += share * lot.times * tally.moved
+            calls += share * lot.times * tally.calls
+    params = {p for group in optimizer.param_groups for p in group["params"]}
+    others = "AdamW" if optimizers.spec(name).has_aux else ""
+    own = [p for p, how in treatments(optimizer).items() if how != others and "(" not in how]
+    return Steps(
+        {kind: float(count) for kind, count in flops.items()},
+        moved,
+        calls,
+        state=_state(lots, owners),
+        workspace=max((lot.workspace for lot in lots), default=0),
+        parameters=sum(p.numel() for p in params),
+        matrix=sum(p.numel() for p in own if p.ndim > 1),
+    )
+
+
+def _dearness(tally: Tally) -> tuple[int, int]:
+    """A step that decomposes is the dear one, though Newton-Schulz may have more operations between."""
+    return sum(tally.flops[name] for name, _ in DECOMPOSITIONS.values()), tally.total
+
+
+def _state(lots: Sequence[Lot], owners: int) -> int:
+    """Bytes of state of the process with most, if `owners` of them share the parameters."""
+    costs: list[float] = []
+    states: list[float] = []
+    for lot in lots:
+        count = round(len(lot.params) * lot.times)
+        tally = max(lot.tallies[-2:], key=_dearness)
+        costs += [(tally.total + PER_BYTE * tally.moved) / len(lot.params)] * count
+        states += [lot.state / len(lot.params)] * count
+    loads = [0.0] * owners
+    for owner, state in zip(deal_out(costs, owners), states, strict=True):
+        loads[owner] += state
+    return round(max(loads))
 
 
 def _storages(value: Any) -> Iterator[Any]:
@@ -96,5 +183,5 @@ def _storages(value: Any) -> Iterator[Any]:
     elif isinstance(value, Mapping | list | tuple):
         for part in value.values() if isinstance(value, Mapping) else value:
             yield from _storages(part)
-    elif hasattr(value, "__dict__"):
+    elif hasattr(value, "__dict__"):  # pytorch_optimizer's GaLore keeps an object
         yield from _storages(vars(value))

@@ -22,8 +22,9 @@ from sweeps.plan.planned import Planned, block_of, by_objective
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.start import check_start
 from sweeps.plan.states import settled, word
-from sweeps.screens import cost_card
+from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row
+from sweeps.screens.estimates import Priced, Prices
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import SweepSpec
 
@@ -42,6 +43,7 @@ class Preview:
         rows: the cost card of the runs that are left, with the replicas to come.
         other_code: finished runs of other versions of the code: version -> number.
         again: runs that are trained again: what has changed since their results -> number.
+        estimated: of each row; None where something was measured, or no estimate is possible.
         arrays: the scripts for `sbatch`, if asked for.
         answers: SLURM's answer to each, if asked for.
     """
@@ -53,6 +55,7 @@ class Preview:
     rows: list[Row]
     other_code: dict[str, int]
     again: dict[str, int]
+    estimated: list[Priced | None] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
 
@@ -75,6 +78,7 @@ class Preview:
             "to_run": self.left,
             "seconds": self.seconds,
             "card": [row.to_json() for row in self.rows],
+            "estimated": [one.to_json() for one in self.estimated if one],
             "other_code": self.other_code,
             "trained_again": self.again,
             "points": [self._point(one) for one in self.planned],
@@ -95,8 +99,15 @@ class Preview:
         }
 
 
-def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
-    """Collect what `sweep plan` shows of a sweep. Raises UsageError if it can't be run."""
+def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None = None) -> Preview:
+    """Collect what `sweep plan` shows of a sweep. Raises UsageError if it can't be run.
+
+    Args:
+        store: with its finished runs.
+        spec: the sweep.
+        costs: finds what was measured.
+        prices: estimates the rest; None: nothing does.
+    """
     planned, known = everything_with_states(store, spec)
     check_start(spec, planned, store.root, action="plan")
     found = queue.with_queue(known, queue.in_queue(store, known))
@@ -108,14 +119,16 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         if record is not None
     )
     now = _versions_now(store, planned) if codes else []
+    rows = costs.rows(cost_card.gather(left + to_come))
     return Preview(
         spec=spec,
         planned=planned,
         found=found,
         to_come=len(to_come),
-        rows=costs.rows(cost_card.gather(left + to_come)),
+        rows=rows,
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         again=trained_again(store, spec, planned, found),
+        estimated=prices.rows(rows) if prices else [None] * len(rows),
     )
 
 
@@ -148,7 +161,8 @@ def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False)
     print(f"{view.spec.name}: {_counts(view)}")
     if view.rows:
         print(display.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
-    for line in [*_sums(view), *_others(view), *_trouble(view.rows)]:
+    _show_estimated(view)
+    for line in [*_sums(view), *_others(view), *_trouble(view)]:
         print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
     letters = _letters(view)
     for resources, letter in letters.items():
@@ -157,6 +171,14 @@ def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False)
         _show_points(view, letters)
     for number, text in enumerate(view.arrays if with_arrays else [], 1):
         print(f"\n# --- {view.spec.name}, array {number} ---\n{text}")
+
+
+def _show_estimated(view: Preview) -> None:
+    """A table of what nothing has measured, below that of the runs."""
+    pairs = zip(view.estimated, _optimizers(view.rows), strict=True)
+    if named := [(one, name) for one, name in pairs if one]:
+        print("estimated, because nothing was measured:")
+        print(estimates.table(named))
 
 
 def _show_points(view: Preview, letters: Mapping[Resources, str]) -> None:
@@ -260,7 +282,7 @@ def _sums(view: Preview) -> list[str]:
     cold = max((cost.startup_seconds for cost in costs), default=0.0)
     if cold:
         lines.append(f"a job on SLURM takes {display.duration(cold)} more, for the start of Python")
-    return lines
+    return lines + estimates.sums([one for one in view.estimated if one])
 
 
 def _others(view: Preview) -> list[str]:
@@ -269,11 +291,13 @@ def _others(view: Preview) -> list[str]:
     return [*again, *codes]
 
 
-def _trouble(rows: Sequence[Row]) -> list[str]:
+def _trouble(view: Preview) -> list[str]:
     """Unknown costs and warnings, by class."""
     lines = []
-    for row, name in zip(rows, _optimizers(rows), strict=True):
+    for row, name, priced in zip(view.rows, _optimizers(view.rows), view.estimated, strict=True):
         who = f"{row.work.kind.task} {row.work.kind.model} {name}"
         lines += [f"{who}: {row.why}"] if row.why else []
-        lines += [f"warning: {who}: {sentence}" for sentence in cost_card.warnings(row)]
+        found = cost_card.warnings(row)
+        found += estimates.warnings(priced) if priced else []
+        lines += [f"warning: {who}: {sentence}" for sentence in found]
     return lines

@@ -165,6 +165,38 @@ def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, 
     assert "no GPU here" in row.why
 
 
+# --- estimated ---
+
+ON_GPU = SPEC + "resources: {gpus_per_node: 1}\n"
+
+
+def test_what_no_gpu_here_can_measure_is_estimated_and_priced(store, write_spec, capsys, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    store.root.mkdir()
+    (store.root / "gpus.yaml").write_text("tiny: {like: t4, memory: 0.0001}\n")
+    words = ["sweep", "plan", str(write_spec(ON_GPU)), "--root", str(store.root)]
+    assert cli.main([*words, "--gpu", "a6000,tiny"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("data sheet") == 2 and "GPU-hours on a6000 for what is estimated" in out
+    assert "warning: digits resnet-nano sgdm: a process needs" in out and "no GPU here" in out
+    assert cli.main([*words, "--no-measure"]) == 0, "it is known now"
+    out = capsys.readouterr().out
+    assert "estimated, because nothing was measured:" in out and "data sheet" not in out
+    assert cli.main([*words, "--gpu", "a6000", "--json"]) == 0
+    (view,) = json.loads(capsys.readouterr().out)
+    (one,), (offer,) = view["estimated"], view["estimated"][0]["offers"]
+    assert one["runs"] == view["to_run"] == 4 and one["flops_per_step"] > 0
+    assert offer["seconds"] == pytest.approx(8 * offer["seconds_per_step"]) and offer["fits"]
+
+
+def test_what_was_measured_needs_no_estimate(store, write_spec, capsys, monkeypatch):
+    monkeypatch.setattr(measure, "measure", lambda *_: SEEN)
+    assert (
+        cli.main(["sweep", "plan", str(write_spec(SPEC)), "--gpu", "a6000", "--root", str(store.root)]) == 0
+    )
+    assert "estimated" not in capsys.readouterr().out
+
+
 # --- what is to run ---
 
 

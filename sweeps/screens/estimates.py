@@ -1,0 +1,147 @@
+"""What the runs of a sweep cost that nothing has measured: counted, and priced on named processors.
+
+Only the simulation of a class that is not known yet loads torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness import display
+from harness.cost import estimate as costs
+from harness.cost import kept
+from harness.cost.estimate import Estimate, Offer
+from harness.cost.gpus import Processor
+from harness.cost.shapes import NotEstimatedError
+from harness.store import Store
+from harness.store.layout import cache_folder
+from sweeps.screens.cost_card import Row, Work
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Runs of one class, what one costs by estimate, and its time on each processor that was named."""
+
+    work: Work
+    found: Estimate
+    offers: list[Offer]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values of one run; times are in seconds, memory is in bytes."""
+        kind, found = self.work.kind, self.found
+        return {
+            "task": kind.task,
+            "model": kind.model,
+            "optimizer": kind.optimizer,
+            "runs": self.work.runs,
+            "steps": found.steps,
+            "parameters": found.work.parameters,
+            "flops_per_step": found.training,
+            "optimizer_flops_per_step": found.work.optimizer,
+            "memory": asdict(found.memory) | {"peak": found.memory.peak},
+            "offers": [
+                {
+                    **{"gpu": one.processor.name, "count": one.count, "seconds_per_step": one.step},
+                    **{"seconds": one.seconds, "gpu_hours": one.gpu_hours},
+                    **{"fits": one.fits, "basis": one.basis},
+                }
+                for one in self.offers
+            ],
+        }
+
+
+class Prices:
+    """Estimates the rows of cost cards that have no cost.
+
+    Args:
+        store: of finished runs, and of what was simulated before.
+        processors: for which times are wanted.
+        simulate: whether classes are simulated that are not known, which takes some seconds each.
+    """
+
+    def __init__(self, store: Store, processors: Sequence[Processor], simulate: bool) -> None:
+        self._processors, self._simulate = processors, simulate
+        self._cache = cache_folder(store.root)
+        self._records = [record for _, record in store.index.rows().values()] if processors else []
+
+    def rows(self, rows: Iterable[Row]) -> list[Priced | None]:
+        """One for each row; None for one that has a cost, or that can't be estimated."""
+        return [self._priced(row.work) if row.cost is None else None for row in rows]
+
+    def _priced(self, work: Work) -> Priced | None:
+        config = work.config
+        device = "cuda" if work.wants_gpu or self._on_gpu(config.device) else "cpu"
+        try:
+            if kept.find(config, self._cache, device) is None:
+                if not self._simulate:
+                    return None
+                kind = work.kind
+                print(f"htbench: counting {kind.task} {kind.model} {kind.optimizer} ...", file=sys.stderr)
+            found = costs.estimate(config, self._cache, device)
+        except NotEstimatedError as error:
+            print(f"htbench: no estimate: {error}", file=sys.stderr)
+            return None
+        return Priced(work, found, [costs.offer(found, one, self._records) for one in self._processors])
+
+    def _on_gpu(self, device: str) -> bool:
+        """Whether `auto` means a GPU: the processors that were named say so."""
+        return device == "auto" and any(not one.cpu for one in self._processors)
+
+
+# --- on the screen ---
+
+
+def table(priced: Sequence[tuple[Priced, str]]) -> str:
+    """The estimates, at least one, each with its optimizer in words: a line for each of its processors."""
+    head = ["to run", "task", "model", "optimizer", "params", "FLOP a step", "optimizer's", "memory"]
+    times = ["on", "a step", "a run", "all", "GPU-hours", "basis"] if priced[0][0].offers else []
+    rows: list[list[object]] = [[*head, *times]]
+    for one, name in priced:
+        found, kind = one.found, one.work.kind
+        share = f"{found.work.optimizer / found.work.per_step:.1%}"
+        start = [one.work.runs, kind.task, kind.model, name, display.count(found.work.parameters)]
+        start += [f"{found.work.per_step:.3g}", share, display.memory(found.memory.peak)]
+        rows += [[*start, *_times(one, offer)] for offer in one.offers] or [start]
+    return display.aligned(rows, words=("task", "model", "optimizer", "on", "basis"))
+
+
+def _times(one: Priced, offer: Offer) -> list[object]:
+    runs, name = one.work.runs, offer.processor.name
+    whole = None if offer.seconds is None else runs * offer.seconds
+    hours = "-" if offer.gpu_hours is None else f"{runs * offer.gpu_hours:.3g}"
+    on = f"{offer.count} x {name}" if offer.count > 1 else name
+    return [
+        *(on, display.duration(offer.step), display.duration(offer.seconds), display.duration(whole)),
+        *(hours, offer.basis),
+    ]
+
+
+def sums(priced: Sequence[Priced]) -> list[str]:
+    """GPU-hours of all estimated runs on each processor, and what they leave out."""
+    lines = []
+    for place, processor in enumerate(offer.processor for offer in (priced[0].offers if priced else [])):
+        hours = [(one.work.runs, one.offers[place].gpu_hours) for one in priced]
+        known = [runs * each for runs, each in hours if each is not None]
+        rest = len(hours) - len(known)
+        without = f", without {rest} of {len(hours)} lines, whose steps are not known" if rest else ""
+        unit = "core-hours" if processor.cpu else "GPU-hours"
+        lines.append(
+            f"about {sum(known):.3g} {unit} on {processor.name} for what is estimated, evaluations and "
+            f"starts not counted{without}"
+        )
+    return lines
+
+
+def warnings(one: Priced) -> list[str]:
+    """A sentence for each processor whose memory is too small."""
+    needed = one.found.memory.peak
+    return [
+        f"a process needs {display.memory(needed)} for its tensors, and {offer.processor.name} has "
+        f"{display.memory(round(offer.processor.memory * 1e9))}; lower micro_batch or set "
+        f"activation_checkpointing=true"
+        for offer in one.offers
+        if offer.fits is False
+    ]
