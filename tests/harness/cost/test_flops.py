@@ -14,6 +14,7 @@ NANO = {
     "vit-nano": "glyphs",
 }
 RECOMPUTING = [name for name in NANO if name != "resnet-nano"]
+DECOMPOSED = {"qr", "eigh", "svd"}  # torch does not count them
 AGAIN = {"activation_checkpointing": True}
 
 
@@ -29,17 +30,23 @@ def check(config):
     step, work = Step(config), estimated(config)
     assert passes(work) == pytest.approx(products(step.gradients), rel=0.03)
     step.optimizer.step()
-    assert work.optimizer == pytest.approx(products(step.optimizer.step), rel=0.03)
+    own = sum(count for kind, count in work.optimizer_kinds.items() if kind not in DECOMPOSED)
+    assert own == pytest.approx(products(step.optimizer.step), rel=0.03)
 
 
 @pytest.mark.parametrize("name", NANO)
 def test_products_are_those_of_a_real_step(name):
-    check(config_of(NANO[name], name, "muon"))
+    check(config_of(NANO[name], name))
+
+
+@pytest.mark.parametrize("name", ["muon", "normuon", "cosmos"])
+def test_products_of_optimizers_are_those_of_a_real_step(name):
+    check(config_of("pydocs", "llama-nano", name))
 
 
 @pytest.mark.parametrize("name", RECOMPUTING)
 def test_products_with_activation_checkpointing(name):
-    config = config_of(NANO[name], name, "muon", **AGAIN, micro_batch=2)
+    config = config_of(NANO[name], name, **AGAIN, micro_batch=2)
     check(config)
     assert estimated(config).recomputation > 0.5 * estimated(config).forward
 
@@ -89,6 +96,7 @@ def test_soap_takes_a_qr_every_so_many_steps():
         for k in (1, 10)
     )
     assert rarely.optimizer_kinds["qr"] == pytest.approx(per_step.optimizer_kinds["qr"] / 10)
+    assert "eigh" not in per_step.optimizer_kinds  # of the first step only
     assert rarely.optimizer < per_step.optimizer
 
 
@@ -111,7 +119,7 @@ def test_a_gpu_steps_whole_stacks():
     config = config_of("pydocs", "llama-60m", "muon", batch_size=1, seq_len=8)
     cpu, gpu = estimated(config), estimated(config, "cuda")
     assert gpu.optimizer_calls < cpu.optimizer_calls / 3
-    assert gpu.optimizer > 1.1 * cpu.optimizer  # the CPU multiplies the upper block rows of X X^T only
+    assert gpu.optimizer > cpu.optimizer  # the CPU multiplies the upper block rows of X X^T only
 
 
 # --- decompositions ---

@@ -31,23 +31,35 @@ def check(config):
 # --- nano ---
 
 
+@pytest.fixture(autouse=True)
+def forgetting():
+    """Estimates are remembered by their config, which does not tell how `text` divides the loss."""
+    estimated._known.clear()
+    yield
+    estimated._known.clear()
+
+
 @pytest.mark.parametrize("settings", [{}, AGAIN], ids=["kept", "again"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_nano_step_needs_what_is_estimated(name, settings):
-    check(config_of("pydocs", "llama-nano", name, **OPTIMIZERS[name], **settings))
+def test_a_nano_step_needs_what_is_estimated(settings):
+    check(config_of("pydocs", "llama-nano", **settings))
+
+
+@pytest.mark.parametrize("name", ["muon", "soap", "galore"])
+def test_a_nano_step_of_other_optimizers(name):
+    check(config_of("pydocs", "llama-nano", name, **OPTIMIZERS[name]))
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"micro_batch": 3},
+        {"micro_batch": 4},
         {"precision.params": "bfloat16"},
         {"precision.autocast": "bfloat16"},
     ],
     ids=lambda one: next(iter(one)),
 )
 def test_precisions_and_micro_batches(settings):
-    check(config_of("pydocs", "llama-nano", "muon", batch_size=8, **settings))
+    check(config_of("pydocs", "llama-nano", batch_size=8, **settings))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +130,7 @@ def test_computing_again_keeps_fewer_activations():
 
 def test_sophia_needs_whole_logits_now_and_then():
     sophia, adamw = (of(config_of("c4", "llama-nano", name, batch_size=16)) for name in ("sophia", "adamw"))
-    assert sophia.backward > adamw.backward + 2 * 4 * 16 * 256 * 32000 / 2
+    assert sophia.backward > adamw.backward + 3 * 4 * 16 * 256 * 32000
 
 
 @pytest.mark.slow

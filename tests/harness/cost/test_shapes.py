@@ -26,7 +26,10 @@ def test_our_tasks_are_known_before_they_are_prepared(task):
     assert shapes.of(config_of(task, name)) == shapes.Shapes(tasks.spec(task).kind, options)
 
 
-@pytest.mark.parametrize("task", ["pydocs", "digits", "glyphs"])
+# pydocs is prepared in many seconds; digits stands for it in the quick suite.
+@pytest.mark.parametrize(
+    "task", ["digits", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pydocs", "glyphs"))]
+)
 def test_they_are_those_of_the_data(task, tmp_path):
     found = tasks.build(task, cache=tmp_path, batch_size=4, data_seed=0)
     assert shapes.of(config_of(task, KNOWN[task][0])).options == found.model_options
