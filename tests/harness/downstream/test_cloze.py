@@ -7,22 +7,7 @@ import pytest
 from harness.data import pydocs
 from harness.downstream import cloze
 from harness.system import atomic
-
-WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()
-
-
-def documents(number, shift=0):
-    """Each with six lines that no other one has."""
-    texts = []
-    for at in range(number):
-        picks = [WORDS[(at * 7 + shift + step * (at + 2)) % len(WORDS)] for step in range(40)]
-        texts.append(
-            "\n".join(
-                f"line {'abcdef'[row]}{'ghijklmnop'[at % 10]} {' '.join(picks[row * 6 :][:7])}"
-                for row in range(6)
-            )
-        )
-    return texts
+from tests.helpers.documents import documents
 
 
 def test_questions_have_four_endings_of_other_documents_and_about_one_length():
@@ -52,14 +37,16 @@ def test_code_tables_and_short_lines_are_not_prose():
     )
 
 
-def test_the_questions_of_this_python_are_made_once(tmp_path):
+def test_the_questions_of_this_python_are_made_once(tmp_path, monkeypatch):
+    splits = pydocs.divide(pydocs.modules(), pydocs.topics())  # takes seconds: only once
+    monkeypatch.setattr(pydocs, "modules", dict)
+    monkeypatch.setattr(pydocs, "divide", lambda *_: splits)
     questions, fingerprint = cloze.load(tmp_path)
     assert cloze.load(tmp_path) == (questions, fingerprint)
     assert 500 <= len(questions) <= 2000
     assert len({question.context + question.endings[question.label] for question in questions}) > 490
     shares = [number / len(questions) for number in Counter(q.label for q in questions).values()]
     assert len(shares) == 4 and all(0.2 < share < 0.3 for share in shares)
-    splits = pydocs.divide(pydocs.modules(), pydocs.topics())
     held_out, seen = "\n".join(splits["test"]), "\n".join(splits["train"] + splits["val"])
     lines = [f"{question.context} {question.endings[question.label]}" for question in questions]
     assert all(line in held_out and line not in seen for line in lines)
