@@ -13,4 +13,6 @@ def at_least(args: argparse.Namespace, least: int, *names: str) -> None:
     """Raise UsageError if one of these options is smaller than `least`."""
     for name in names:
         if getattr(args, name) < least:
-            raise UsageError(f"--{name} must be at least {least}, not {getattr(args, name)}.")
+            raise UsageError(
+                f"--{name.replace('_', '-')} must be at least {least}, not {getattr(args, name)}."
+            )

@@ -69,6 +69,8 @@ def evaluate(store: Store, word: str, options: Options, begin: Begin) -> RunReco
     left = [task for task in wanted if options.again or not is_done(record.downstream, task, options.limit)]
     if not left:
         return record
+    if set(left) - {CLOZE}:
+        evaluation_harness.check()
     trained = Trained.load(store, record.key)
     scorer = _scorer(trained, cache_folder(store.root), options)
     loaded = {task: evaluation_harness.load(task, options.include) for task in left if task != CLOZE}

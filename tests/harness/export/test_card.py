@@ -1,0 +1,63 @@
+"""The model card: honest, and whole whatever people call their things."""
+
+import re
+
+import pytest
+import yaml
+
+from harness.export import card
+from tests.helpers import nano_models
+from tests.helpers.records import record
+
+HOSTILE = 'x\n---\n# <script>alert("1")</script> | ](http://evil) `````` *b* \u202e\x07'
+
+
+def card_of(**config):
+    return card.text(nano_models.untrained("llama-nano", **config), has_tokenizer=True)
+
+
+def front_matter(text):
+    head = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
+    return yaml.safe_load(head[1])
+
+
+def test_hostile_names_stay_words():
+    text = card_of(optimizer={"name": HOSTILE}, replica=HOSTILE, task=HOSTILE)
+    assert front_matter(text)["tags"] == ["htbench", f"optimizer:{HOSTILE}"]
+    body = text.split("\n---\n", 1)[1]
+    (title,) = [line for line in body.splitlines() if line.startswith("# ")]
+    assert "<script>" not in title and "\\|" in title and "\\](http" in title
+    fence, content = re.search(r"\n(`{3,})yaml\n(.*?)\n\1\n", body, re.DOTALL).groups()
+    assert len(fence) > 6 and yaml.safe_load(content)["replica"] == HOSTILE
+    assert "\u202e" not in title and "\x07" not in text
+
+
+@pytest.mark.parametrize("words", ["a|b", "[a](b)", "<b>", "a\nb", "`a`", "*a*", "a_b_c"])
+def test_plain_words_mean_nothing_in_markdown(words):
+    found = card.plain(words)
+    assert "\n" not in found and not re.search(r"(?<!\\)[|`*_\[\]]|<", found)
+
+
+def test_figures_are_said_to_be_of_one_run():
+    ended = record("k" * 12, 1)
+    ended.environment.update(code="abc", host="secret-machine")
+    ended.config.update(seed=3, data_seed=4)
+    ended.downstream["piqa"] = {"acc": 0.5, "questions": 10}
+    model = nano_models.untrained("gpt2-nano")
+    text = card.text(type(model)(**{**vars(model), "record": ended, "step": None}), has_tokenizer=False)
+    assert "n = 1: seed 3, data seed 4" in text and "no error bar" in text
+    assert "| val\\_loss | 0.5 |" in text and "| piqa: acc | 0.5 |" in text
+    assert "final ones, after step 8 (float32)" in text and "88,896" in text
+    assert "secret-machine" not in text and "| code | abc |" in text
+    assert "AutoTokenizer" not in text and "no tokenizer" in text
+
+
+def test_the_end_of_the_curve_is_that_of_the_weights(tmp_path):
+    model = nano_models.untrained("gpt2-nano")
+    files = type(model.files)(tmp_path)
+    rows = [f'{{"step": {step}, "loss": {step}.0}}\n' for step in range(1, 10)]
+    files.metrics.write_text(
+        "".join([*rows, '{"step": 5, "val_loss": 2.5}\n', '{"step": 9, "val_loss": 1.5}\n'])
+    )
+    text = card.text(type(model)(**{**vars(model), "files": files}), has_tokenizer=True)
+    assert "mean of 7 steps up to step 7: 4." in text and "| 5 | 2.5 |" in text and "| 9 |" not in text
