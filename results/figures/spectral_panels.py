@@ -182,8 +182,12 @@ def _short(rows: Mapping[str, Row]) -> list[str]:
 
 
 def _subtitle(part: pd.DataFrame, found: Found, shown: Iterable[str]) -> str:
-    seeds = "-".join(map(str, sorted({len(found[name]) for name in shown})))
-    return "\n".join(filter(None, [titles(part)[1], f"{seeds} seeds, {_method(found)}"]))
+    own = {name: found[name] for name in shown}
+    return "\n".join(filter(None, [titles(part)[1], f"{_seeds(own)} seeds, {_method(found)}"]))
+
+
+def _seeds(found: Found) -> str:
+    return "-".join(map(str, sorted({len(own) for own in found.values()})))
 
 
 def _method(found: Found) -> str:
@@ -216,7 +220,9 @@ def _update_panel(part: pd.DataFrame, found: Found, step: int, shape: tuple[int,
     ranks = _spread(length)
     curves = {name: _curve(own, ranks) for name, own in values.items()}
     matrices = max(map(len, values.values())) // max(map(len, found.values()))
-    said = f"step {step}: {matrices} matrices {shape[0]} x {shape[1]}, mean and range"
+    said = (
+        f"step {step}: {matrices} matrices {shape[0]} x {shape[1]}, mean and range of {_seeds(found)} seeds"
+    )
     return [UpdatePanel(titles(part)[0], "\n".join(filter(None, [titles(part)[1], said])), ranks, curves)]
 
 
