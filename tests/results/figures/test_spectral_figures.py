@@ -45,7 +45,7 @@ def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
     assert panel.lines["adamw"] == [[1.9, pytest.approx(2.1), 2.0], [1.9, pytest.approx(2.3), 2.0]]
     assert panel.lines["muon"][0][2] is None
     assert (panel.random, panel.left_out) == ([2.1] * 3, [2])
-    assert panel.title == "digits, resnet-nano" and panel.subtitle.endswith("2 seeds, hill_mid")
+    assert panel.title == "digits, resnet-nano" and panel.subtitle.endswith("mean and range of 2 seeds")
 
 
 def test_means_are_over_the_layers_that_are_sound_for_all(two):
@@ -74,7 +74,7 @@ def test_other_figures(two):
     ]
     assert [panel.quantity for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
-    assert first.subtitle.endswith("step 1: 3 matrices 64 x 64, mean and range of 2 seeds")
+    assert first.subtitle.endswith("step 1, 3 matrices 64 x 64, 2 seeds")
     assert first.curves["muon"] == ([0.9] * 64,) * 3 and last.curves["muon"][0] == pytest.approx([1.1] * 64)
 
 
@@ -98,7 +98,7 @@ def test_many_layers_are_numbered_and_have_few_ticks():
 
     ax = Canvas(figsize=(3.6, 2.9)).subplots()
     layers = [str(number) for number in range(1, 85)]
-    panel = LayerPanel("t", "", "alpha", layers, {"muon": [[2.0] * 84]}, [2.1] * 84, [0, 1])
+    panel = LayerPanel("t", "", "layer", "alpha", layers, {"muon": [[2.0] * 84]}, [2.1] * 84, [0, 1])
     FIGURES["alpha_layers"].draw(ax, panel, None)
     assert len(ax.get_xticks()) <= 24
 
