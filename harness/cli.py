@@ -44,6 +44,7 @@ COMMANDS = {
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "data": ("harness.commands.data", "Fetch and prepare the large data sets, and list what is prepared"),
+    "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 

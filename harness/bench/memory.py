@@ -14,9 +14,11 @@ from typing import Any
 import psutil
 import torch
 
+import models
 from harness.bench.chunked import loss_side
 from harness.bench.train import Setup
 from harness.bench.workloads import workloads
+from harness.spectra import layers
 
 STEPS = 3  # the second one has the optimizer's state
 
@@ -29,6 +31,11 @@ def of_training(setup: Setup, side: str) -> int:
 def of_loss(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> int:
     """Peak bytes of the head's loss and its gradients, "chunked" or "plain", inputs included."""
     return _in_fresh_process(_loss, kind, rows, hidden, words, dtype, device)
+
+
+def of_spectra(model: str, method: str) -> int:
+    """Peak bytes of the spectra of all layers of a model, above its weights."""
+    return _in_fresh_process(_spectra, model, method)
 
 
 def _in_fresh_process(function: Callable[..., int], *args: Any) -> int:
@@ -55,6 +62,13 @@ def _loss(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, dev
     torch.set_num_threads(1)
     loss_side(kind, 1, 1, 2, dtype, device).step(lambda: 0.0)
     return _peak_of(lambda: loss_side(kind, rows, hidden, words, dtype, device).step(lambda: 0.0), device)
+
+
+def _spectra(model: str, method: str) -> int:
+    torch.set_num_threads(1)
+    layers.measure(models.build("llama-nano"), method=method)
+    weights = models.build(model).state_dict()
+    return _peak_of(lambda: layers.measure(weights, method=method, include="all"), "cpu")
 
 
 def _peak_of(work: Callable[[], object], device: str) -> int:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from harness.bench.maps import Error
     from harness.bench.measurement import Measurement
     from harness.bench.rows import PeerRow, Row
+    from harness.bench.spectra import SpectraRow
     from harness.bench.train import TrainRow
 
 
@@ -123,6 +124,34 @@ def train_report(
         for one in losses
     ]
     return "\n".join(lines)
+
+
+def spectra_report(about: Mapping[str, Any], rows: Sequence[SpectraRow], peaks: Mapping[str, int]) -> str:
+    """Of `htbench bench spectra`; `about` is the head of its JSON, `peaks` are bytes by method."""
+    cells = [
+        (row.include, str(row.layers), ratio.name, str(ratio.n), f"{ratio.median:.3f}", _interval(ratio))
+        + (_target(ratio),)
+        for row in rows
+        for ratio in row.ratios
+    ]
+    head = ("set", "layers", "ratio", "n", "median", "95 % interval", "at most")
+    largest = about["largest_bytes"]
+    return "\n".join(
+        [
+            f"{about['model']}, 1 thread, {about['clock']}",
+            machine_in_words(about["environment"]),
+            "",
+            _table([head, *cells], words=(0, 2, 6)),
+            "",
+            "floor: float64 Gram matrices of the smaller side and their eigenvalues alone, "
+            + ", ".join(f"{_time(row.floor.median)} ms for {row.include}" for row in rows),
+            *(
+                f"peak memory with {method}: {_mebibytes(peak)} MiB above the weights, "
+                f"{peak / largest:.2f} of the largest layer in float64 (at most {about['most_memory']:g})"
+                for method, peak in peaks.items()
+            ),
+        ]
+    )
 
 
 def train_table(rows: Sequence[TrainRow], peaks: Mapping[str, tuple[int, int]]) -> str:

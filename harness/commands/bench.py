@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import models
 from harness.bench import report as tables
 from harness.bench.progress import Progress
-from harness.commands import bench_train
+from harness.commands import bench_spectra, bench_train
 from harness.commands.counts import LEAST_ROUNDS, at_least
 from harness.data import registry as tasks
 from harness.errors import UsageError
@@ -254,4 +254,9 @@ SUBJECTS: dict[str, Subject] = {
         bench_train.measure,
     ),
     "maps": ("how exact each map of the singular values is", _add_maps, _maps),
+    "spectra": (
+        "the spectra of a model's layers, beside Gram matrices and eigenvalues alone",
+        bench_spectra.add,
+        bench_spectra.measure,
+    ),
 }

@@ -62,8 +62,9 @@ def matrices(weight: Weight) -> Iterator[Weight]:
     """The matrix, or the matrices (out, in) of all positions of a kernel.
 
     Raises:
-        ValueError: the weight has not 2 to 4 dimensions.
+        ValueError: the weight has not 2 to 4 dimensions, or no data of its own.
     """
+    _check(weight)
     if not 2 <= weight.ndim <= 4:
         raise ValueError(f"a spectrum needs 2 to 4 dimensions, not a tensor of shape {tuple(weight.shape)}")
     flat = weight.reshape(*weight.shape[:2], math.prod(weight.shape[2:]))
@@ -76,14 +77,18 @@ def float64(weight: Weight) -> Floats:
     Raises:
         ValueError: it is a shard of a distributed tensor, or has no data.
     """
+    _check(weight)
     if isinstance(weight, np.ndarray):
         return weight.astype(np.float64, copy=False)
-    if hasattr(weight, "full_tensor") or hasattr(weight, "local_shards"):
-        raise ValueError("the weight is a sharded tensor; gather it first, for instance with full_tensor()")
-    if weight.is_meta:
-        raise ValueError("the weight is a meta tensor, which has a shape and no numbers")
     found: Floats = weight.detach().cpu().double().numpy()
     return found
+
+
+def _check(weight: Weight) -> None:
+    if hasattr(weight, "full_tensor") or hasattr(weight, "local_shards"):
+        raise ValueError("the weight is a sharded tensor; gather it first, for instance with full_tensor()")
+    if getattr(weight, "is_meta", False):
+        raise ValueError("the weight is a meta tensor, which has a shape and no numbers")
 
 
 def eigenvalues(matrix: Weight) -> Floats:
@@ -93,7 +98,7 @@ def eigenvalues(matrix: Weight) -> Floats:
         float64[min(rows, columns)]; all nan if an entry is nan or inf.
     """
     gram = _gram(matrix)  # the copy in float64 is gone before LAPACK makes one of the Gram matrix
-    if not np.isfinite(np.trace(gram)):  # each weight is in one entry of the diagonal, squared
+    if not np.isfinite(np.diagonal(gram)).all():  # each weight is in one entry of the diagonal, squared
         return np.full(len(gram), np.nan)
     found: Floats = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     return found
@@ -103,5 +108,6 @@ def _gram(weight: Weight) -> Floats:
     values = float64(weight)
     if values.shape[0] > values.shape[1]:
         values = values.T
-    gram: Floats = values @ values.T  # of the same array: numpy takes syrk, half the operations
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found on the diagonal
+        gram: Floats = values @ values.T  # of the same array: numpy takes syrk, half the operations
     return gram

@@ -18,10 +18,13 @@ ROWS, RATIO, OPS = 100, 2.0, 10
 def farms_evals(weight: Weight, rows: int = ROWS, ratio: float = RATIO, ops: int = OPS) -> Floats:
     """Eigenvalues of all windows of a matrix, pooled.
 
+    A matrix that is smaller than a window has windows of another aspect ratio, as the authors' program takes
+    them: of fewer rows, and of a matrix with c columns too few its last c columns.
+
     Args:
         weight: (out, in).
         rows: of a window.
-        ratio: columns / rows of a window. A matrix that is smaller than a window has smaller windows.
+        ratio: columns / rows of a window.
         ops: most windows along each dimension, spread evenly.
 
     Returns:
@@ -35,6 +38,7 @@ def farms_evals(weight: Weight, rows: int = ROWS, ratio: float = RATIO, ops: int
     values = float64(weight)
     if not np.isfinite(values).all():
         return np.full(min(values.shape), np.nan)
+    rows = min(rows, *values.shape)
     columns = int(rows * ratio)
     parts = [
         eigenvalues(values[top : top + rows, left : left + columns])
@@ -50,6 +54,8 @@ def is_smaller(shape: tuple[int, ...], rows: int = ROWS, ratio: float = RATIO) -
 
 
 def _starts(size: int, window: int, ops: int) -> Iterator[int]:
-    step = max(1, (size - window) // max(1, ops - 1))
-    count = min(ops, max(1, (size - window) // step + 1))
-    return (index * step for index in range(count))
+    """Where windows begin; a negative number counts from the end, as in a slice."""
+    room = size - window
+    step = max(1, room // max(1, ops - 1))
+    count = min(ops, max(1, room // step + 1))
+    return (min(index * step, room) for index in range(count))

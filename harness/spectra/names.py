@@ -6,7 +6,7 @@ Known are the names of our models and those of Hugging Face, torchvision and tim
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 KINDS: Final = ("q", "k", "v", "qkv", "o", "gate", "up", "down", "conv", "head", "embed", "other")
@@ -55,7 +55,7 @@ def kind(name: str, shape: tuple[int, ...]) -> str:
     """
     parts = name.split(".")
     leaf = parts[-2] if parts[-1] in ("weight", "kernel") and len(parts) > 1 else parts[-1]
-    if _KIND_OF.get(leaf) == "embed" or leaf.endswith(("_embeddings", "_embedding")):
+    if _KIND_OF.get(leaf) == "embed" or leaf.endswith(("_embeddings", "_embedding", "_table")):
         return "embed"
     if len(shape) > 2 and "experts" not in parts:
         return "conv"
@@ -66,6 +66,8 @@ def _of_matrix(name: str, leaf: str, parts: list[str], shape: tuple[int, ...]) -
     inside = _PLAIN.search(name) or _STAGED.search(name)
     if _ATTENTION.search(name) and leaf in ("proj", "c_proj", "dense", "to_out", "0"):
         return "o"
+    if leaf == "wo" and not _ATTENTION.search(name):  # T5: DenseReluDense.wo
+        return "down"
     if leaf in ("dense", "proj") and inside:  # BERT and ViT: intermediate.dense, output.dense
         return {"intermediate": "up", "output": "down"}.get(parts[-3] if len(parts) > 2 else "", "other")
     if leaf.isdigit():
@@ -73,7 +75,7 @@ def _of_matrix(name: str, leaf: str, parts: list[str], shape: tuple[int, ...]) -
     found = _KIND_OF.get(leaf, "other")
     if found == "head" and inside:
         return "other"
-    if found == "other" and not inside and max(shape) >= _TABLE_RATIO * min(shape) > 0:
+    if found == "other" and not inside and len(shape) == 2 and max(shape) >= _TABLE_RATIO * min(shape):
         return "embed"
     return found
 
@@ -84,6 +86,20 @@ def _of_number(leaf: str, parts: list[str]) -> str:
     if parent == "mlp":
         return "up" if leaf == "0" else "down"
     return "head" if parent in ("classifier", "head", "heads", "fc") else "other"
+
+
+def in_order(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Names from the input of a model to its output, where a file has them by the alphabet."""
+    number = blocks(shapes)
+
+    def place(name: str) -> tuple[object, ...]:
+        found = kind(name, shapes[name])
+        block = number[name]
+        part = 1 if block is not None else 0 if found in ("embed", "conv") else 2
+        parts = tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+        return part, -1 if block is None else block, KINDS.index(found), parts
+
+    return sorted(shapes, key=place)
 
 
 def blocks(names: Iterable[str]) -> dict[str, int | None]:

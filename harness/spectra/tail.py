@@ -124,8 +124,9 @@ def _near_peak(evals: Floats, bins: int) -> NDArray[np.bool_]:
     the method as weightwatcher and AlphaPruning have it.
     """
     counts, edges = np.histogram(np.log10(evals), bins=bins)
-    peak = 10 ** edges[np.argmax(counts)]
-    near: NDArray[np.bool_] = (np.log10(0.95 * peak) <= evals) & (evals <= 1.5 * peak)
+    with np.errstate(over="ignore"):
+        peak = 10 ** edges[np.argmax(counts)]
+        near: NDArray[np.bool_] = (np.log10(0.95 * peak) <= evals) & (evals <= 1.5 * peak)
     return near
 
 

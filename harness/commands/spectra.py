@@ -1,0 +1,166 @@
+"""`htbench spectra`: heavy-tail metrics of the weights of runs, of files and of folders of other programs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.config.names import settings_of
+from harness.config.settings import read_yaml
+from harness.errors import UsageError
+from harness.spectra import checkpoints, report
+from harness.spectra.layers import METHODS, LayerSpectrum, spectrum
+from harness.spectra.selection import Tensors, chosen
+from harness.store import Store
+from harness.store.record import RunRecord
+from harness.store.run_folder import RunFolder
+from harness.system import atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUN_COLUMNS = ("model", "optimizer", "seed", "step")  # empty for what is no run of ours
+
+_BELOW = """
+PLACE is the key of a run (its beginning is enough), a folder of a run or of Hugging Face, or a file
+.safetensors, .pt, .pth, .bin or .ckpt. Embeddings and heads are left out unless asked for: alpha depends on
+the shape, and theirs would swamp a mean."""
+
+
+def add_spectra_arguments(parser: argparse.ArgumentParser) -> None:
+    """PLACE, what is measured, and how it is shown."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _BELOW
+    parser.add_argument(
+        "places", nargs="+", metavar="PLACE", help="a key, a folder or a file; several: side by side"
+    )
+    parser.add_argument(
+        "--method", choices=METHODS, default="hill_mid", help="of the fit (default: hill_mid)"
+    )
+    parser.add_argument(
+        "--include",
+        default="hidden",
+        metavar="WHICH",
+        help="hidden, all, or a pattern of names such as '*.q_proj.weight' (default: hidden)",
+    )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="names to leave out"
+    )
+    parser.add_argument(
+        "--random-baseline", action="store_true", help="alpha of Gaussian numbers of each shape, too"
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="count layers with fewer than 50 eigenvalues in means, too"
+    )
+    parser.add_argument("--format", choices=("md", "csv", "json"), default="md", help="default: md")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the layers to a .csv or .parquet, too"
+    )
+
+
+def spectra(args: argparse.Namespace) -> int:
+    """Measure and print."""
+    if args.out is not None:
+        report.check(args.out)
+    table = _table(args, [_place(word, args.root) for word in dict.fromkeys(args.places)])
+    if args.out is not None:
+        report.write(args.out, table)
+    means = report.summary(table, args.small)
+    about = {"method": args.method, "include": args.include, "exclude": args.exclude}
+    if args.format == "csv":
+        print(table.to_csv(index=False), end="")
+    else:
+        print(report.as_json(about, table, means) if args.format == "json" else report.markdown(table, means))
+    return 0
+
+
+def _table(args: argparse.Namespace, places: list[Place]) -> pd.DataFrame:
+    """A row per layer and place, with all columns of `LayerSpectrum`; names and flags in one word each."""
+    import pandas as pd
+    from tqdm import tqdm
+
+    layers = [(place, layer) for place in places for layer in _layers(place, args)]
+    rows = []
+    for place, layer in tqdm(layers, unit="layer", disable=None, dynamic_ncols=True):
+        try:
+            found = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
+        except ValueError as error:
+            raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
+        rows.append({"place": place.label, **place.about, **_plain(found)})
+    fields = [field.name for field in dataclasses.fields(LayerSpectrum)]
+    table = pd.DataFrame(rows, columns=["place", *RUN_COLUMNS, *fields])
+    return table.astype({"block": "Int64", "seed": "Int64", "step": "Int64"})
+
+
+def _plain(found: LayerSpectrum) -> dict[str, Any]:
+    row = dataclasses.asdict(found)
+    return {**row, "aliases": " ".join(found.aliases), "flags": " ".join(found.flags)}
+
+
+def _layers(place: Place, args: argparse.Namespace) -> list[Any]:
+    try:
+        found = chosen(place.tensors, args.include, args.exclude)
+        anything = found or chosen(place.tensors, "all")
+    except ValueError as error:
+        raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
+    if found:
+        return found
+    if anything:
+        raise UsageError(
+            f"No layer of '{place.label}' is left by --include and --exclude; see --include all."
+        )
+    raise UsageError(f"'{place.label}' has no matrices of floating-point numbers, so there are no spectra.")
+
+
+# --- places ---
+
+
+@dataclass(frozen=True)
+class Place:
+    """A model.
+
+    Attributes:
+        label: as the user wrote it.
+        tensors: its weights by name.
+        about: what is known of a run, by `RUN_COLUMNS`.
+    """
+
+    label: str
+    tensors: Tensors
+    about: Mapping[str, Any]
+
+
+def _place(word: str, root: Path) -> Place:
+    path = Path(word)
+    if path.exists():
+        files = RunFolder(path)
+        if files.config.exists() or files.record.exists():
+            return _of_run(word, files)
+        return Place(word, checkpoints.read(path), {})
+    if len(path.parts) > 1 or path.suffix:
+        raise UsageError(f"There is no file or folder '{word}'.")
+    store = Store(root)
+    return _of_run(word, store.files(store.find(word)))
+
+
+def _of_run(word: str, files: RunFolder) -> Place:
+    from harness.train import weights  # imports torch
+
+    tensors, step = weights.load(files)
+    record = RunRecord.from_json(atomic.read_json(files.record))
+    settings = record.settings if record else _settings(files)
+    steps = settings.get("steps") if step is None else step
+    names = {"model": "model", "optimizer": "optimizer.name", "seed": "seed"}
+    return Place(word, tensors, {name: settings.get(key) for name, key in names.items()} | {"step": steps})
+
+
+def _settings(files: RunFolder) -> dict[str, Any]:
+    try:
+        return settings_of(read_yaml(files.config))
+    except UsageError:
+        return {}

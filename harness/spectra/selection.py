@@ -1,0 +1,114 @@
+"""Which tensors of a model are layers that have a spectrum, each once, with kind and block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+import numpy as np
+
+from harness.spectra import names
+from harness.spectra.esd import Weight
+from harness.spectra.stored import Stored
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Tensors: TypeAlias = Mapping[str, Weight | Stored]
+Weights: TypeAlias = Union[Tensors, "nn.Module"]
+
+# What has two dimensions and is no weight: biases, the masks of GPT-2, scales of quantised weights.
+_NOT_WEIGHTS = re.compile(r"(^|[._])(bias|scales?|scale_inv|zeros|qweight|qzeros)$")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A weight that has a spectrum.
+
+    Attributes:
+        name: without what wrappers of the model put before it.
+        aliases: its other names, if it is tied.
+        block, kind: as `names` finds them.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    block: int | None
+    kind: str
+    weight: Weight | Stored
+
+    def read(self) -> Weight:
+        """The weight as `esd` takes it: (out, in), or (out, in, ...) for a kernel or a stack of matrices."""
+        weight = self.weight.read() if isinstance(self.weight, Stored) else self.weight
+        if self.kind == "embed":
+            return weight.reshape(
+                weight.shape[-2:]
+            )  # positions may have a batch dimension: (1, tokens, width)
+        if self.kind != "conv" and weight.ndim == 3:  # experts: (experts, out, in)
+            return weight.reshape(weight.shape[0], -1).T.reshape(*weight.shape[1:], weight.shape[0])
+        return weight
+
+
+def chosen(
+    weights: Weights, include: str | None = "hidden", exclude: str | Iterable[str] | None = None
+) -> list[Layer]:
+    """The layers in the order of the weights.
+
+    Args:
+        weights: a module, or its weights by name.
+        include: "hidden", the matrices and kernels without embeddings and heads; "all"; or a pattern of
+            names, such as "*.q_proj.weight". None: "hidden".
+        exclude: patterns of names to leave out.
+
+    Raises:
+        ValueError: the weights of several layers are in one vector, as FSDP keeps them.
+    """
+    unwanted = (exclude,) if isinstance(exclude, str) else tuple(exclude or ())
+    tensors = weights if isinstance(weights, Mapping) else weights.state_dict()
+    return [
+        layer
+        for layer in _layers(tensors)
+        if _wanted(layer, include or "hidden")
+        and not any(fnmatchcase(layer.name, pattern) for pattern in unwanted)
+    ]
+
+
+def _wanted(layer: Layer, include: str) -> bool:
+    if include == "hidden":
+        return layer.kind not in ("embed", "head")
+    return include == "all" or fnmatchcase(layer.name, include)
+
+
+def _layers(tensors: Tensors) -> Iterator[Layer]:
+    same: dict[object, list[str]] = {}
+    for name, weight in tensors.items():
+        if _has_spectrum(name, weight):
+            same.setdefault(_storage(name, weight), []).append(name)
+    blocks = names.blocks(names.clean(name) for name in tensors)
+    for first, *others in same.values():
+        name, weight = names.clean(first), tensors[first]
+        kind = names.kind(name, tuple(weight.shape))
+        yield Layer(name, tuple(map(names.clean, others)), blocks[name], kind, weight)
+
+
+def _has_spectrum(name: str, weight: Weight | Stored) -> bool:
+    if name.endswith("_flat_param"):
+        raise ValueError(f"'{name}' is a vector with the weights of several layers (FSDP); gather them first")
+    dtype, shape = str(weight.dtype), tuple(weight.shape)
+    if "float" not in dtype or "float8" in dtype or _NOT_WEIGHTS.search(name):  # float8 is scaled by blocks
+        return False
+    if names.kind(name, shape) == "embed":
+        return 2 <= len(shape) <= 3 and 0 < min(shape) and (len(shape) == 2 or shape[0] == 1 < shape[1])
+    return 2 <= len(shape) <= 4 and min(shape) > 0
+
+
+def _storage(name: str, weight: Weight | Stored) -> object:
+    """Equal for two names of one weight."""
+    if isinstance(weight, np.ndarray):
+        return weight.__array_interface__["data"][0], weight.shape, weight.strides
+    if isinstance(weight, Stored) or weight.is_meta or hasattr(weight, "full_tensor"):
+        return name
+    return weight.data_ptr(), weight.device, tuple(weight.shape), weight.stride()

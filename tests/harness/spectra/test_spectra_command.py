@@ -1,0 +1,123 @@
+"""`htbench spectra` as people call it."""
+
+import csv
+import io
+import json
+
+import pandas as pd
+import pytest
+import torch
+
+import models
+from harness import cli
+from tests.helpers.command import TINY
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def spectra(tmp_path, capsys):
+    """Call the command; returns its exit status and what it prints on stdout and stderr."""
+
+    def call(*words):
+        status = cli.main(["spectra", "--root", str(tmp_path / "store"), *map(str, words)])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three models: two of the same shapes."""
+    for name, model, seed in (("a", "vit-nano", 0), ("b", "vit-nano", 1), ("c", "gpt2-nano", 0)):
+        torch.manual_seed(seed)
+        torch.save(models.build(model).state_dict(), tmp_path / f"{name}.pt")
+    return tmp_path
+
+
+def lines(table, first):
+    return [line for line in table.splitlines() if line.startswith(f"| {first}")]
+
+
+def test_one_model(spectra, files):
+    status, out, err = spectra(files / "a.pt")
+    assert (status, err) == (0, "")
+    head = [cell.strip() for cell in out.splitlines()[0].split("|")[1:-1]]
+    assert head == "layer kind shape alpha D tail sigma_max fro".split() + ["stable rank", "flags"]
+    assert len(lines(out, "blocks.")) == 8 and len(lines(out, "patches")) == 1
+    assert "random" in spectra(files / "a.pt", "--random-baseline", "--include", "*.qkv.*")[1].splitlines()[0]
+
+
+def test_models_side_by_side(spectra, files):
+    a, b, c = (files / f"{name}.pt" for name in "abc")
+    status, out, _ = spectra(a, b)
+    assert status == 0 and f"alpha {a}" in out and f"alpha {b}" in out
+    assert len(lines(out, "blocks.0.attn.qkv.weight")) == 1
+    assert [line.split("|")[2].strip() for line in lines(out, a)][-1] == "all"
+    _, unlike, _ = spectra(a, c)
+    assert "The shapes differ" in unlike and "| all" not in unlike
+    _, both, _ = spectra(a, a)
+    assert both == spectra(a)[1]
+
+
+def test_small_layers_are_counted_when_asked_for(spectra, files):
+    _, out, _ = spectra(files / "c.pt", "--json")
+    (row,) = (row for row in json.loads(out)["summary"] if row["kind"] == "all")
+    assert (row["alpha_mean"], row["alpha_n"], row["alpha_n_excluded"]) == (None, 0, 8)
+    _, out, _ = spectra(files / "c.pt", "--json", "--small")
+    assert json.loads(out)["summary"][-1]["alpha_n"] == 8
+
+
+def test_formats_agree(spectra, files):
+    _, as_csv, _ = spectra(files / "c.pt", "--format", "csv", "--include", "all", "--method", "ks")
+    _, as_json, _ = spectra(files / "c.pt", "--json", "--include", "all", "--method", "ks")
+    rows, layers = list(csv.DictReader(io.StringIO(as_csv))), json.loads(as_json)["layers"]
+    assert [row["name"] for row in rows] == [layer["name"] for layer in layers]
+    assert [float(row["alpha"]) for row in rows] == [layer["alpha"] for layer in layers]
+    assert {row["name"]: row["aliases"] for row in rows}["wte.weight"] == "lm_head.weight"
+    for suffix, reader in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
+        out = files / f"layers.{suffix}"
+        spectra(files / "c.pt", "--include", "all", "--method", "ks", "--out", out)
+        assert list(reader(out)["alpha"]) == [layer["alpha"] for layer in layers]
+
+
+def test_runs_of_the_store(spectra, tmp_path, capsys):
+    words = [f"{name}={value}" for name, value in {**TINY, "steps": 2}.items()]
+    root = ["--root", str(tmp_path / "store")]
+    assert cli.main(["run", *root, *words, "checkpoint.keep_weights=true", "--quiet"]) == 0
+    capsys.readouterr()
+    (folder,) = (tmp_path / "store" / "runs").glob("*/*")
+    status, out, _ = spectra(folder.name[:5], "--format", "csv")
+    (first, *_) = rows = list(csv.DictReader(io.StringIO(out)))
+    assert status == 0 and len(rows) == 9
+    assert [first[name] for name in ("place", "model", "optimizer", "seed", "step", "kind")] == [
+        folder.name[:5], "resnet-nano", "sgdm", "0", "2", "conv"
+    ]  # fmt: skip
+    _, by_folder, _ = spectra(folder, "--format", "csv")
+    assert by_folder.replace(str(folder), folder.name[:5]) == out
+    (folder / "weights.pt").unlink()
+    assert spectra(folder.name)[0] == 2
+    assert "has kept no weights" in spectra(folder)[2]
+
+
+def test_mistakes_are_one_sentence(spectra, files):
+    (files / "broken.safetensors").write_bytes(b"{")
+    torch.save({"norm.weight": torch.ones(3)}, files / "vectors.pt")
+    torch.save({"mlp.weight": torch.ones(3, 3, device="meta")}, files / "meta.pt")
+    (files / "empty").mkdir()
+    a = files / "a.pt"
+    for words, said in (
+        ([files / "none.pt"], "There is no file or folder"),
+        (["abc"], "has the key 'abc'"),
+        ([files / "empty"], "has no weights"),
+        ([files / "broken.safetensors"], "can't be read"),
+        ([files / "vectors.pt"], "has no matrices"),
+        ([files / "meta.pt"], "meta tensor"),
+        ([a, "--method", "hill"], "invalid choice"),
+        ([a, "--exclude", "*"], "is left by --include and --exclude"),
+        ([a, "--out", files / "a.xlsx"], "--out must name a file"),
+        ([a, "--out", files / "none" / "a.csv"], "does not exist"),
+    ):
+        status, out, err = spectra(*words)
+        assert (status, out) == (2, ""), words
+        assert said in err and err.startswith("htbench: ") and err.count("\n") == 1, err
