@@ -1,18 +1,18 @@
 """From plans and records to a tidy frame, and from there to tables and figures. Never imports torch.
 
-For notebooks: `frame(root)` and `curve(root, key)`.
+For notebooks: `frame(root)`, `curve(root, key)` and `spectra(root, key)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["curve", "frame"]
+__all__ = ["curve", "frame", "spectra"]
 
 
 def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
@@ -61,3 +61,34 @@ def curve(root: Path | str, key: str) -> pd.DataFrame:
     if not rows:
         raise UsageError(f"The run '{key}' has no curve: there is nothing in '{path}'.")
     return pd.DataFrame(rows).groupby("step").first()  # an evaluation has a row of its own
+
+
+def spectra(root: Path | str, key: str) -> pd.DataFrame:
+    """What a run has recorded of singular values: one row per step and layer, in the order of the model.
+
+    docs/spectra.md explains the columns. Those of the weights (`alpha`, `sigma_max`, `flags` ...) are NaN at
+    steps whose weights were not measured. `update` and `momentum` are lists of singular values, descending.
+
+    Args:
+        root: the store.
+        key: 12 hex digits, the column `key` of `frame`.
+
+    Raises:
+        harness.errors.UsageError: there is no such run, or it has recorded none.
+    """
+    import pandas as pd
+
+    from harness.errors import UsageError
+    from harness.store import Store
+    from harness.store.curve import read
+
+    path = Store(root).files(key).spectra
+    rows: dict[tuple[int, str], dict[str, Any]] = {}
+    for row in read(path):
+        if "layer" in row:
+            rows.setdefault((row["step"], row["layer"]), {}).update(row)
+    if not rows:
+        raise UsageError(
+            f"The run '{key}' has recorded no spectra: there is nothing in '{path}'; see spectra.every."
+        )
+    return pd.DataFrame(list(rows.values()))

@@ -14,6 +14,8 @@ Row = dict[str, Any]
 
 # A layer with one of these flags has no alpha that can be compared: `harness/spectra/tail.py`.
 UNSOUND = {"not_finite", "small_n", "tail_hits_zero", "flat", "no_tail"}
+_OF_WEIGHTS = {"layer", "block", "kind", "alpha", "alpha_random", "sigma_max", "fro", "flags", "method"}
+_OF_UPDATES = {"layer", "rows", "cols", "update"}
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ def of_winner(choice: Choice, store: Store) -> list[Spectra]:
 def _of_run(store: Store, key: str, seed: int, steps: int) -> Spectra:
     spectra = Spectra(seed)
     for row in curve.read(store.files(key).spectra):
-        if "update" in row:
+        if row.keys() >= _OF_UPDATES:
             spectra.updates.setdefault(row["step"], {})[row["layer"]] = row
-        elif row["step"] == steps and "alpha" in row:
+        elif row["step"] == steps and row.keys() >= _OF_WEIGHTS:
             spectra.weights[row["layer"]] = row
     return spectra
 

@@ -54,7 +54,7 @@ def _label_layers(ax: Any, panel: LayerPanel) -> None:
     ax.set_xticks(range(0, len(panel.layers), step), panel.layers[::step])
     if not numbered or len(panel.layers) // step > 12:
         ax.tick_params(axis="x", rotation=90, labelsize=7.5)
-    ax.set_xlabel("block" if panel.title.count(",") > 1 else "layer")
+    ax.set_xlabel(panel.axis)
 
 
 def draw_bars(ax: Any, panel: BarPanel, _: Store) -> list[str]:

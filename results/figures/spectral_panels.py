@@ -26,7 +26,7 @@ class LayerPanel:
 
     Attributes:
         title, subtitle: text above the panel.
-        quantity: what the values are.
+        axis, quantity: what the places are, and what the values.
         layers: their short names, or numbers.
         lines: by optimizer, for each seed the value of each layer; None where there is no finite one.
         random: the same of a random matrix of each shape; empty for quantities that depend on its scale.
@@ -35,6 +35,7 @@ class LayerPanel:
 
     title: str
     subtitle: str
+    axis: str
     quantity: str
     layers: list[str]
     lines: dict[str, list[list[float | None]]]
@@ -104,7 +105,8 @@ def alpha_bars(frame: pd.DataFrame, store: Store) -> list[BarPanel]:
         bars = {name: mean for name, mean in means.items() if mean is not None}
         if bars:
             counted = f"mean over {len(layers)} of {len(_first(found))} layers"
-            said = "\n".join(filter(None, [_subtitle(part, found, bars), counted + _reasons(found, layers)]))
+            seeds = f"{_seeds({name: found[name] for name in bars})} seeds, {_method(found)}"
+            said = _subtitle(part, f"mean and sd of {seeds}", counted + _reasons(found, layers))
             panels.append(BarPanel(titles(part)[0], said, bars))
     return panels
 
@@ -163,7 +165,8 @@ def _layer_panel(
     sound = set(sound_layers(found))
     return LayerPanel(
         ", ".join(filter(None, [titles(part)[0], kind])),
-        _subtitle(part, found, found),
+        _subtitle(part, f"mean and range of {_seeds(found)} seeds"),
+        "block" if kind else "layer",
         f"{quantity} ({_method(found)})" if is_alpha else quantity,
         [str(rows[name]["block"]) for name in names] if kind else _short(rows),
         {
@@ -181,9 +184,12 @@ def _short(rows: Mapping[str, Row]) -> list[str]:
     return names if fit else [str(number) for number in range(1, len(names) + 1)]
 
 
-def _subtitle(part: pd.DataFrame, found: Found, shown: Iterable[str]) -> str:
-    seeds = "-".join(map(str, sorted({len(found[name]) for name in shown})))
-    return "\n".join(filter(None, [titles(part)[1], f"{seeds} seeds, {_method(found)}"]))
+def _subtitle(part: pd.DataFrame, *more: str) -> str:
+    return "\n".join(filter(None, [titles(part)[1], *more]))
+
+
+def _seeds(found: Found) -> str:
+    return "-".join(map(str, sorted({len(own) for own in found.values()})))
 
 
 def _method(found: Found) -> str:
@@ -216,8 +222,8 @@ def _update_panel(part: pd.DataFrame, found: Found, step: int, shape: tuple[int,
     ranks = _spread(length)
     curves = {name: _curve(own, ranks) for name, own in values.items()}
     matrices = max(map(len, values.values())) // max(map(len, found.values()))
-    said = f"step {step}: {matrices} matrices {shape[0]} x {shape[1]}, mean and range"
-    return [UpdatePanel(titles(part)[0], "\n".join(filter(None, [titles(part)[1], said])), ranks, curves)]
+    said = f"step {step}, {matrices} matrices {shape[0]} x {shape[1]}, {_seeds(found)} seeds"
+    return [UpdatePanel(titles(part)[0], _subtitle(part, said), ranks, curves)]
 
 
 def _updates(runs: Iterable[Spectra], step: int, shape: tuple[int, int]) -> list[list[float]]:

@@ -26,6 +26,8 @@ BEST = {"adamw": (0.003, 0.0), "sgdm": (0.3, 0.35), "muon": (0.02, -0.15), "htmu
 RATES = {"adamw": (0.001, 0.003, 0.01), "sgdm": (0.1, 0.3, 1.0), "muon": (0.01, 0.02, 0.04)}
 POWERS = (0.0625, 0.125, 0.25)
 FRESH = (1, 2, 3)
+LAYERS = {"layers.0.q_proj.weight": (0, "q"), "layers.0.up_proj.weight": (0, "up")}
+LAYERS |= {"layers.1.q_proj.weight": (1, "q")}
 FINGERPRINT = "0123456789abcdef"
 ENVIRONMENT = {"code": "0123456789ab", "torch": "2.13.0", "python": "3.11.7", "world_size": 1}
 
@@ -129,6 +131,21 @@ class Bench:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
 
+    def spectra(self, key, alphas, *, steps=100, flags=(), updates=(), n=64):
+        """What a run records of three layers: `alphas` at its end, `updates` by step and singular value."""
+        rows = [
+            {"step": step, "layer": name, "rows": n, "cols": n, "update": [value] * n, "momentum": [0.1] * n}
+            for step, value in updates
+            for name in LAYERS
+        ]
+        for name, alpha in zip(LAYERS, alphas, strict=True):
+            own = {"alpha": alpha, "alpha_random": 2.1, "sigma_max": 3.0, "fro": 9.0, "method": "hill_mid"}
+            row = {"step": steps, "layer": name, **dict(zip(("block", "kind"), LAYERS[name], strict=True))}
+            rows.append(row | own | {"flags": list(flags) if name == "layers.1.q_proj.weight" else []})
+        path = self._folder(key) / "spectra.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
     def write(self):
         """Put the plans into the store; returns it."""
         for sweep, points in self.points.items():
@@ -225,7 +242,8 @@ def mixed(bench):
         bench.add("pydocs", optimizer, lr, metrics=text(loss), **hyper)
         for seed in FRESH[:1] if optimizer == "adamw" else FRESH:
             metrics = text(loss + seed / 1000)
-            bench.add("pydocs", optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **hyper)
+            key = bench.add("pydocs", optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **hyper)
+            bench.spectra(key, (2.0, 2.5, 2.2 + seed / 10), steps=200, updates=[(1, 0.9), (90, 1.1)])
     bench.add("pydocs", "sgdm", 0.3, metrics=text(4.0) | {"val_perplexity": None})  # exp overflowed
     edited = bench.add("pydocs", "adam", 0.003, metrics=text(3.0))
     bench.curve(edited, 200, 0, text(4.3))  # what it really was

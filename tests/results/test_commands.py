@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from results import commands
 from results.analysis.load import load
 from results.figures import files
+from results.figures.registry import FIGURES
 from results.formats.render import render_all
 from results.tables.registry import TABLES
 
@@ -143,7 +144,7 @@ def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
     [
         (("table", "mainresult"), "Unknown table 'mainresult'; did you mean 'main_result'?"),
         (("figure", "lr_curves"), "Unknown figure 'lr_curves'; did you mean 'lr_curve'?"),
-        (("figure", "zzz"), "Unknown figure 'zzz'; known are: cost, loss, lr_curve, p_curve"),
+        (("figure", "zzz"), "Unknown figure 'zzz'; known are: " + ", ".join(sorted(FIGURES))),
         (("table", "--sweep", "demo-pydoc"), "Unknown sweep 'demo-pydoc'; did you mean 'demo-pydocs'?"),
     ],
 )

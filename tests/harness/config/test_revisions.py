@@ -72,7 +72,7 @@ def test_every_module_is_either_watched_or_known_to_make_no_numbers():
         *("optimizers", "optimizers.cost", "optimizers.reach", "optimizers.zoo"),
         *("optimizers.zoo.elementwise", "optimizers.zoo.imported", "optimizers.zoo.outside"),
         *("optimizers.zoo.param", "optimizers.zoo.registry", "optimizers.zoo.spec"),
-        *("optimizers.zoo.spectral", "optimizers.zoo.subspace"),
+        *("optimizers.zoo.spectral", "optimizers.zoo.subspace", "optimizers.watch"),
         *("models", "models.imported", "models.outside", "models.registry", "models.spec"),
         *("harness.data", "harness.data.cache", "harness.data.registry"),
         *("harness.published", "harness.published.copies", "harness.prepare", "harness.prepare.hub"),

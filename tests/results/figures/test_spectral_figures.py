@@ -1,0 +1,121 @@
+"""The figures of spectra: of the winner's replicas, means over the same layers for all, ticks that fit."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import results
+from harness.errors import UsageError
+from harness.store.points import REPLICATE
+from results.analysis.load import load
+from results.figures.files import update
+from results.figures.registry import FIGURES
+from results.figures.spectral_panels import (
+    LayerPanel,
+    alpha_bars,
+    alpha_kinds,
+    alpha_layers,
+    norms,
+    update_spectra,
+)
+
+NAMES = ("alpha_layers", "alpha_kinds", "alpha_bars", "norms", "update_spectra")
+UPDATES = [(1, 0.9), (45, 1.1)]
+
+
+@pytest.fixture
+def two(bench, make):
+    """AdamW and Muon with two replicas each; one layer of Muon has an alpha that does not count."""
+    for optimizer, lr, alpha in (("adamw", 0.01, 1.9), ("muon", 0.02, 2.5)):
+        bench.add("digits", optimizer, lr, metrics=make.image(0.9, 0.4))
+        for seed in (1, 2):
+            key = bench.add("digits", optimizer, lr, stage=REPLICATE, seed=seed, metrics=make.image(0.9, 0.4))
+            flags = ["flat"] if optimizer == "muon" else []
+            alphas = (alpha, alpha + 0.2 * seed, None if flags else 2.0)
+            bench.spectra(key, alphas, flags=flags, updates=UPDATES)
+    bench.write()
+    return bench
+
+
+def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
+    (panel,) = alpha_layers(load(two.store), two.store)
+    assert (panel.quantity, panel.layers) == ("alpha (hill_mid)", ["0 q", "0 up", "1 q"])
+    assert panel.lines["adamw"] == [[1.9, pytest.approx(2.1), 2.0], [1.9, pytest.approx(2.3), 2.0]]
+    assert panel.lines["muon"][0][2] is None
+    assert (panel.random, panel.left_out) == ([2.1] * 3, [2])
+    assert panel.title == "digits, resnet-nano" and panel.subtitle.endswith("mean and range of 2 seeds")
+
+
+def test_means_are_over_the_layers_that_are_sound_for_all(two):
+    """Alpha depends on the shape: AdamW's mean leaves out the layer that Muon's must leave out."""
+    (panel,) = alpha_bars(load(two.store), two.store)
+    adamw = panel.bars["adamw"]
+    assert (adamw.mean, adamw.seeds) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
+    assert adamw.sd == pytest.approx(0.1 / 2**0.5)
+    assert panel.bars["muon"].median == pytest.approx((2.6 + 2.7) / 2)
+    assert panel.subtitle.endswith("mean over 2 of 3 layers (flat: 1)")
+
+
+def test_without_a_sound_layer_there_are_no_bars(bench, make):
+    for stage, seed in (("search", 0), (REPLICATE, 1)):
+        key = bench.add("digits", "muon", 0.02, stage=stage, seed=seed, metrics=make.image(0.9, 0.4))
+    bench.spectra(key, (None, None, None))
+    store = bench.write()
+    assert alpha_bars(load(store), store) == [] and len(alpha_layers(load(store), store)) == 1
+
+
+def test_other_figures(two):
+    frame = load(two.store)
+    assert [panel.title for panel in alpha_kinds(frame, two.store)] == [
+        "digits, resnet-nano, q",
+        "digits, resnet-nano, up",
+    ]
+    assert [panel.quantity for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
+    first, last = update_spectra(frame, two.store)
+    assert first.subtitle.endswith("step 1, 3 matrices 64 x 64, 2 seeds")
+    assert first.curves["muon"] == ([0.9] * 64,) * 3 and last.curves["muon"][0] == pytest.approx([1.1] * 64)
+
+
+def test_runs_without_spectra_give_nothing_to_draw(demo_store, tmp_path):
+    frame = load(demo_store)
+    for name in NAMES:
+        done = update(name, frame, demo_store, tmp_path)
+        assert (done.outcome, done.paths) == ("nothing to draw yet", [])
+
+
+@pytest.mark.parametrize("damage", [b"\x00\xff garbage\n", b'{"step": 100, "layer": "a", "alpha": 2}\n[]\n'])
+def test_a_damaged_file_stops_no_figure(two, damage):
+    path = next(iter(two.store.root.rglob("spectra.jsonl")))
+    path.write_bytes(damage)
+    for name in NAMES:
+        assert FIGURES[name].panels(load(two.store), two.store)
+
+
+def test_many_layers_are_numbered_and_have_few_ticks():
+    from matplotlib.figure import Figure as Canvas
+
+    ax = Canvas(figsize=(3.6, 2.9)).subplots()
+    layers = [str(number) for number in range(1, 85)]
+    panel = LayerPanel("t", "", "layer", "alpha", layers, {"muon": [[2.0] * 84]}, [2.1] * 84, [0, 1])
+    FIGURES["alpha_layers"].draw(ax, panel, None)
+    assert len(ax.get_xticks()) <= 24
+
+
+def test_a_notebook_gets_the_rows(two):
+    key = load(two.store).query("stage == 'replicate' and optimizer == 'adamw'")["key"].iloc[0]
+    table = results.spectra(two.store.root, key)
+    assert isinstance(table, pd.DataFrame) and set(table["step"]) == {1, 45, 100}
+    assert table.query("step == 100")["alpha"].tolist() == [1.9, pytest.approx(2.1), 2.0]
+    assert table.query("step == 1")["update"].iloc[0] == [0.9] * 64
+    with pytest.raises(UsageError, match="has recorded no spectra"):
+        results.spectra(two.store.root, "abc")
+
+
+def test_the_page_names_every_column():
+    page = (Path(__file__).parents[3] / "docs" / "spectra.md").read_text(encoding="utf-8")
+    from harness.spectra.layers import LayerSpectrum
+
+    named = set(re.findall(r"`(\w+)`", page))
+    assert set(LayerSpectrum.__dataclass_fields__) - {"name"} | {"layer", "update", "momentum"} <= named
