@@ -39,7 +39,7 @@ PICTURE = {
     "harness.cli": "harness.errors harness.store harness.system",
     "harness.cost": (
         "harness.building harness.config harness.data harness.errors harness.parallel harness.published "
-        "harness.store harness.system models"
+        "harness.store harness.system models optimizers"
     ),
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.train": (
@@ -52,7 +52,7 @@ PICTURE = {
     ),
     "harness.bench": (
         "harness.config harness.cost harness.data harness.errors harness.export harness.parallel "
-        "harness.store harness.train models optimizers optimizers.zoo"
+        "harness.spectra harness.store harness.train models optimizers optimizers.zoo"
     ),
     "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
     "harness.commands": (
@@ -86,10 +86,10 @@ PICTURE = {
         "harness.system sweeps.cluster sweeps.plan sweeps.spec"
     ),
     "sweeps.actions": (
-        "harness.errors harness.store harness.system harness.upkeep sweeps.cluster sweeps.local "
-        "sweeps.plan sweeps.screens sweeps.spec sweeps.studies"
+        "harness.cost harness.errors harness.store harness.system harness.upkeep sweeps.cluster "
+        "sweeps.local sweeps.plan sweeps.screens sweeps.spec sweeps.studies"
     ),
-    "sweeps.commands": "harness.errors harness.store sweeps.actions sweeps.spec",
+    "sweeps.commands": "harness.cost harness.errors harness.store sweeps.actions sweeps.spec",
     # results
     "results.analysis": "harness.config harness.data harness.errors harness.store models optimizers.zoo",
     "results": "harness.errors harness.store results.analysis",
@@ -104,10 +104,12 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": "calibrate chunked flops loop maps memory optimizers pairs peers train workloads",
+    "harness.bench": (
+        "calibrate chunked flops loop maps memory optimizers pairs peers spectra train workloads"
+    ),
     "harness.building": "model optimizer",
     "harness.contract": "checkup net properties",
-    "harness.cost": "dense fake ledger passes state",
+    "harness.cost": "dense fake ledger on_gpu passes state",
     "harness.data": "augment images loss randaugment task text",
     "harness.downstream": "evaluate evaluation_harness scoring",
     "harness.export": "card huggingface trained",
