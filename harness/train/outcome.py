@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +47,7 @@ def record(
     times = progress.times.summary(timing.warm_up(learner.total))
     return RunRecord(
         key=attempt.key,
-        config=dataclasses.asdict(config),
+        config=json.loads(json.dumps(dataclasses.asdict(config))),  # as it is read again: lists, no tuples
         status=status,
         metrics=finite(values),
         steps=progress.step,
