@@ -169,3 +169,9 @@ def test_one_exception_says_why(settings):
     model, optimizer = (f"{__name__}:{one}" if one[0].isupper() else one for one in settings)
     with pytest.raises(NotEstimatedError, match="can't be tried without memory"):
         of(config_of("digits", model, optimizer))
+
+
+def test_random_numbers_go_on_as_if_nobody_had_asked():
+    before = torch.random.get_rng_state()
+    of(config_of("pydocs", "llama-nano", seed=7))
+    assert torch.equal(torch.random.get_rng_state(), before)
