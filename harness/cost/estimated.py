@@ -37,7 +37,7 @@ def _simulate(config: RunConfig, shapes: Shapes, device: str) -> tuple[Passes, S
 
     from harness.cost import passes, state
 
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     try:
         # A run that asks for its own cost goes on with its random numbers.
         with torch.random.fork_rng(gpus), warnings.catch_warnings():

@@ -95,13 +95,12 @@ class Memory:
         return most
 
 
-def peaks(config, *, steps, change=lambda step, number: None):
-    """Most tensor bytes alive in each of the steps; before each of them `change` gets the `Step`."""
+def peaks(config, *, steps):
+    """Most tensor bytes alive in each of the steps."""
     memory = Memory()
     with memory.watched():
         step = Step(config)
         for number in range(steps):
-            change(step, number)
             with record_function(f"step {number}"):
                 step.make()
     return [memory.during(f"step {number}") for number in range(steps)]
