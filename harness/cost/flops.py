@@ -16,7 +16,8 @@ class TrainingFlops:
     """Floating point operations of one step of a run, all of its processes together.
 
     Matrix products and convolutions count, by the formulas of `torch.utils.flop_counter`, and decompositions
-    by those of `harness/cost/dense.py`.
+    by those of `harness/cost/dense.py`. Attention counts as if it were not causal, and padding as if it were
+    text, though the chunked loss leaves it out.
 
     Attributes:
         forward: of the model and the loss; the chunked loss makes all its products here.

@@ -91,6 +91,7 @@ def _train(
 ) -> int:
     """Leave the gradients in the parameters; return the bytes of activations."""
     before = ledger.live
+    ledger.phases.pop("recomputation", None)
     with ledger.phase("forward"), autocast, _at_the_end(model, ledger) as found:
         loss = task.loss(model, batch)
     with ledger.phase("backward"):

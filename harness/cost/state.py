@@ -74,6 +74,12 @@ class Lot:
     state: int = 0
     workspace: int = 0
 
+    @property
+    def cheap_and_dear(self) -> list[Tally]:
+        """The two kinds of steps, which are one kind where the rule has no period."""
+        last = self.tallies[-2:] if len(self.tallies) > 2 else self.tallies[-1:] * 2
+        return sorted(last, key=lambda tally: tally.total)
+
 
 def run(config: RunConfig, shapes: Shapes, device: str) -> Steps:
     """Make a few steps of the optimizer with each kind of parameter, as on "cpu" or "cuda"."""
@@ -137,7 +143,7 @@ def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, o
     flops: Counter[str] = Counter()
     moved = calls = 0.0
     for lot in lots:
-        cheap, dear = sorted(lot.tallies[-2:], key=_dearness)
+        cheap, dear = lot.cheap_and_dear
         for tally, share in ((cheap, 1 - 1 / period), (dear, 1 / period)):
             for kind, count in tally.flops.items():
                 flops[kind] += share * lot.times * count  # type: ignore[assignment]
@@ -168,7 +174,7 @@ def _state(lots: Sequence[Lot], owners: int) -> int:
     states: list[float] = []
     for lot in lots:
         count = round(len(lot.params) * lot.times)
-        tally = max(lot.tallies[-2:], key=_dearness)
+        tally = lot.cheap_and_dear[1]
         costs += [(tally.total + PER_BYTE * tally.moved) / len(lot.params)] * count
         states += [lot.state / len(lot.params)] * count
     loads = [0.0] * owners

@@ -18,7 +18,9 @@ def test_a_beginning_is_enough(store, word, key):
     assert store.find(word) == store.find(key) == key
 
 
-@pytest.mark.parametrize(("word", "said"), [("aa11", "2 runs have a key like"), ("c", "No run"), ("", "No run")])
+@pytest.mark.parametrize(
+    ("word", "said"), [("aa11", "2 runs have a key like"), ("c", "No run"), ("", "No run")]
+)
 def test_others_are_refused_in_one_sentence(store, word, said):
     with pytest.raises(UsageError, match=said):
         store.find(word)

@@ -1,0 +1,107 @@
+"""A real step of a run: its tensor bytes by torch's profiler, its products by torch's FLOP counter."""
+
+from contextlib import contextmanager
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+
+from harness.building.model import build_model
+from harness.building.optimizer import build_optimizer
+from harness.config.settings import resolve_config
+from harness.cost import fake, shapes
+from harness.data.task import Batch
+from harness.parallel.group import ALONE
+
+aten = torch.ops.aten
+
+# What torch's counter lacks: sums in place, and the kernel of attention on a CPU, which it knows on a GPU.
+LACKING = {
+    aten.addmm_: lambda total, a, b, out_shape=None, **_: 2 * a[0] * a[1] * b[1],
+    aten._scaled_dot_product_flash_attention_for_cpu: (
+        lambda q, k, v, *_, out_shape=None, **__: sdpa_flop_count(q, k, v)
+    ),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: (
+        lambda grad, q, k, v, *_, out_shape=None, **__: sdpa_backward_flop_count(grad, q, k, v)
+    ),
+}
+
+
+def config_of(task, model, optimizer="adamw", **settings):
+    chosen = {"task": task, "model": model, "optimizer.name": optimizer, "steps": 5, "batch_size": 4}
+    return resolve_config(chosen | settings)
+
+
+class Step:
+    """Steps of a run on random data, made as a run makes them."""
+
+    def __init__(self, config):
+        self.config, found = config, shapes.of(config)
+        self.task = fake.task(config, found)
+        self.model = build_model(config, self.task, torch.device("cpu"), ALONE)
+        self.optimizer = build_optimizer(config, self.model)
+        self.batch = self._batch(found)
+
+    def _batch(self, found):
+        sizes, samples = found.options, self.config.batch_size
+        if found.kind == shapes.LM:
+            rows = torch.randint(sizes["vocabulary"], (2, samples, sizes["max_length"]))
+            return Batch(rows[0].clone(), rows[1].clone(), rows[0].numel())
+        side = sizes["image_size"]
+        images = torch.randn(samples, sizes["in_channels"], side, side)
+        return Batch(images, torch.randint(sizes["classes"], (samples,)), samples)
+
+    def gradients(self):
+        autocast = torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision.autocast != "none")
+        for micro in self.batch.split(self.config.micro_batch or self.config.batch_size):
+            with autocast:
+                loss = self.task.loss(self.model, micro)
+            torch.autograd.backward(loss / self.batch.count)
+            del loss
+
+    def make(self):
+        self.gradients()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+def products(work):
+    """Floating point operations of all products in `work`."""
+    with FlopCounterMode(display=False, custom_mapping=LACKING) as counter:
+        work()
+    return counter.get_total_flops()
+
+
+class Memory:
+    """Most tensor bytes alive while something is done; tensors from before count if they were made inside."""
+
+    @contextmanager
+    def watched(self):
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
+            yield
+        events = profiler.profiler.kineto_results.events()
+        self._spans = {event.name(): (event.start_ns(), event.end_ns()) for event in events}
+        changes = ((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+        self._changes = sorted(changes)
+
+    def during(self, name):
+        """Of what was done inside `torch.profiler.record_function(name)`."""
+        began, ended = self._spans[name]
+        live = most = 0
+        for when, change in self._changes:
+            live += change
+            if began <= when <= ended:
+                most = max(most, live)
+        return most
+
+
+def peaks(config, *, steps, change=lambda step, number: None):
+    """Most tensor bytes alive in each of the steps; before each of them `change` gets the `Step`."""
+    memory = Memory()
+    with memory.watched():
+        step = Step(config)
+        for number in range(steps):
+            change(step, number)
+            with record_function(f"step {number}"):
+                step.make()
+    return [memory.during(f"step {number}") for number in range(steps)]
