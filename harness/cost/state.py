@@ -76,9 +76,13 @@ class Lot:
 
     @property
     def cheap_and_dear(self) -> list[Tally]:
-        """The two kinds of steps, which are one kind where the rule has no period."""
+        """The two kinds of steps, which are one kind where the rule has no period.
+
+        A step that decomposes is the dear one, though Newton-Schulz may have more operations than an SVD.
+        """
         last = self.tallies[-2:] if len(self.tallies) > 2 else self.tallies[-1:] * 2
-        return sorted(last, key=_dearness)
+        names = [name for name, _ in DECOMPOSITIONS.values()]
+        return sorted(last, key=lambda tally: (sum(tally.flops[name] for name in names), tally.total))
 
 
 def run(config: RunConfig, shapes: Shapes, device: str) -> Steps:
@@ -161,11 +165,6 @@ def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, o
         parameters=sum(p.numel() for p in params),
         matrix=sum(p.numel() for p in own if p.ndim > 1),
     )
-
-
-def _dearness(tally: Tally) -> tuple[int, int]:
-    """A step that decomposes is the dear one, though Newton-Schulz may have more operations between."""
-    return sum(tally.flops[name] for name, _ in DECOMPOSITIONS.values()), tally.total
 
 
 def _state(lots: Sequence[Lot], owners: int) -> int:

@@ -66,6 +66,16 @@ def test_several_processes_share_the_batch_and_the_optimizer_and_exchange_gradie
     assert alone.exchange == pytest.approx(1.5 * 1e9 / 16e9)
 
 
+def test_of_an_interval_only_every_so_many_steps_decompose(tmp_path):
+    """An SVD has fewer operations than Newton-Schulz, and is the dear step all the same."""
+    named = {"optimizer.name": "htmuon", "optimizer.spectral": "svd_power", "device": "cuda"}
+    every, fifth = (
+        costs.estimate(resolve_config(tiny_settings(**named, **more)), tmp_path, "cuda").work
+        for more in ({}, {"optimizer.interval": 5})
+    )
+    assert fifth.optimizer_kinds["svd"] == pytest.approx(every.optimizer_kinds["svd"] / 5)
+
+
 def test_a_small_model_waits_for_python_on_a_gpu_and_a_cpu_has_as_many_cores_as_threads():
     small = dataclasses.replace(WORK, kinds={}, optimizer_kinds={}, moved=0, optimizer_moved=0)
     assert price.times(small, config(), A6000, 0).step == pytest.approx(1.5e-3)
