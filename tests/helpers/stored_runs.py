@@ -63,6 +63,7 @@ def _write_curve(folder, step, figures=()):
     rows = [{"step": number, "loss": 1 / number} for number in range(1, step + 1)]
     rows += [{"step": step, **figures}] if figures else []
     write_text(folder / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write_text(folder / "spectra.jsonl", json.dumps({"step": step, "layer": "w", "alpha": 2.0}) + "\n")
     write_text(folder / "log.txt", f"{step} steps\n")
 
 

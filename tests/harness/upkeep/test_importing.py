@@ -55,7 +55,8 @@ def test_finished_runs_come_with_all_their_files_once(take, roots):
     assert not Store(ours).run_folder(keys[0]).exists()
     assert take().out == said.replace("would import", "imported")
     for key in keys[:2]:
-        for name in ("record.json", "metrics.jsonl", "log.txt", "config.yaml", "weights.pt"):
+        names = ("record.json", "metrics.jsonl", "spectra.jsonl", "log.txt", "config.yaml", "weights.pt")
+        for name in names:
             assert read(ours, key, name) == read(theirs, key, name)
     assert Store(ours).run_folder(keys[0]).joinpath("record.json").stat().st_mtime == 1e9
     assert Store(ours).index.rows().keys() == set(keys)
