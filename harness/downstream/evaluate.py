@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ def evaluate(store: Store, word: str, options: Options, begin: Begin) -> RunReco
     loaded = {task: evaluation_harness.load(task, options.include) for task in left if task != CLOZE}
     for task in left:
         entry = _entry(task, loaded.get(task), trained, scorer, options, cache_folder(store.root), begin)
-        record = store.amend(record.key, lambda now, task=task, entry=entry: _with(now, task, entry))  # type: ignore[misc]
+        record = store.amend(record.key, functools.partial(_with, task, entry))
     return record
 
 
@@ -145,6 +146,5 @@ def _cloze(
     return entry | {"questions": len(questions), **own}
 
 
-def _with(record: RunRecord, task: str, entry: Entry) -> RunRecord:
-    """The first questions only never replace all of them."""
+def _with(task: str, entry: Entry, record: RunRecord) -> RunRecord:
     return dataclasses.replace(record, downstream={**record.downstream, task: entry})

@@ -79,8 +79,11 @@ class RunRecord:
         return self.status != "pruned" or study in self.pruned_by
 
     def to_json(self) -> dict[str, Any]:
-        """The record as a JSON object."""
-        return dataclasses.asdict(self)
+        """The record as a JSON object; without evaluations it is that of older versions."""
+        value = dataclasses.asdict(self)
+        if not self.downstream:
+            del value["downstream"]
+        return value
 
     @classmethod
     def from_json(cls, value: Any) -> RunRecord | None:
