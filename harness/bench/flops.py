@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from harness.bench.pairs import Clock
+from harness.cost.ledger import formula_of
 
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product gives the peak
 
@@ -41,7 +41,7 @@ class CallCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         self.calls += not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler")
-        formula: Any = flop_registry.get(func._overloadpacket)
+        formula = formula_of(func)
         if formula is not None:
             self.flops[args[0].dtype] += formula(*args, **kwargs, out_val=out)
         return out

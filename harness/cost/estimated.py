@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from harness.config import RunConfig
+from harness.config import OptimizerConfig, RunConfig
 from harness.cost.shapes import NotEstimatedError, Shapes
 
 if TYPE_CHECKING:
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 16
 _known: OrderedDict[str, tuple[Passes, Steps]] = OrderedDict()
+_known_passes: OrderedDict[str, Passes] = OrderedDict()  # those of most optimizers are the same
+
+
+def forget() -> None:
+    """Simulate everything anew from now on."""
+    _known.clear()
+    _known_passes.clear()
 
 
 def simulated(config: RunConfig, shapes: Shapes, device: str | None) -> tuple[Passes, Steps]:
@@ -26,10 +34,14 @@ def simulated(config: RunConfig, shapes: Shapes, device: str | None) -> tuple[Pa
     place = device or ("cpu" if config.device == "auto" else config.device)
     name = repr((config, shapes, place))
     if name not in _known:
-        _known[name] = _simulate(config, shapes, place)
-        if len(_known) > _REMEMBERED:
-            _known.popitem(last=False)
+        _remember(_known, name, _simulate(config, shapes, place))
     return _known[name]
+
+
+def _remember(known: OrderedDict[str, Any], name: str, value: Any) -> None:
+    known[name] = value
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)
 
 
 def _simulate(config: RunConfig, shapes: Shapes, device: str) -> tuple[Passes, Steps]:
@@ -42,7 +54,11 @@ def _simulate(config: RunConfig, shapes: Shapes, device: str) -> tuple[Passes, S
         # A run that asks for its own cost goes on with its random numbers.
         with torch.random.fork_rng(gpus), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return passes.run(config, shapes, device), state.run(config, shapes, device)
+            interval = passes.curvature_interval(config)
+            name = repr((replace(config, optimizer=OptimizerConfig()), interval, shapes, device))
+            if name not in _known_passes:
+                _remember(_known_passes, name, passes.run(config, shapes, device))
+            return _known_passes[name], state.run(config, shapes, device)
     except Exception as error:
         said = " ".join(str(error).split())[:300]
         raise NotEstimatedError(

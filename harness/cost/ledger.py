@@ -29,6 +29,12 @@ _SAME_WORK: Final = {
 }
 
 
+def formula_of(func: Any) -> Any:
+    """The formula for the floating point operations of an operation's matrix products; None without any."""
+    packet = func._overloadpacket
+    return flop_registry.get(_SAME_WORK.get(packet, packet))
+
+
 @dataclass
 class Tally:
     """What the operations of a phase take.
@@ -116,8 +122,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tally = self.phases["recomputation" if again else self._phase]
         tally.calls += 1
         tally.moved += sum(x.numel() * x.itemsize for part in (args, out) for x in _tensors(part))
-        packet = func._overloadpacket
-        formula: Any = flop_registry.get(_SAME_WORK.get(packet, packet))
+        packet, formula = func._overloadpacket, formula_of(func)
         if formula is not None:
             tally.flops[str(args[0].dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)
         elif packet in DECOMPOSITIONS:

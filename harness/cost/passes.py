@@ -75,7 +75,7 @@ def run(config: RunConfig, shapes: Shapes, device: str) -> Passes:
             _exchange(config, model)
         gradients = ledger.live - weights - inputs
         model.zero_grad()
-        interval = _curvature_interval(config)
+        interval = curvature_interval(config)
         if interval:
             with ledger.phase("curvature"):
                 _curvature(task, model, batch, autocast)
@@ -121,7 +121,7 @@ def _exchange(config: RunConfig, model: nn.Module) -> None:
             flattened(bucket)
 
 
-def _curvature_interval(config: RunConfig) -> int:
+def curvature_interval(config: RunConfig) -> int:
     """Steps between two estimates of Sophia; 0 for all other rules."""
     hyper = config.optimizer.hyper
     return 0 if hyper.get("sign_momentum") else int(hyper.get("curvature_interval", 0))

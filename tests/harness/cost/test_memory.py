@@ -35,9 +35,9 @@ def check(config):
 @pytest.fixture(autouse=True)
 def forgetting():
     """Estimates are remembered by their config, which does not tell how `text` divides the loss."""
-    estimated._known.clear()
+    estimated.forget()
     yield
-    estimated._known.clear()
+    estimated.forget()
 
 
 @pytest.mark.parametrize("settings", [{}, AGAIN], ids=["kept", "again"])
@@ -112,7 +112,7 @@ def test_llama_60m_needs_what_is_estimated(name, monkeypatch):
     found = []
     for again, above in WAYS:
         text.CHUNK_ABOVE = above
-        estimated._known.clear()
+        estimated.forget()
         found.append(of(config_of("c4", "llama-60m", name, **settings, activation_checkpointing=again)).peak)
     for way, ours, theirs in zip(WAYS, found, real, strict=True):
         print(f"{name:8} {way} estimated {ours / 1e6:.1f} MB, counted {theirs / 1e6:.1f} MB")
@@ -141,7 +141,7 @@ def test_chunks_hold_fewer_logits(monkeypatch):
     config = config_of("c4", "llama-nano", seq_len=256, batch_size=16)
     chunked = of(config)
     monkeypatch.setattr(text, "CHUNK_ABOVE", 10**6)
-    estimated._known.clear()
+    estimated.forget()
     assert chunked.logits < 0.3 * of(config).logits
 
 
