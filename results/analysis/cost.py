@@ -16,9 +16,9 @@ COLUMNS = (*_KEPT, "peak_memory", TOTAL_FLOPS)
 
 
 def outcome(record: RunRecord) -> dict[str, Any]:
-    """The columns of COLUMNS, None where a record lacks them."""
+    """The columns of COLUMNS; of a record without estimates none, so that frames of older stores stay."""
+    if not {"flops_per_step", "optimizer_flops_per_step"} <= record.cost.keys():
+        return {}
     found: dict[str, Any] = {name: record.cost.get(name) for name in _KEPT}
-    found["peak_memory"] = record.peak_memory
-    work = (found["flops_per_step"], found["optimizer_flops_per_step"])
-    found[TOTAL_FLOPS] = None if None in work else record.steps * sum(work)
-    return found
+    work = record.cost["flops_per_step"] + record.cost["optimizer_flops_per_step"]
+    return found | {"peak_memory": record.peak_memory, TOTAL_FLOPS: record.steps * work}

@@ -29,6 +29,10 @@ FRESH = (1, 2, 3)
 LAYERS = {"layers.0.q_proj.weight": (0, "q"), "layers.0.up_proj.weight": (0, "up")}
 LAYERS |= {"layers.1.q_proj.weight": (1, "q")}
 FINGERPRINT = "0123456789abcdef"
+COST = {
+    **{"parameters": 1e6, "tokens": 0, "flops_per_step": 3e9, "optimizer_flops_per_step": 1e9},
+    **{"state_bytes": 8e6, "estimated_peak_memory": 5e7},
+}
 ENVIRONMENT = {"code": "0123456789ab", "torch": "2.13.0", "python": "3.11.7", "world_size": 1}
 
 
@@ -93,7 +97,7 @@ class Bench:
                 useful_seconds=steps * seconds,
                 seconds_per_step=seconds,
                 peak_memory=1,
-                cost={},
+                cost=COST,
                 attempts=1,
                 environment=ENVIRONMENT | {"cpu": cpu} | (environment or {}),
                 timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
