@@ -28,7 +28,7 @@ class LayerPanel:
         title, subtitle: text above the panel.
         axis, quantity: what the places are, and what the values.
         layers: their short names, or numbers.
-        lines: by optimizer, for each seed the value of each layer; None where there is no finite one.
+        lines: by optimizer, for each seed the value of each layer; None where there is none that counts.
         random: the same of a random matrix of each shape; empty for quantities that depend on its scale.
         left_out: the places of layers whose alpha does not enter a mean.
     """
@@ -112,13 +112,11 @@ def alpha_bars(frame: pd.DataFrame, store: Store) -> list[BarPanel]:
 
 
 def update_spectra(frame: pd.DataFrame, store: Store) -> list[UpdatePanel]:
-    """Singular values of the updates: a panel for each workload and step, of its most frequent shape."""
+    """Singular values of the updates: a panel for each workload and step, of the matrices of one shape."""
     panels = []
     for part, found in _of_winners(frame, store):
         every = [one for own in found.values() for one in own]
-        shape = _commonest_shape(
-            row for one in every for rows in one.updates.values() for row in rows.values()
-        )
+        shape = _largest_shape(row for one in every for rows in one.updates.values() for row in rows.values())
         for step in sorted({step for one in every for step in one.updates}):
             panels += _update_panel(part, found, step, shape)
     return panels
@@ -163,6 +161,7 @@ def _layer_panel(
 ) -> LayerPanel:
     rows, is_alpha = _first(found), column == "alpha"
     sound = set(sound_layers(found))
+    hides = is_alpha and bool(sound)  # an alpha of few eigenvalues would stretch the axis
     return LayerPanel(
         ", ".join(filter(None, [titles(part)[0], kind])),
         _subtitle(part, f"mean and range of {_seeds(found)} seeds"),
@@ -170,12 +169,18 @@ def _layer_panel(
         f"{quantity} ({_method(found)})" if is_alpha else quantity,
         [str(rows[name]["block"]) for name in names] if kind else _short(rows),
         {
-            optimizer: [[one.weights.get(name, {}).get(column) for name in names] for one in own]
+            optimizer: [[_value(one.weights.get(name), column, hides) for name in names] for one in own]
             for optimizer, own in found.items()
         },
-        [rows[name]["alpha_random"] for name in names] if is_alpha else [],
+        [None if hides and name not in sound else rows[name]["alpha_random"] for name in names]
+        if is_alpha
+        else [],
         [place for place, name in enumerate(names) if name not in sound] if is_alpha else [],
     )
+
+
+def _value(row: Row | None, column: str, hides: bool) -> float | None:
+    return None if row is None or (hides and not is_sound(row)) else row[column]
 
 
 def _short(rows: Mapping[str, Row]) -> list[str]:
@@ -208,8 +213,11 @@ def _reasons(found: Found, layers: Sequence[str]) -> str:
     return f" ({'; '.join(f'{flags}: {len(names)}' for flags, names in sorted(why.items()))})" if why else ""
 
 
-def _commonest_shape(rows: Iterable[Row]) -> tuple[int, int]:
-    shapes = Counter((row["rows"], row["cols"]) for row in rows)
+def _largest_shape(rows: Iterable[Row]) -> tuple[int, int]:
+    """The shape that has the most singular values in all matrices together."""
+    shapes: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        shapes[row["rows"], row["cols"]] += len(row["update"])
     return shapes.most_common(1)[0][0] if shapes else (0, 0)
 
 
@@ -222,7 +230,8 @@ def _update_panel(part: pd.DataFrame, found: Found, step: int, shape: tuple[int,
     ranks = _spread(length)
     curves = {name: _curve(own, ranks) for name, own in values.items()}
     matrices = max(map(len, values.values())) // max(map(len, found.values()))
-    said = f"step {step}, {matrices} matrices {shape[0]} x {shape[1]}, {_seeds(found)} seeds"
+    noun = "matrix" if matrices == 1 else "matrices"
+    said = f"step {step}, {matrices} {noun} {shape[0]} x {shape[1]}, {_seeds(found)} seeds"
     return [UpdatePanel(titles(part)[0], _subtitle(part, said), ranks, curves)]
 
 

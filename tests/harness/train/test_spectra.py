@@ -132,7 +132,7 @@ def test_rows_that_a_crash_left_after_the_checkpoint_are_cut(tmp_path, tiny, end
     assert len(path.read_text().splitlines()) == len(rows)
 
 
-@pytest.mark.parametrize("crash", ["checkpoint.after", "record.before"])
+@pytest.mark.parametrize("crash", ["checkpoint.after"])
 def test_a_killed_run_ends_with_the_same_rows(tmp_path, tiny, htbench, crash):
     settings = tiny | SPECTRA | {"optimizer.name": "muon", "checkpoint.every_steps": 3}
     words = [f"{name}={value}" for name, value in settings.items()]

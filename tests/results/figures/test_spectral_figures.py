@@ -44,7 +44,7 @@ def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
     assert (panel.quantity, panel.layers) == ("alpha (hill_mid)", ["0 q", "0 up", "1 q"])
     assert panel.lines["adamw"] == [[1.9, pytest.approx(2.1), 2.0], [1.9, pytest.approx(2.3), 2.0]]
     assert panel.lines["muon"][0][2] is None
-    assert (panel.random, panel.left_out) == ([2.1] * 3, [2])
+    assert (panel.random, panel.left_out) == ([2.1, 2.1, None], [2])
     assert panel.title == "digits, resnet-nano" and panel.subtitle.endswith("mean and range of 2 seeds")
 
 
