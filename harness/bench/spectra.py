@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -87,4 +88,4 @@ def _floor(layer: Layer) -> float:
 
 def largest(model: str) -> int:
     """Bytes of the largest layer in float64."""
-    return max(8 * layer.read().numel() for layer in chosen(models.build(model), "all"))
+    return max(8 * math.prod(layer.weight.shape) for layer in chosen(models.build(model), "all"))
