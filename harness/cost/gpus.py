@@ -186,7 +186,8 @@ def known(root: Path | None = None, file: Path | None = None) -> dict[str, Proce
 
 
 def find(name: str, table: Mapping[str, Processor]) -> Processor:
-    """A processor by its name in the table. Raises UsageError for an unknown one."""
+    """A processor by its name in the table, in any letters. Raises UsageError for an unknown one."""
+    name = name if name in table else name.lower()
     if name not in table:
         raise UsageError(f"Unknown GPU '{name}'; {nearest(name, table)}")
     return table[name]
