@@ -261,5 +261,7 @@ def test_the_record_is_plain_and_says_where_it_was_made(tmp_path, tiny):
 
 
 def test_construction_does_no_work(tiny):
-    made = Training(resolve_config(tiny), None, Monitor(), ALONE, task=None, total=8, learner=None)
+    made = Training(
+        resolve_config(tiny), None, Monitor(), ALONE, task=None, total=8, learner=None, recorder=None
+    )
     assert (made.progress.step, made.warm_from) == (0, 0)
