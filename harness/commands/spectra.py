@@ -142,8 +142,8 @@ def _place(word: str, root: Path) -> Place:
         if files.config.exists() or files.record.exists():
             return _of_run(word, files)
         return Place(word, checkpoints.read(path), {})
-    if len(path.parts) > 1 or path.suffix:
-        raise UsageError(f"There is no file or folder '{word}'.")
+    if not set(word) <= set("0123456789abcdef"):
+        raise UsageError(f"There is no file or folder '{word}', and the key of a run has hex digits only.")
     store = Store(root)
     return _of_run(word, store.files(store.find(word)))
 

@@ -108,6 +108,7 @@ def test_mistakes_are_one_sentence(spectra, files):
     a = files / "a.pt"
     for words, said in (
         ([files / "none.pt"], "There is no file or folder"),
+        (["nowhere"], "There is no file or folder 'nowhere'"),
         (["abc"], "has the key 'abc'"),
         ([files / "empty"], "has no weights"),
         ([files / "broken.safetensors"], "can't be read"),
