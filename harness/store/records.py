@@ -120,9 +120,8 @@ class Records:
             if before is None:
                 raise UsageError(f"Run {key} has not ended.")
             after, then = change(before), path.stat()
-            self.index.append(
-                before, 0
-            )  # no record has this size: after a crash readers look into the folder
+            # No record has this size: after a crash from here on readers look into the folder.
+            self.index.append(before, 0)
             atomic.write_json(path, after.to_json())
             os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
             self.index.append(after, path.stat().st_size)

@@ -32,6 +32,10 @@ def steps(rows, name):
     return sorted({row["step"] for row in rows if name in row})
 
 
+def test_a_run_can_name_every_estimator():
+    assert FIELDS["spectra.method"].choices == layers.METHODS
+
+
 def test_the_rows_are_the_weights_and_the_updates(tmp_path, tiny):
     settings = tiny | SPECTRA | {"optimizer.name": "muon", "checkpoint.keep_weights": True}
     record, rows = recorded(tmp_path, settings)
