@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.bench.pairs import Clock
@@ -85,22 +83,3 @@ def clock_of(device: str, threads: int) -> tuple[str, Clock]:
 def _after_gpu() -> float:
     torch.cuda.synchronize()
     return time.perf_counter()
-
-
-def state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Bytes of memory that the optimizer's state keeps alive."""
-    memory = [tensor.untyped_storage() for tensor in _tensors(optimizer.state)]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in memory}.values())
-
-
-def _tensors(value: object) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _tensors(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _tensors(part)
-    elif hasattr(value, "__dict__"):  # pytorch_optimizer's GaLore keeps an object
-        yield from (part for part in vars(value).values() if isinstance(part, Tensor))

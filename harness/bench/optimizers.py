@@ -19,12 +19,13 @@ from torch import Tensor, nn
 
 import models
 import optimizers
-from harness.bench.flops import CallCount, Peak, clock_of, state_bytes
+from harness.bench.flops import CallCount, Peak, clock_of
 from harness.bench.measurement import Measurement
 from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
 from harness.bench.peers import Peer, peers_of
 from harness.bench.rows import PeerRow, Row
 from harness.bench.subjects import Entry
+from harness.cost.state import memory_of
 from optimizers import UpdateRule
 
 GRADIENT_NORM = 0.1  # approximate Frobenius norm of the gradient of each parameter
@@ -116,7 +117,7 @@ class Bench:
             flops={str(dtype).removeprefix("torch."): count for dtype, count in flops.items()},
             share=seconds / statistics.median(steps),
             calls=calls,
-            state_bytes=state_bytes(side.optimizer) / _count(side),
+            state_bytes=memory_of(side.optimizer.state) / _count(side),
         )
 
     def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[PeerRow]:
@@ -145,7 +146,7 @@ class Bench:
             ours=_milliseconds(entry.label, steps),
             theirs=_milliseconds(peer.label, units),
             ratio=_ratio(entry.label, peer.label, steps, units, peer.at_most),
-            state_bytes=state_bytes(theirs.optimizer) / _count(theirs),
+            state_bytes=memory_of(theirs.optimizer.state) / _count(theirs),
         )
 
     def _times(self, ours: Side, theirs: Side) -> tuple[list[Two], list[Two]]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from harness import display
+from harness.commands import one_run
 from harness.config import RunConfig
-from harness.config.names import flatten
-from harness.config.settings import read_words, read_yaml, resolve_config
+from harness.config.settings import resolve_config
 from harness.cost import estimate as costs
 from harness.cost import gpus
 from harness.cost.estimate import Estimate, Offer
@@ -23,8 +24,7 @@ from harness.errors import UsageError
 from harness.store import Store
 from harness.store.layout import cache_folder
 
-_UNITS = {"lm": "tokens", "image": "images"}
-_SWEEP = {"base", "blocks", "space"}  # keys of a sweep file
+_WIDTH = 80  # of the card's lines
 
 
 def add_cost_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,13 +59,7 @@ def cost(args: argparse.Namespace) -> int:
 
 
 def _config(args: argparse.Namespace) -> RunConfig:
-    files = [word for word in args.words if "=" not in word]
-    if len(files) > 1:
-        raise UsageError(f"One config file at most; got {', '.join(files)}.")
-    tree = read_yaml(Path(files[0])) if files else {}
-    if tree.keys() & _SWEEP:
-        raise UsageError(f"'{files[0]}' describes a sweep; `htbench sweep plan {files[0]}` tells its cost.")
-    settings = flatten(tree) | read_words([word for word in args.words if "=" in word])
+    settings = one_run.settings(args.words, "`htbench sweep plan {file}` tells its cost")
     if args.gpus_per_run is not None:
         if args.gpus_per_run < 1:
             raise UsageError(f"--gpus-per-run must be at least 1, not {args.gpus_per_run}.")
@@ -103,7 +97,7 @@ def _plain(found: Estimate, offers: Sequence[Offer], data: int | None) -> dict[s
         "parameters": work.parameters,
         "matrix_parameters": work.matrix,
         "steps": steps,
-        _unit(config): found.samples,
+        tasks.spec(config.task).unit: found.samples,
         "flops_per_step": found.training,
         "optimizer_flops_per_step": work.optimizer,
         "total_flops": None if steps is None else steps * work.per_step,
@@ -142,7 +136,10 @@ def _card(found: Estimate, offers: Sequence[Offer], data: int | None) -> str:
         ("memory", _memory(found)),
         ("disk", _disk(found, data)),
     ]
-    rows = [f"  {name:12}{text}" for name, text in lines]
+    rows = [
+        textwrap.fill(text, _WIDTH, initial_indent=f"  {name:12}", subsequent_indent=14 * " ")
+        for name, text in lines
+    ]
     notes = [f"  note: {found.note}"] if found.note else []
     basis = "  basis: operations and bytes counted on tensors without memory; times see below"
     table = [display.aligned(_table(offers), words=("gpu", "fits", "basis"))] if offers else []
@@ -158,7 +155,7 @@ def _parameters(found: Estimate) -> str:
 def _length(found: Estimate) -> str:
     if found.steps is None or found.samples is None:
         return f"{found.config.epochs:g} epochs of data that are not prepared here"
-    return f"{found.steps:,} steps, {display.count(found.samples)} {_unit(found.config)}"
+    return f"{found.steps:,} steps, {display.count(found.samples)} {tasks.spec(found.config.task).unit}"
 
 
 def _operations(found: Estimate) -> str:
@@ -202,7 +199,3 @@ def _table(offers: Sequence[Offer]) -> list[list[object]]:
         times = [display.duration(one.step), share, display.duration(one.seconds), hours]
         rows.append([name, *times, fits, one.basis])
     return rows
-
-
-def _unit(config: RunConfig) -> str:
-    return _UNITS.get(tasks.spec(config.task).kind, "samples")

@@ -8,12 +8,10 @@ import multiprocessing
 import signal
 import sys
 from multiprocessing.connection import wait
-from pathlib import Path
-from typing import Any
 
+from harness.commands import one_run
 from harness.config import RunConfig, limits
-from harness.config.names import flatten
-from harness.config.settings import read_words, read_yaml, resolve_config
+from harness.config.settings import resolve_config
 from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -40,11 +38,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train with a progress bar and print the metrics."""
-    files = [word for word in args.words if "=" not in word]
-    if len(files) > 1:
-        raise UsageError(f"One config file at most; got {', '.join(files)}.")
-    settings = flatten(_read(files[0])) if files else {}
-    config = resolve_config(settings | read_words([word for word in args.words if "=" in word]))
+    config = resolve_config(one_run.settings(args.words, "`htbench sweep run {file}` trains it"))
     if not started():  # the launcher of several processes has checked it
         limits.check_data(config, cache_folder(args.root))
         limits.warn(limits.check_here(config))
@@ -60,13 +54,6 @@ def run(args: argparse.Namespace) -> int:
         if is_main():  # an error ends all processes: report it once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
-
-
-def _read(file: str) -> dict[str, Any]:
-    tree = read_yaml(Path(file))
-    if tree.keys() & {"base", "blocks", "space"}:
-        raise UsageError(f"'{file}' describes a sweep, not a run; `htbench sweep run {file}` trains it.")
-    return tree
 
 
 def _train(args: argparse.Namespace, config: RunConfig) -> int:

@@ -129,7 +129,7 @@ def _measure(lot: Lot, optimizer: Optimizer, ledger: Ledger, period: int) -> Non
         lot.tallies.append(tally)
         lot.workspace = max(lot.workspace, tally.peak - ledger.live)
     optimizer.zero_grad()
-    lot.state = sum(part.nbytes() for part in set(_storages([optimizer.state[p] for p in lot.params])))
+    lot.state = memory_of([optimizer.state[p] for p in lot.params])
 
 
 def _shorten_periods(optimizer: Optimizer) -> int:
@@ -182,11 +182,16 @@ def _state(lots: Sequence[Lot], owners: int) -> int:
     return round(max(loads))
 
 
-def _storages(value: Any) -> Iterator[Any]:
+def memory_of(state: object) -> int:
+    """Bytes of memory that an optimizer's state, or a part of it, keeps alive; shared memory counts once."""
+    return sum({one._cdata: one.nbytes() for one in map(Tensor.untyped_storage, _tensors(state))}.values())
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
-        yield value.untyped_storage()
+        yield value
     elif isinstance(value, Mapping | list | tuple):
         for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _storages(part)
+            yield from _tensors(part)
     elif hasattr(value, "__dict__"):  # pytorch_optimizer's GaLore keeps an object
-        yield from _storages(vars(value))
+        yield from (part for part in vars(value).values() if isinstance(part, Tensor))

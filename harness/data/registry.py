@@ -58,6 +58,11 @@ class TaskSpec:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     ready: str = ""
 
+    @property
+    def unit(self) -> str:
+        """What a batch has so many of: tokens, images or samples."""
+        return {"lm": "tokens", "image": "images"}.get(self.kind, "samples")
+
 
 def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
     functions = {"fingerprint": "fingerprint", "loader": "load", "train_size": "train_size"}

@@ -28,8 +28,6 @@ from harness.store.layout import cache_folder
 from harness.system.machine import visible_gpus
 from sweeps.spec.resources import Resources
 
-_UNITS = {"lm": "tokens", "image": "images"}
-
 
 @dataclass(frozen=True)
 class Work:
@@ -75,7 +73,7 @@ class Row:
     @property
     def unit(self) -> str:
         """The unit of `samples`: tokens or images."""
-        return _UNITS.get(tasks.spec(self.work.kind.task).kind, "samples")
+        return tasks.spec(self.work.kind.task).unit
 
     @property
     def seconds(self) -> float | None:

@@ -18,6 +18,7 @@ from harness.bench import report as tables
 from harness.bench.measurement import Measurement
 from harness.bench.optimizers import Bench, PeerRow, Row, Settings
 from harness.bench.subjects import entry
+from harness.cost.state import memory_of
 from harness.errors import UsageError
 from harness.system import environment
 
@@ -270,7 +271,7 @@ def test_state_counts_memory_once_however_it_is_nested():
     W = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([W], lr=1.0)
     optimizer.state[W] = {"m": x, "view": x[:10], "Q": {0: [torch.zeros(10)]}, "P": Projector(), "step": 3}
-    assert cost.state_bytes(optimizer) == 4 * (100 + 10 + 5)
+    assert memory_of(optimizer.state) == 4 * (100 + 10 + 5)
 
 
 # --- peers ---

@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 import torch
 
-from harness.bench.flops import state_bytes
 from harness.cost import memory, shapes, state
+from harness.cost.state import memory_of
 from optimizers.base import UpdateRule
 from optimizers.zoo.registry import ZOO
 from tests.helpers.counted import Step, config_of
@@ -26,7 +26,7 @@ def real(name, task="pydocs", model="llama-nano"):
         if number == 0 and isinstance(step.optimizer, UpdateRule):
             step.optimizer.observe_curvature(1)
         step.optimizer.step()
-    return state_bytes(step.optimizer)
+    return memory_of(step.optimizer.state)
 
 
 # One row of each class in the quick suite.
