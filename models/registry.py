@@ -47,6 +47,11 @@ def _vit(name: str, hidden: int, heads: int, layers: int, **settings: int) -> Mo
 _ROWS = (
     _llama("llama-nano", 48, 128, 4, 2, vocabulary=320, max_length=32),
     _llama("llama-micro", 96, 256, 4, 2, vocabulary=320, max_length=32),
+    # The four sizes of the paper, an eighth to a sixteenth as wide and a quarter as deep: `sweeps/nano`.
+    _llama("llama-nano-60m", 32, 86, 2, 2, vocabulary=320, max_length=32),
+    _llama("llama-nano-135m", 48, 128, 3, 3, vocabulary=320, max_length=32),
+    _llama("llama-nano-350m", 64, 171, 4, 6, vocabulary=320, max_length=32),
+    _llama("llama-nano-1b", 128, 341, 8, 6, vocabulary=320, max_length=32),
     _llama("llama-60m", 512, 1376, 8, 8),
     _llama("llama-135m", 768, 2048, 12, 12),
     _llama("llama-350m", 1024, 2736, 16, 24),
@@ -54,6 +59,7 @@ _ROWS = (
     _gpt2("gpt2-nano", 48, 4, 2, vocabulary=320, max_length=32),
     _gpt2("gpt2-small", 768, 12, 12, vocabulary=50257, max_length=1024),
     _resnet("resnet-nano", (1, 1, 1), bottleneck=False, width=8, in_channels=1),
+    _resnet("resnet-nano-50", (1, 1, 1), bottleneck=True, width=8, in_channels=1),
     _resnet("resnet18", (2, 2, 2, 2), bottleneck=False),
     _resnet("resnet50", (3, 4, 6, 3), bottleneck=True),
     _vit("vit-nano", 64, 4, 2, patch=8, image_size=16, in_channels=1, classes=100),
