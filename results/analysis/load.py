@@ -19,7 +19,7 @@ from results.analysis import cost, identity, metrics, provenance
 
 _FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
-    *("task", "model", "setting", "candidate", "score", "rule", "variant", "optimizer"),
+    *("task", "model", "setting", "replica", "candidate", "score", "rule", "variant", "optimizer"),
 )
 _LAST = (
     *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
@@ -36,7 +36,7 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
     as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
     state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
-    else is fixed, in words), candidate (the same word for points that differ in their seeds only), score
+    else is fixed, in words), replica (the word of a deliberate rerun), candidate (the same word for points that differ in their seeds only), score
     (`harness.store.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of
     its code), optimizer (the rule, with the variant where there are several), lr and every other tuned
     setting (None in a slot that has no trial yet), seed, data_seed, the metrics, data_fingerprint, the
@@ -173,6 +173,7 @@ def _settings(point: Point, values: identity.Values) -> dict[str, Any]:
         "task": values["task"],
         "model": values["model"],
         "setting": identity.setting(values),
+        "replica": values["replica"],
         "candidate": identity.candidate(values) if point.key else point.slot,
         "rule": values["optimizer.name"],
         "variant": identity.variant(values),

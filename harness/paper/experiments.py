@@ -1,0 +1,88 @@
+"""The list of experiments: which settings each table and figure needs, and the sweep that has them. Torch-free.
+
+Tables share runs. A setting belongs to the sweep of the first table that needs it, so each is planned once.
+The sweep files `sweeps/<scale>/<scale>-<experiment>.yaml` are written from this list.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from harness.errors import UsageError, nearest
+from harness.paper import reported, scales
+from harness.paper.reported import Reported, Setting
+
+# The experiment of each table. Tables that are missing here need no settings but those of earlier ones.
+_EXPERIMENTS = {
+    "main_result": "main_result",
+    "openwebtext": "openwebtext",
+    "cifar": "cifar",
+    "imagenet": "imagenet",
+    "llama_1b": "llama_1b",
+    "optimizer_variants": "optimizer_variants",
+    "interval_perplexity": "interval",
+    "wall_clock": "wall_clock",
+    "p_grid_c4": "p_grid_c4",
+    "p_grid_cifar": "p_grid_cifar",
+    "p_grid_openwebtext": "p_grid_openwebtext",
+    "htmuon_ht": "htmuon_ht",
+}
+_SVD = "muon_ns_vs_svd"  # a figure, whose Muon with an exact SVD is in no table
+
+
+@dataclass(frozen=True)
+class Place:
+    """A setting on a workload of the paper."""
+
+    dataset: str
+    model: str
+    setting: Setting
+
+
+def place(line: Reported, scale: str = "paper") -> Place:
+    """The runs that a published number belongs to at a scale. The workload keeps the paper's names."""
+    return Place(line.dataset, line.model, scales.setting(scale, line.setting))
+
+
+@functools.cache
+def places(scale: str) -> dict[Place, str]:
+    """The experiment of every place, in the order of the paper."""
+    found: dict[Place, str] = {}
+    for table, experiment in _EXPERIMENTS.items():
+        for line in reported.of_table(table):
+            found.setdefault(place(line, scale), experiment)
+    for model in ("llama-60m", "llama-135m"):
+        found.setdefault(Place("c4", model, Setting("muon_svd")), _SVD)
+    return found
+
+
+def experiments(scale: str) -> list[str]:
+    """The names of the experiments at a scale."""
+    return list(dict.fromkeys(places(scale).values()))
+
+
+def needed(scale: str, name: str) -> list[str]:
+    """The experiments that a table, or one experiment itself, needs.
+
+    Raises:
+        UsageError: neither is called so.
+    """
+    known = experiments(scale)
+    if name in reported.tables():
+        own = {places(scale)[place(line, scale)] for line in reported.of_table(name)}
+        return [one for one in known if one in own]
+    if name not in known:
+        raise UsageError(f"Unknown experiment '{name}'; {nearest(name, [*known, *reported.tables()])}")
+    return [name]
+
+
+def sweep(scale: str, experiment: str) -> str:
+    """The name of an experiment's sweep."""
+    return f"{scale}-{experiment}"
+
+
+def scale_of(sweep_name: str) -> str:
+    """The scale of a sweep of this list; empty for any other sweep."""
+    scale, _, experiment = sweep_name.partition("-")
+    return scale if scale in scales.SCALES and experiment in experiments(scale) else ""

@@ -1,0 +1,1 @@
+"""Our runs behind the published numbers: the paper's tables, figures and ledger start from here."""

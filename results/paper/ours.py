@@ -1,0 +1,60 @@
+"""Our runs of the paper's experiments, found by the published number that they stand beside."""
+
+from __future__ import annotations
+
+import functools
+
+import pandas as pd
+
+from harness.paper import experiments, scales
+from harness.paper.experiments import Place
+from harness.paper.reported import Reported
+from results.analysis.select import OPTIMIZER, Choice, choose
+
+_PLACE = [
+    "task",
+    "model",
+    "rule",
+    "replica",
+]  # columns of the frame that a place fixes, besides hyperparameters
+
+
+class Ours:
+    """The runs of one scale. Only sweeps of the list of experiments count: other sweeps may train otherwise.
+
+    Args:
+        frame: the tidy frame.
+        scale: one of `scales.SCALES`.
+    """
+
+    def __init__(self, frame: pd.DataFrame, scale: str) -> None:
+        self.scale = scale
+        own = [name for name in frame["sweep"].unique() if experiments.scale_of(name) == scale]
+        self.frame = frame[frame["sweep"].isin(own)]
+        self._groups = dict(iter(self.frame.groupby(_PLACE, sort=False)))
+
+    def __bool__(self) -> bool:
+        """Whether anything is planned at this scale."""
+        return not self.frame.empty
+
+    def runs(self, place: Place) -> pd.DataFrame:
+        """The rows of the frame at a place; none if it is not planned."""
+        task, model = scales.workload(self.scale, place.dataset, place.model)
+        setting = place.setting
+        found = self._groups.get((task, model, setting.optimizer, setting.replica), self.frame.iloc[:0])
+        for name, value in setting.hyper.items():
+            found = found[found[name] == value] if name in found else found.iloc[:0]
+        return found
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019 - lives as long as one command
+    def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
+        """What was chosen at a place, one per version of its code and data: usually one.
+
+        Fixed: all but the learning rate, and that, too, if it is given.
+        """
+        runs = self.runs(place)
+        return choose(runs if lr is None else runs[runs["lr"] == lr], OPTIMIZER)
+
+    def of(self, line: Reported) -> list[Choice]:
+        """The choices beside a published number, whatever its learning rate."""
+        return self.choices(experiments.place(line, self.scale))
