@@ -1,7 +1,7 @@
-"""The list of experiments: which settings each table and figure needs, and the sweep that has them. Torch-free.
+"""The list of experiments: which settings each table and figure needs, and which sweep has them.
 
 Tables share runs. A setting belongs to the sweep of the first table that needs it, so each is planned once.
-The sweep files `sweeps/<scale>/<scale>-<experiment>.yaml` are written from this list.
+The sweep files `sweeps/<scale>/<scale>-<experiment>.yaml` are written from this list. Torch-free.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The published numbers, one `Reported` per printed number, in the order of the paper. Torch-free.
 
 `reported_results.csv` beside this file was read off the tables of "HTMuon: Improving Muon via Heavy-Tailed
-Spectral Correction". `hyperparameters.csv`, `models.csv`, `protocol.csv` and `figures.csv` are its other facts.
+Spectral Correction". `hyperparameters.csv`, `models.csv`, `protocol.csv` and `figures.csv` are further facts.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Reported:
         setting: what was trained.
         lr: the learning rate, as far as the paper states it. Of most tables it is the best one of a grid.
         hardware: of a timing; empty for all others.
-        metric: `perplexity`, `accuracy` (%), `seconds_per_step`, `hours`, `hours_to_perplexity_X`, or one of the
-            seven tasks of common sense and their `average` (%).
+        metric: `perplexity`, `accuracy` (%), `seconds_per_step`, `hours`, `hours_to_perplexity_X`, or one of
+            the seven tasks of common sense and their `average` (%).
         printed: the number as it is printed.
     """
 
