@@ -36,12 +36,12 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
     as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
     state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
-    else is fixed, in words), replica (the word of a deliberate rerun), candidate (the same word for points that differ in their seeds only), score
-    (`harness.store.score`; None cannot win), rule (the optimizer's name in the zoo), variant (the version of
-    its code), optimizer (the rule, with the variant where there are several), lr and every other tuned
-    setting (None in a slot that has no trial yet), seed, data_seed, the metrics, data_fingerprint, the
-    columns of `results.analysis.provenance`, steps, seconds_per_step, useful_seconds, machine, and those of
-    `results.analysis.cost`.
+    else is fixed, in words), replica (the word of a deliberate rerun), candidate (the same word for points
+    that differ in their seeds only), score (`harness.store.score`; None cannot win), rule (the optimizer's
+    name in the zoo), variant (the version of its code), optimizer (the rule, with the variant where there are
+    several), lr and every other tuned setting (None in a slot that has no trial yet), seed, data_seed, the
+    metrics, data_fingerprint, the columns of `results.analysis.provenance`, steps, seconds_per_step,
+    useful_seconds, machine, and those of `results.analysis.cost`.
 
     Args:
         store: where plans and runs are.

@@ -11,12 +11,8 @@ from harness.paper.experiments import Place
 from harness.paper.reported import Reported
 from results.analysis.select import OPTIMIZER, Choice, choose
 
-_PLACE = [
-    "task",
-    "model",
-    "rule",
-    "replica",
-]  # columns of the frame that a place fixes, besides hyperparameters
+# The columns that a place fixes, besides hyperparameters.
+_PLACE = ["task", "model", "rule", "replica"]
 
 
 class Ours:
@@ -46,7 +42,7 @@ class Ours:
             found = found[found[name] == value] if name in found else found.iloc[:0]
         return found
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019 - lives as long as one command
+    @functools.cache  # noqa: B019 - lives as long as one command
     def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
         """What was chosen at a place, one per version of its code and data: usually one.
 
