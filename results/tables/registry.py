@@ -7,6 +7,7 @@ from functools import partial
 
 import pandas as pd
 
+from results.analysis.rows import parts
 from results.analysis.select import OPTIMIZER, WORKLOAD, searched
 from results.formats.cells import Section, Table
 from results.tables import lr_grid, main_result, mixtures
@@ -14,20 +15,20 @@ from results.tables import lr_grid, main_result, mixtures
 
 def main_result_table(frame: pd.DataFrame) -> Table:
     """Each optimizer's best setting: chosen on validation, reported on test from fresh seeds."""
-    sections = _sections(_parts(frame, WORKLOAD), main_result.section)
+    sections = _sections(parts(frame, WORKLOAD), main_result.section)
     return Table("main_result", "test result of each optimizer's best setting", sections)
 
 
 def lr_grid_table(frame: pd.DataFrame) -> Table:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
-    sections = _sections(_parts(frame, WORKLOAD), partial(lr_grid.section, row_axis="optimizer"))
+    sections = _sections(parts(frame, WORKLOAD), partial(lr_grid.section, row_axis="optimizer"))
     return Table("lr_grid", "validation result by optimizer and learning rate", sections)
 
 
 def p_grid_table(frame: pd.DataFrame) -> Table:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
-    parts = [part for part in _parts(frame, OPTIMIZER) if "p" in part and searched(part, ["p"])]
-    sections = _sections(parts, partial(lr_grid.section, row_axis="p"))
+    own = [part for part in parts(frame, OPTIMIZER) if "p" in part and searched(part, ["p"])]
+    sections = _sections(own, partial(lr_grid.section, row_axis="p"))
     return Table("p_grid", "validation result by p and learning rate", sections)
 
 
@@ -38,9 +39,5 @@ TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
 }
 
 
-def _parts(frame: pd.DataFrame, columns: tuple[str, ...]) -> list[pd.DataFrame]:
-    return [part for _, part in frame.groupby(list(columns), sort=False)]
-
-
-def _sections(parts: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
-    return [mixtures.complete(make(part), part) for part in parts]
+def _sections(found: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
+    return [mixtures.complete(make(part), part) for part in found]
