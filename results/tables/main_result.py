@@ -81,7 +81,7 @@ def _table(
     scheduled = {name for choice in choices for name in schedules.of(choice.winner)}
     shown = {"lr", "p", *axes, *scheduled}
     tuned = [name for name in tuned_columns(part) if name in shown]
-    caveats = [footnotes.caveats(part, choice, axes) if choice.winner else {} for choice in choices]
+    caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
     tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics}
     return [
         (Column("optimizer", "optimizer", "text"), [_name(choice) for choice in choices]),
