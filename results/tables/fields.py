@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from harness.paper import scales
 from harness.paper.reported import Reported
 from results.paper.quantities import quantity
 
 Value = str | float | None
+Key = tuple[Value, ...]
 _NO_MAP = " p=0"  # what the rows of Muon are called in tables over p
-STEPS = ("lr", "p", "interval")  # fields that are numbers and ascend
+_STEPS = ("lr", "p", "interval")  # fields that are numbers and ascend
 
 
 def value(line: Reported, field: str) -> Value:
@@ -22,9 +25,32 @@ def value(line: Reported, field: str) -> Value:
     return str(getattr(line, field)) if field in ("dataset", "model", "metric") else line.lr
 
 
-def key(line: Reported, fields: tuple[str, ...]) -> tuple[Value, ...]:
+def leaves_p_open(line: Reported) -> bool:
+    """Whether the cell is that of the best p (see `paper_lines`)."""
+    return line.table.startswith("p_grid") and value(line, "p") is None
+
+
+def key(line: Reported, fields: tuple[str, ...]) -> Key:
     """Several of them."""
     return tuple(value(line, field) for field in fields)
+
+
+def distinct(lines: Iterable[Reported], fields: tuple[str, ...]) -> dict[Key, Reported]:
+    """The first number of each key, in the order of the lines."""
+    found: dict[Key, Reported] = {}
+    for line in lines:
+        found.setdefault(key(line, fields), line)
+    return found
+
+
+def place(fields: tuple[str, ...], key: Key) -> tuple[float, ...]:
+    """What to sort keys by, so that numbers ascend and words keep their order; None is at one of the ends."""
+    last = {"p": float("inf")}  # of p it means any: the column of the tuned p
+    return tuple(
+        last.get(field, -1.0) if found is None else float(found)
+        for field, found in zip(fields, key, strict=True)
+        if field in _STEPS
+    )
 
 
 def label(line: Reported, field: str, scale: str) -> Value:
@@ -44,5 +70,5 @@ def words(line: Reported, fields: tuple[str, ...], scale: str) -> str:
 
 def _word(field: str, found: Value) -> str:
     if found is None:
-        return f"no {field}"
+        return "tuned p" if field == "p" else f"no {field}"
     return f"{field} {found:g}" if isinstance(found, float | int) else found

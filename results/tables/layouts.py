@@ -13,7 +13,7 @@ class Layout:
         title: what it shows.
         rows, columns: the fields that tell its rows and columns apart.
         sections: the fields that divide it into sections.
-        selects: what is chosen on validation, in words; empty if nothing is.
+        selects: what is chosen, in words; empty if nothing is.
         fixes: what else is tuned elsewhere and fixed here, in words.
         axis: the field that the columns are steps of, if it is a grid.
         tuned_p: whether there is one more column: p chosen on validation together with the learning rate.
@@ -28,10 +28,9 @@ class Layout:
     axis: str = ""
     tuned_p: bool = False
 
-    @property
-    def choice(self) -> str:
-        """The sentence on what is selected over and what is fixed."""
-        chosen = f"Chosen on validation: {self.selects}" if self.selects else "Nothing is chosen"
+    def choice(self, split: str) -> str:
+        """The sentence on what is selected over, by which split, and what is fixed."""
+        chosen = f"Chosen on {split}: {self.selects}" if self.selects else "Nothing is chosen"
         return f"{chosen}. Fixed: {self.fixes}."
 
 

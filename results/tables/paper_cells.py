@@ -7,97 +7,95 @@ from dataclasses import dataclass, replace
 
 from harness.paper import experiments
 from harness.paper.reported import Reported
-from results.analysis.select import UNFINISHED, Choice
-from results.analysis.stats import Summary, best_rows
+from results.analysis.select import Choice
+from results.analysis.stats import Summary
 from results.formats.cells import Cell
-from results.paper.measured import Measured
+from results.paper.measured import Measured, at_rate, measured
 from results.paper.ours import Ours
-from results.tables import footnotes
-
-_TIMES = ("hours", "seconds", "s/step", "ms/step")  # labels of quantities that no row is to win
+from results.tables import fields, footnotes, paper_verdicts
+from results.tables.layouts import Layout
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One of our figures and the cell that shows it.
+class Cells:
+    """Our figures of one section.
 
     Attributes:
-        line: the published number beside it.
-        measured: the figure.
-        cell: as it is shown.
+        measured: by the published number that they stand beside.
+        cells: as they are shown.
+        sentences: what the statistics say of them, for the notes.
     """
 
-    line: Reported
-    measured: Measured
-    cell: Cell
+    measured: dict[Reported, Measured]
+    cells: dict[Reported, Cell]
+    sentences: tuple[str, ...]
 
 
-def published(line: Reported) -> Cell:
-    """A printed number: one run, without spread."""
-    return Cell(Summary(line.value, None, 1), line.digits)
+def published(line: Reported | None) -> Cell:
+    """A printed number: one run, without spread. Empty where the paper has none."""
+    return Cell(Summary(line.value, None, 1), line.digits) if line and line.printed else Cell()
 
 
-def entry(ours: Ours, line: Reported, measured: Measured) -> Entry:
-    """Our figure with its footnotes: what is missing, and how far the choice can be trusted."""
-    cell = _cell(measured)
-    if measured.choice is not None and cell.text():
-        cell = cell.noted(*_caveats(ours, line, measured.choice))
-    return Entry(line, measured, cell)
+def of_runs(layout: Layout, ours: Ours, lines: Sequence[Reported]) -> Cells:
+    """Our figures beside some published numbers, with footnotes on what is missing and how far to trust them.
+
+    Bold is the best one of a workload if it is better than all others of the section.
+    """
+    found = {line: _figure(layout, ours, line) for line in lines}
+    names = {line: fields.words(line, (*layout.rows, *layout.columns), ours.scale) for line in lines}
+    verdicts = paper_verdicts.verdicts(found, names)
+    cells = {}
+    for line, one in found.items():
+        verdict = verdicts.get(line, paper_verdicts.NONE)
+        cell = replace(_cell(one), bold=verdict.bold).noted(*verdict.notes)
+        cells[line] = _with_choice(layout, ours, line, cell, one, verdict.rivals)
+    return Cells(found, cells, paper_verdicts.sentences(verdicts.values()))
 
 
-def _cell(measured: Measured) -> Cell:
-    if measured.summary is not None and measured.metric is not None:
-        return Cell(measured.summary, measured.metric.digits, notes=measured.notes, runs=measured.keys)
-    if measured.state == "unplanned":
+def _figure(layout: Layout, ours: Ours, line: Reported) -> Measured:
+    if layout.axis == "lr" and line.lr is not None:
+        return at_rate(ours, line, line.lr)
+    return measured(ours, line)
+
+
+def _cell(one: Measured) -> Cell:
+    if one.summary is not None and one.metric is not None:
+        return Cell(one.summary, one.metric.digits, notes=one.notes, runs=one.keys)
+    if one.state == "unplanned":
         return Cell()
-    if not measured.runs:
-        return Cell(state=measured.state, notes=(measured.reason, *measured.notes))
-    return footnotes.explain(measured.runs).noted(*measured.notes)
+    if not one.runs:
+        return Cell(state=one.state, notes=(one.reason, *one.notes))
+    return footnotes.explain(one.runs).noted(*one.notes)
 
 
-def _caveats(ours: Ours, line: Reported, choice: Choice) -> tuple[str, ...]:
+def _with_choice(
+    layout: Layout, ours: Ours, line: Reported, cell: Cell, one: Measured, rivals: Sequence[Choice]
+) -> Cell:
+    """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
+    if layout.axis != "lr":
+        chosen = _chosen_p(line, one)
+        return cell.noted(*chosen, *_caveats(ours, line, one.choice, rivals))
+    best = ours.of(line)[-1] if one.summary else None
+    if best is None or best.winner is None or best.winner.value("lr") != line.lr:
+        return cell
+    return replace(cell, chosen=True).noted(*_caveats(ours, line, best, ()))
+
+
+def _chosen_p(line: Reported, one: Measured) -> tuple[str, ...]:
+    """The footnote that says which p was chosen, where it was not fixed."""
+    winner = one.choice.winner if one.choice else None
+    if winner is None or not fields.leaves_p_open(line):
+        return ()
+    return (f"p = {winner.value('p'):g}",)
+
+
+def _caveats(ours: Ours, line: Reported, choice: Choice | None, rivals: Sequence[Choice]) -> tuple[str, ...]:
     """Footnotes to a choice: not final, at an edge of its grid, tied, replicas that do not count."""
+    if choice is None:
+        return ()
     notes = [*footnotes.unfinished(choice), *footnotes.stale(choice)]
     if choice.winner is not None and len(choice.candidates) > 1:
         part = ours.runs(experiments.place(line, ours.scale))
-        notes += [note for own in footnotes.caveats(part, choice, ["lr"]).values() for note in own]
+        axes = ["lr", "p"] if fields.leaves_p_open(line) else ["lr"]
+        notes += [note for own in footnotes.caveats(part, choice, axes, rivals).values() for note in own]
     return tuple(notes)
-
-
-def emphasised(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, the best one of each workload and metric bold if it is better than every other one.
-
-    Nothing is bold among times, nor where settings were chosen on the reported split, nor while a run is
-    missing or has failed.
-    """
-    rivals: dict[tuple[str, str, str], list[int]] = {}
-    for index, one in enumerate(entries):
-        if one.measured.metric is not None and one.measured.state != "unplanned":
-            group = (one.line.dataset, one.line.model, one.measured.metric.label)
-            rivals.setdefault(group, []).append(index)
-    found = list(entries)
-    for group, own in rivals.items():
-        if group[-1] not in _TIMES:
-            for index, best in zip(own, _bold([entries[i].measured for i in own]), strict=True):
-                one = entries[index]
-                found[index] = replace(one, cell=replace(one.cell, bold=best and not one.measured.notes))
-    return found
-
-
-def _bold(rivals: Sequence[Measured]) -> list[bool]:
-    """The one place that decides about bold print."""
-    metric = rivals[0].metric
-    assert metric is not None
-    if not all(map(_is_settled, rivals)):
-        return [False] * len(rivals)
-    samples = [one.as_sample for one in rivals]
-    return best_rows(samples, higher_is_better=metric.higher_is_better, digits=metric.digits)
-
-
-def _is_settled(one: Measured) -> bool:
-    """Whether no run that is still to come, or to be tried again, can change it."""
-    choice = one.choice
-    if choice is None or choice.unfinished or one.state in UNFINISHED:
-        return False
-    unfinished = not {run["state"] for run in choice.replicas}.isdisjoint(UNFINISHED)
-    return not unfinished and "protocol=paper" not in str(choice.fixed["setting"]).split(", ")
