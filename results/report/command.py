@@ -48,10 +48,8 @@ def report(args: argparse.Namespace) -> int:
 
 def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> dict[str, bytes]:
     """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
-    found = {}
-    for name in FIGURES:
-        done = update(name, frame, store, folder)
-        for warning in done.warnings:
-            print(f"htbench: {warning}", file=sys.stderr)
-        found |= {name: path.read_bytes() for path in done.paths if path.suffix == ".png"}
-    return found
+    done = [update(name, frame, store, folder) for name in FIGURES]
+    for warning in (warning for one in done for warning in one.warnings):
+        print(f"htbench: {warning}", file=sys.stderr)
+    pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}
+    return {name: path.read_bytes() for name, path in pictures.items()}
