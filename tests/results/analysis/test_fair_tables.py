@@ -198,8 +198,8 @@ def test_equal_numbers_of_seeds_have_no_mark(bench, make):
 
 
 def test_a_row_with_fewer_fresh_seeds_is_marked(bench, make):
-    contest(bench, make, muon=[288, 291, 290], adamw=[240, 244])
-    assert "] reported on 2 seeds, others on 3\n" in written(bench)
+    contest(bench, make, muon=[288, 291, 290, 289], adamw=[240, 244, 239])
+    assert "] reported on 3 seeds, others on 4\n" in written(bench)
     assert bold(bench) == ["muon"]
 
 
