@@ -1,6 +1,6 @@
 """`htbench reproduce`: the experiments of the paper, from sweeps to tables, figures and the report.
 
-Like `htbench demo`, it gives ordinary commands. Each of them goes on from where it was stopped, and so does this.
+Like `htbench demo`, it gives ordinary commands. Each goes on from where it was stopped, and so does this.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import cli
+from harness import cli, display
 from harness.commands import reproduce_card
+from harness.commands.counts import at_least
 from harness.downstream.results import CLOZE, is_done
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
-from harness.paper import experiments, reported
+from harness.paper import experiments, reported, scales
 from harness.store import Store
 from harness.store.points import REPLICATE, read_points
 from harness.system.environment import HOME
-from harness.system.machine import has_gpu
+from harness.system.machine import default_workers, has_gpu
 
 SWEEPS = HOME / "sweeps"  # has a folder of sweep files for each scale
-_WORDS = ("nano", "paper")
-_GPU = "a6000"  # of the paper's smaller runs
+_GPU = "a6000"  # on four of which the paper measured its steps
 _QUESTIONS = "commonsense"  # the table of multiple-choice questions
 
 
@@ -38,12 +38,12 @@ class Wanted:
     Attributes:
         scale: a row of `harness.paper.scales.SCALES`.
         experiments: in the order of the paper.
-        words: of the command line that mean the same.
+        names: of tables and experiments, as given; none: all.
     """
 
     scale: str
     experiments: Sequence[str]
-    words: Sequence[str]
+    names: Sequence[str]
 
     @property
     def sweeps(self) -> list[str]:
@@ -52,7 +52,7 @@ class Wanted:
 
     @property
     def files(self) -> list[str]:
-        """Their files. A name alone would mean the copy in the store, which may be that of an older version."""
+        """Their files. A name alone would mean the copy in the store, which may be an older one."""
         return [str(SWEEPS / self.scale / f"{name}.yaml") for name in self.sweeps]
 
     @property
@@ -64,11 +64,11 @@ class Wanted:
     @property
     def command(self) -> str:
         """The command that wants it."""
-        return shlex.join(["htbench", "reproduce", *self.words])
+        return shlex.join(["htbench", "reproduce", self.scale, *self.names])
 
 
 def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
-    """[nano|paper] [EXPERIMENT ...] [--quick] [--submit] [--yes] [--workers N] [--gpu NAME]."""
+    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--yes] [--workers N] [--gpu NAME]."""
     parser.add_argument(
         "words",
         nargs="*",
@@ -78,9 +78,12 @@ def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="nano with fewer steps and settings")
     parser.add_argument("--submit", action="store_true", help="hand the runs to SLURM and return at once")
     parser.add_argument("--yes", action="store_true", help="do not ask before anything starts")
-    parser.add_argument("--workers", metavar="N", help="runs at a time (default: by cores or GPUs)")
+    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: by cores or GPUs)")
     parser.add_argument(
-        "--gpu", default=_GPU, metavar="NAME", help="for the GPU-hours (default: %(default)s)"
+        "--gpu",
+        default=_GPU,
+        metavar="NAME",
+        help="whose hours the card has for paper (default: %(default)s)",
     )
 
 
@@ -90,6 +93,7 @@ def reproduce(args: argparse.Namespace) -> int:
     Raises:
         UsageError: an unknown experiment, or runs of the paper's scale that this machine can't make.
     """
+    at_least(args, 1, *(["workers"] if args.workers is not None else []))
     wanted = _wanted(args.words, args.quick)
     status, left = _left(args, wanted)
     if status:
@@ -100,7 +104,7 @@ def reproduce(args: argparse.Namespace) -> int:
             f"{runs} runs of the paper are missing, and this machine has no GPU; `{wanted.command} --submit` "
             f"hands them to SLURM, and `htbench table --scale paper` prints what is there."
         )
-    if runs and not _agreed(args, left):
+    if runs and not _agreed(args, wanted, left):
         print("Nothing was started.")
         return EXIT_OK
     if runs and args.submit:
@@ -109,13 +113,16 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def _wanted(words: Sequence[str], quick: bool) -> Wanted:
-    scale, names = (words[0], words[1:]) if words and words[0] in _WORDS else ("nano", words)
-    if quick and scale == "paper":
-        raise UsageError("--quick is the small form of nano; the paper's scale has none.")
-    scale = "quick" if quick else scale
-    named = {one for name in names for one in experiments.needed(scale, name)}
-    chosen = [one for one in experiments.experiments(scale) if one in named or not names]
-    return Wanted(scale, chosen, ["nano", *names, "--quick"] if quick else [scale, *names])
+    named = [word for word in words if word in scales.SCALES]
+    if len(set(named)) > 1 or (quick and "paper" in named):
+        raise UsageError(
+            f"One scale at a time, not {' and '.join([*named, *(['--quick'] if quick else [])])}."
+        )
+    scale = "quick" if quick else named[0] if named else "nano"
+    names = [word for word in words if word not in scales.SCALES]
+    chosen = {one for name in names for one in experiments.needed(scale, name)}
+    own = [one for one in experiments.experiments(scale) if one in chosen or not names]
+    return Wanted(scale, own, names)
 
 
 def _left(args: argparse.Namespace, wanted: Wanted) -> tuple[int, list[reproduce_card.Left]]:
@@ -128,13 +135,23 @@ def _left(args: argparse.Namespace, wanted: Wanted) -> tuple[int, list[reproduce
     return status, [] if status else [reproduce_card.left(one, known) for one in json.loads(said.getvalue())]
 
 
-def _agreed(args: argparse.Namespace, left: Sequence[reproduce_card.Left]) -> bool:
+def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[reproduce_card.Left]) -> bool:
     """Show what it takes; whether it may start. Who is not at a terminal has agreed by the command."""
-    print(reproduce_card.card(left), file=sys.stderr)
+    print(f"{reproduce_card.card(left)}\n{_how(args, wanted, left)}", file=sys.stderr)
     if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     print("Start? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _how(args: argparse.Namespace, wanted: Wanted, left: Sequence[reproduce_card.Left]) -> str:
+    """What the times of the card mean."""
+    if wanted.scale == "paper":
+        return f"GPU-hours are estimates for {args.gpu}, without evaluations and starts."
+    workers = args.workers or default_workers()
+    seconds = reproduce_card.together(left).seconds
+    whole = f", {display.duration(seconds / workers)} with {workers} of them" if seconds else ""
+    return f"Times are those of one worker{whole}."
 
 
 def _submit(args: argparse.Namespace, wanted: Wanted) -> int:
@@ -142,15 +159,16 @@ def _submit(args: argparse.Namespace, wanted: Wanted) -> int:
     if status == EXIT_OK:
         print(f"`htbench sweep status {' '.join(wanted.sweeps)}` says how far they are.")
         print(
-            f"When they have ended: `{wanted.command} --submit` again. It submits what is then missing, and if "
-            f"nothing is, prints the tables and writes the report."
+            f"When they have ended: `{wanted.command} --submit` again. It submits what is missing then; if "
+            f"nothing is, it prints the tables and writes the report."
         )
+        print(f"Tables of what is there so far: `htbench table --scale {wanted.scale}`.")
     return status
 
 
 def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
     """All that follows the plan. A failed run is shown in the tables, so what can be printed is printed."""
-    workers = ["--workers", args.workers] if args.workers else []
+    workers = ["--workers", str(args.workers)] if args.workers else []
     own = ["--sweep", ",".join(wanted.sweeps)]
     worst = _say(args, "sweep", "run", *wanted.files, *workers)
     if worst not in (EXIT_OK, EXIT_RUN_FAILED):

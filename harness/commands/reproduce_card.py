@@ -1,9 +1,9 @@
-"""What the sweeps of `htbench reproduce` still take: a line for each, made of what `sweep plan --json` says."""
+"""What the sweeps of `htbench reproduce` still take, a line for each, from what `sweep plan --json` says."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,12 @@ class Left:
     unknown: int
 
     @property
-    def cells(self) -> list[object]:
-        """A line of the card."""
+    def time(self) -> str:
+        """In words."""
         time = [display.duration(self.seconds)] if self.seconds else []
         time += [f"{self.gpu_hours:.3g} GPU-hours"] if self.gpu_hours else []
-        time += [f"? ({self.unknown} runs)"] if self.unknown else []
-        return [self.sweep, self.points, self.runs, " + ".join(time) or "-"]
+        time += [f"not known for {self.unknown} runs"] if self.unknown else []
+        return " + ".join(time) or "-"
 
 
 def seen() -> dict[str, float]:
@@ -74,14 +74,18 @@ def left(plan: Mapping[str, Any], known: Mapping[str, float]) -> Left:
 
 def card(lines: Sequence[Left]) -> str:
     """The card: a line for each sweep, and their sum."""
-    rows = [line.cells for line in (*lines, _sum(lines))]
-    return display.aligned(
-        [["sweep", "points", "to run", "of one worker"], *rows], ("sweep", "of one worker")
-    )
+    every = [*lines, together(lines)]
+    rows = [[one.sweep, one.points, one.runs, one.time] for one in every]
+    return display.aligned([["sweep", "points", "to run", "time"], *rows], ("sweep", "time"))
 
 
-def _sum(lines: Iterable[Left]) -> Left:
-    columns = zip(
-        *((one.points, one.runs, one.seconds, one.gpu_hours, one.unknown) for one in lines), strict=True
+def together(lines: Sequence[Left]) -> Left:
+    """The sum."""
+    return Left(
+        "together",
+        sum(one.points for one in lines),
+        sum(one.runs for one in lines),
+        sum(one.seconds for one in lines),
+        sum(one.gpu_hours for one in lines),
+        sum(one.unknown for one in lines),
     )
-    return Left("together", *map(sum, columns))  # type: ignore[arg-type]
