@@ -57,9 +57,10 @@ class Wanted:
 
     @property
     def tables(self) -> list[str]:
-        """The paper's tables whose experiments are all among these."""
+        """The paper's tables whose experiments are all among these; if there is none, those with some."""
         own = set(self.experiments)
-        return [name for name in reported.tables() if own.issuperset(experiments.needed(self.scale, name))]
+        parts = {name: set(experiments.needed(self.scale, name)) for name in reported.tables()}
+        return [name for name in parts if parts[name] <= own] or [name for name in parts if parts[name] & own]
 
     @property
     def command(self) -> str:
