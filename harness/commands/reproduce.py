@@ -132,7 +132,7 @@ def _left(args: argparse.Namespace, wanted: Wanted) -> tuple[int, list[reproduce
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         status = _call(args, "sweep", "plan", *wanted.files, *how, "--json")
-    known = reproduce_card.seen()
+    known = {} if wanted.scale == "paper" else reproduce_card.seen()
     return status, [] if status else [reproduce_card.left(one, known) for one in json.loads(said.getvalue())]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import display
 
-_SEEN = Path(__file__).parents[1] / "paper" / "seen.csv"  # by `docs/reproduction_page.py`
+SEEN = Path(__file__).parents[1] / "paper" / "seen.csv"  # written by `docs/reproduction_page.py`
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Left:
 
 
 def seen() -> dict[str, float]:
-    """Seconds of one run of a sweep in the reproduction of docs/reproduction.md, on average."""
-    if not _SEEN.is_file():
+    """Seconds for a step of each experiment in the reproduction of docs/reproduction.md, all in all."""
+    if not SEEN.is_file():
         return {}
-    with _SEEN.open(encoding="utf-8", newline="") as file:
-        return {row["sweep"]: float(row["seconds"]) / int(row["runs"]) for row in csv.DictReader(file)}
+    with SEEN.open(encoding="utf-8", newline="") as file:
+        return {row["experiment"]: float(row["seconds"]) / int(row["steps"]) for row in csv.DictReader(file)}
 
 
 def left(plan: Mapping[str, Any], known: Mapping[str, float]) -> Left:
@@ -55,20 +55,21 @@ def left(plan: Mapping[str, Any], known: Mapping[str, float]) -> Left:
 
     Args:
         plan: of one sweep, as `sweep plan --json` prints it.
-        known: seconds of one run by sweep, for runs that were neither measured nor priced.
+        known: as `seen` returns it, for runs that were neither measured nor priced; empty if it says nothing.
     """
-    name, offers = plan["sweep"], [(one["runs"], one["offers"]) for one in plan["estimated"]]
-    hours = [(runs, found[0]["gpu_hours"]) for runs, found in offers if found]
-    priced = sum(runs for runs, each in hours if each is not None)
-    unknown = sum(row["runs"] for row in plan["card"] if row["seconds"] is None) - priced
-    assumed = unknown if name in known else 0
+    offers = [(one["runs"], one["offers"][0]["gpu_hours"]) for one in plan["estimated"] if one["offers"]]
+    priced = [(runs, hours) for runs, hours in offers if hours is not None]
+    others = [row for row in plan["card"] if row["seconds"] is None]
+    a_step = known.get(plan["sweep"].partition("-")[2])
+    steps = sum(row["runs"] * (row["steps"] or 0) for row in others)
+    unknown = sum(row["runs"] for row in others) - sum(runs for runs, _ in priced)
     return Left(
-        sweep=name,
+        sweep=plan["sweep"],
         points=len(plan["points"]) + plan["replicas_to_come"],
         runs=plan["to_run"],
-        seconds=plan["seconds"] + assumed * known.get(name, 0.0),
-        gpu_hours=sum(runs * each for runs, each in hours if each is not None),
-        unknown=unknown - assumed,
+        seconds=plan["seconds"] + steps * (a_step or 0.0),
+        gpu_hours=sum(runs * hours for runs, hours in priced),
+        unknown=0 if a_step else unknown,
     )
 
 

@@ -49,7 +49,7 @@ def plan(sweep, left, seconds=None, hours=None):
         "replicas_to_come": 2,
         "to_run": left,
         "seconds": seconds or 0.0,
-        "card": [{"runs": left, "seconds": seconds}] if left else [],
+        "card": [{"runs": left, "seconds": seconds, "steps": 10}] if left else [],
         "estimated": priced,
     }
 
@@ -247,23 +247,17 @@ def _with(record, downstream):
 
 
 def test_the_card_adds_what_was_measured_priced_seen_before_and_what_nobody_knows():
-    measured = reproduce_card.left(plan("a", 4, seconds=100.0), {"a": 7.0})
-    priced = reproduce_card.left(plan("b", 3, hours=2.0), {})
-    seen = reproduce_card.left(plan("c", 5), {"c": 12.0})
-    unknown = reproduce_card.left(plan("d", 6), {"c": 12.0})
-    assert [one.time for one in (measured, priced, seen, unknown)] == [
-        "100 s",
-        "6 GPU-hours",
-        "60 s",
-        "not known for 6 runs",
+    known = {"c": 1.2}
+    parts = [
+        reproduce_card.left(plan("nano-a", 4, seconds=100.0), known),
+        reproduce_card.left(plan("nano-b", 3, hours=2.0), known),
+        reproduce_card.left(plan("nano-c", 5), known),
+        reproduce_card.left(plan("nano-d", 6), known),
     ]
-    card = reproduce_card.card([measured, priced, seen, unknown])
-    assert card.splitlines()[-1].split(maxsplit=3) == [
-        "together",
-        "28",
-        "18",
-        "2.7 min + 6 GPU-hours + not known for 6 runs",
-    ]
+    times = ["100 s", "6 GPU-hours", "60 s", "not known for 6 runs"]
+    assert [one.time for one in parts] == times
+    sum_of_all = reproduce_card.card(parts).splitlines()[-1].split(maxsplit=3)
+    assert sum_of_all == ["together", "28", "18", "2.7 min + 6 GPU-hours + not known for 6 runs"]
 
 
 # --- for real ---
