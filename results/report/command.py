@@ -21,6 +21,7 @@ from results.report.page import Part
 from results.report.runs import MOST_RUNS, Behind, details
 from results.report.styles import styles
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +53,8 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _page(store: Store, frame: pd.DataFrame, folder: Path) -> str:
-    tables = [table for make in TABLES.values() if (table := make(frame)).sections]
+    view = View(frame, store=store)
+    tables = [table for make in TABLES.values() if (table := make(view)).sections]
     behind = Behind.of(tables, frame["key"])
     told = details(store, frame, behind)
     parts = [
