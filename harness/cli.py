@@ -35,6 +35,10 @@ COMMANDS = {
         "harness.commands.demo",
         "Train four optimizers on data that every Python has, and show the tables",
     ),
+    "reproduce": (
+        "harness.commands.reproduce",
+        "Regenerate the paper, or all of it in miniature: runs, tables, figures, report",
+    ),
     "run": ("harness.commands.run", "Train one run here"),
     "sweep": ("sweeps.commands", "Plan, run and look after many runs"),
     "runs": ("harness.commands.runs", "List runs, clear away leftovers, take in the runs of another store"),
