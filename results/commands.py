@@ -21,11 +21,13 @@ from results.figures.view import SOURCES, views
 from results.formats.cells import Table
 from results.formats.render import FORMATS, render, render_all
 from results.tables.registry import TABLES
+from results.tables.view import SOURCES, View
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [NAME ...] [--sweep NAME]... [--format FORMAT] [--out DIR] [--strict]."""
+    """Add [NAME ...] [--sweep NAME]... [--source S] [--scale S]... [--format F] [--out DIR] [--strict]."""
     _add_common(parser, TABLES)
+    add_paper_arguments(parser)
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -44,8 +46,10 @@ def table(args: argparse.Namespace) -> int:
         UsageError: a table is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, TABLES, "table")
-    frame = load(Store(args.root), sweeps)
-    tables = [TABLES[name](frame) for name in names]
+    view = _view(args, sweeps)
+    made = {name: TABLES[name](view) for name in names}
+    full = {name: one for name, one in made.items() if args.names or one.sections} or made
+    names, tables = list(full), list(full.values())
     if args.out is None:
         print(render_all(tables, args.format), end="")
         return _report_mixtures(tables) if args.strict else 0
@@ -55,6 +59,13 @@ def table(args: argparse.Namespace) -> int:
         atomic.write_text(path, render(shown, args.format))
         print(path)
     return _report_mixtures(tables) if args.strict else 0
+
+
+def _view(args: argparse.Namespace, sweeps: list[str] | None) -> View:
+    """What is to be shown. Published numbers alone need no store."""
+    store = Store(args.root)
+    frame = None if args.source == "published" else load(store, sweeps)
+    return View(frame, args.source, args.scale, store)
 
 
 def _report_mixtures(tables: Iterable[Table]) -> int:
