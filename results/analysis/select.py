@@ -15,6 +15,7 @@ import pandas as pd
 
 from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.score import Score, mean_score, winner
+from results.analysis.rows import rows
 
 Row = dict[str, Any]  # of the tidy frame
 
@@ -88,8 +89,13 @@ class Choice:
 
 def choose(frame: pd.DataFrame, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    replicas = _grouped(_unique(frame, REPLICATE).values(), ["candidate"])
-    groups = _grouped(_unique(frame, SEARCH).values(), fixed)
+    return choose_rows(rows(frame), fixed)
+
+
+def choose_rows(found: Sequence[Row], fixed: Sequence[str]) -> list[Choice]:
+    """As `choose`, of rows of the frame."""
+    replicas = _grouped(_unique(found, REPLICATE).values(), ["candidate"])
+    groups = _grouped(_unique(found, SEARCH).values(), fixed)
     return [
         _choose(dict(zip(fixed, values, strict=True)), group, replicas) for values, group in groups.items()
     ]
@@ -119,12 +125,13 @@ def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
     )
 
 
-def _unique(frame: pd.DataFrame, stage: str) -> dict[str, Row]:
+def _unique(found: Iterable[Row], stage: str) -> dict[str, Row]:
     """The rows of a stage by key, in the order of the plan. A run that two sweeps share counts once."""
-    rows: dict[str, Row] = {}
-    for row in frame[frame["stage"] == stage].to_dict("records"):
-        rows.setdefault(str(row["key"]), {str(name): value for name, value in row.items()})
-    return rows
+    unique: dict[str, Row] = {}
+    for row in found:
+        if row["stage"] == stage:
+            unique.setdefault(str(row["key"]), row)
+    return unique
 
 
 def _grouped(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
@@ -136,12 +143,15 @@ def _grouped(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...
 
 def searched(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
-    found: dict[tuple[Any, ...], set[Any]] = {}
-    search = frame.loc[frame["stage"] == SEARCH, [*OPTIMIZER, *columns]]
-    for row in search.itertuples(index=False, name=None):
-        group, values = row[: len(OPTIMIZER)], row[len(OPTIMIZER) :]
-        for name, value in zip(columns, values, strict=True):
-            if value is not None and value == value:  # NaN: this optimizer has no such setting
-                found.setdefault((*group, name), set()).add(value)
-    several = {key[-1] for key, values in found.items() if len(values) > 1}
-    return [name for name in columns if name in several]
+    search = frame[frame["stage"] == SEARCH]
+    groups = list(zip(*(search[name].tolist() for name in OPTIMIZER), strict=True))
+    return [name for name in columns if _is_searched(groups, search[name].tolist())]
+
+
+def _is_searched(groups: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> bool:
+    first: dict[tuple[Any, ...], Any] = {}
+    return any(
+        first.setdefault(group, value) != value
+        for group, value in zip(groups, values, strict=True)
+        if value is not None and value == value  # NaN: this optimizer has no such setting
+    )
