@@ -17,7 +17,6 @@ from results.analysis.load import tuned_columns
 from results.analysis.rows import rows
 from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Row, searched
 
-_READ = ("sweep", "block", "stage", "slot", "ranges", "state", "candidate", "rule", *OPTIMIZER)
 _AT_END = 0.01  # of a searched range, of its logarithm if that is how it was searched
 
 
@@ -49,14 +48,11 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
         chosen: the winner.
         columns: the tuned ones.
     """
-    alike = frame["stage"] == SEARCH
-    for name in OPTIMIZER:
-        alike &= frame[name] == chosen.value(name)
-    part = frame.loc[alike, [*_READ, *tuned_columns(frame)]]
-    rivals = rows(part)
+    place = {"stage": SEARCH} | {name: chosen.value(name) for name in OPTIMIZER}
+    rivals = [row for row in rows(frame) if all(row[name] == value for name, value in place.items())]
     own = [row for row in rivals if row["candidate"] == chosen.name]
     from_grid = [row for row in own if not row["slot"]]
-    tuned = searched(part, tuned_columns(frame))
+    tuned = searched(rivals, tuned_columns(frame))
     found = []
     for column in columns:
         near = _slice(column, own[0], rivals, tuned)

@@ -15,9 +15,9 @@ import pandas as pd
 
 from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.score import Score, mean_score, winner
-from results.analysis.rows import rows
+from results.analysis.rows import Rows, rows
 
-Row = dict[str, Any]  # of the tidy frame
+Row = Mapping[str, Any]  # of the tidy frame
 
 WORKLOAD = ("task", "model", "setting")
 OPTIMIZER = (*WORKLOAD, "optimizer")
@@ -87,13 +87,9 @@ class Choice:
         return Counter(state for state in states if state in UNFINISHED)
 
 
-def choose(frame: pd.DataFrame, fixed: Sequence[str]) -> list[Choice]:
+def choose(frame: pd.DataFrame | Rows, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    return choose_rows(rows(frame), fixed)
-
-
-def choose_rows(found: Sequence[Row], fixed: Sequence[str]) -> list[Choice]:
-    """As `choose`, of rows of the frame."""
+    found = rows(frame)
     replicas = _grouped(_unique(found, REPLICATE).values(), ["candidate"])
     groups = _grouped(_unique(found, SEARCH).values(), fixed)
     return [
@@ -134,24 +130,20 @@ def _unique(found: Iterable[Row], stage: str) -> dict[str, Row]:
     return unique
 
 
-def _grouped(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+def _grouped(found: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
+    for row in found:
         groups.setdefault(tuple(row[name] for name in columns), []).append(row)
     return groups
 
 
-def searched(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+def searched(frame: pd.DataFrame | Rows, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
-    search = frame[frame["stage"] == SEARCH]
-    groups = list(zip(*(search[name].tolist() for name in OPTIMIZER), strict=True))
-    return [name for name in columns if _is_searched(groups, search[name].tolist())]
+    groups = _grouped((row for row in rows(frame) if row["stage"] == SEARCH), OPTIMIZER).values()
+    return [name for name in columns if any(_has_two_values(group, name) for group in groups)]
 
 
-def _is_searched(groups: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> bool:
-    first: dict[tuple[Any, ...], Any] = {}
-    return any(
-        first.setdefault(group, value) != value
-        for group, value in zip(groups, values, strict=True)
-        if value is not None and value == value  # NaN: this optimizer has no such setting
-    )
+def _has_two_values(group: Iterable[Row], name: str) -> bool:
+    values = (row[name] for row in group)
+    known = {value for value in values if value is not None and value == value}  # NaN: it has no such setting
+    return len(known) > 1

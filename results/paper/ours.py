@@ -11,7 +11,7 @@ from harness.paper.experiments import Place
 from harness.paper.reported import Reported
 from harness.store import Store
 from results.analysis.rows import rows
-from results.analysis.select import OPTIMIZER, Choice, choose_rows
+from results.analysis.select import OPTIMIZER, Choice, choose
 
 # The columns that a place fixes, besides hyperparameters.
 _PLACE = ("task", "model", "rule", "replica")
@@ -40,17 +40,15 @@ class Ours:
         """Whether anything is planned at this scale."""
         return not self.frame.empty
 
+    @functools.cache  # noqa: B019 - lives as long as one command
     def runs(self, place: Place) -> pd.DataFrame:
         """The rows of the frame at a place; none if it is not planned."""
-        return self.frame.iloc[self._positions(place)]
-
-    @functools.cache  # noqa: B019 - lives as long as one command
-    def _positions(self, place: Place) -> list[int]:
         task, model = scales.workload(self.scale, place.dataset, place.model)
         setting = place.setting
         group = self._groups.get((task, model, setting.optimizer, setting.replica), [])
         hyper = setting.hyper.items()
-        return [i for i in group if all(self._rows[i].get(name) == value for name, value in hyper)]
+        own = [i for i in group if all(self._rows[i].get(name) == value for name, value in hyper)]
+        return self.frame.iloc[own]
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
@@ -58,8 +56,7 @@ class Ours:
 
         Fixed: all but the learning rate, and that, too, if it is given.
         """
-        runs = (self._rows[position] for position in self._positions(place))
-        return choose_rows([row for row in runs if lr is None or row["lr"] == lr], OPTIMIZER)
+        return choose([row for row in rows(self.runs(place)) if lr is None or row["lr"] == lr], OPTIMIZER)
 
     def of(self, line: Reported) -> list[Choice]:
         """The choices beside a published number, whatever its learning rate."""

@@ -14,7 +14,7 @@ import pandas as pd
 
 from results.analysis.identity import DATA
 from results.analysis.metrics import word
-from results.analysis.rows import rows
+from results.analysis.rows import rows as frame_rows
 from results.formats.cells import Cell, Section
 
 Row = Mapping[Any, Any]  # of the tidy frame
@@ -30,9 +30,9 @@ def complete(section: Section, part: pd.DataFrame) -> Section:
         section: of a table.
         part: the rows of the frame that it was made of.
     """
-    known = {str(run["key"]): run for run in rows(part) if word(run.get("code")) != "none"}
-    marked = [[_marked(cell, known) for cell in row] for row in section.rows]
-    keys = sorted({key for row in marked for cell in row for key in cell.runs} & known.keys())
+    known = {str(run["key"]): run for run in frame_rows(part) if word(run.get("code")) != "none"}
+    rows = [[_marked(cell, known) for cell in row] for row in section.rows]
+    keys = sorted({key for row in rows for cell in row for key in cell.runs} & known.keys())
     shown = [known[key] for key in keys]
     mixed = _mixture(shown)
     notes = (
@@ -42,7 +42,7 @@ def complete(section: Section, part: pd.DataFrame) -> Section:
     )
     notes += [_line(shown)] if shown else []
     mixtures = (f"{section.title}: the runs differ in {mixed}",) if mixed else ()
-    return replace(section, rows=marked, notes=(*section.notes, *notes), mixtures=mixtures)
+    return replace(section, rows=rows, notes=(*section.notes, *notes), mixtures=mixtures)
 
 
 def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
