@@ -1,0 +1,55 @@
+"""`htbench report`: the whole store as one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from harness.display import memory
+from harness.store import Store
+from harness.system import atomic
+from harness.system.folders import make_folder
+from results.analysis.load import load
+from results.figures.files import update
+from results.figures.registry import FIGURES
+from results.report import contents
+
+
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add [--out FILE] [--sweep NAME]..."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: ROOT/report.html)")
+    parser.add_argument(
+        "--sweep",
+        action="append",
+        metavar="NAME[,NAME...]",
+        help="only the runs of this sweep; may be repeated (default: all sweeps)",
+    )
+
+
+def report(args: argparse.Namespace) -> int:
+    """Write the page, and the figures that have changed into the folder `figures` beside it.
+
+    Raises:
+        UsageError: nothing is planned, a sweep is unknown, or the folder can't be written to.
+    """
+    sweeps = [name for word in args.sweep or [] for name in word.split(",")]
+    store = Store(args.root)
+    frame = load(store, sweeps or None)
+    out = args.out or store.root / "report.html"
+    make_folder(out.parent)
+    text = contents.write(store, frame, _figures(store, frame, out.parent / "figures"))
+    atomic.write_text(out, text)
+    print(f"{out}: {memory(len(text))}")
+    return 0
+
+
+def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> dict[str, bytes]:
+    """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
+    done = [update(name, frame, store, folder) for name in FIGURES]
+    for warning in (warning for one in done for warning in one.warnings):
+        print(f"htbench: {warning}", file=sys.stderr)
+    pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}
+    return {name: path.read_bytes() for name, path in pictures.items()}
