@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,10 +28,9 @@ DRAW: dict[type, Callable[[Any, Any], None]] = {
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
 _HEIGHT = 2.1  # of a panel without its title
-_LINE = {"title": 0.155, "subtitle": 0.125}  # height of a line of text in inches
+_LINE = {"title": 0.16, "subtitle": 0.13}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
 _BESIDE = 0.58  # inches that the labels of an axis take beside a panel
-_LETTER = 0.0074  # inches of an average letter per point
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -43,7 +41,7 @@ _METADATA: dict[str, dict[str, None]] = {
 def render(groups: Sequence[Sequence[AnyPanel]]) -> dict[str, bytes]:
     """The contents of the files by suffix: png, pdf and csv. Each group begins a row of panels."""
     panels = [panel for group in groups for panel in group]
-    with _look():
+    with look():
         canvas = draw(groups)
         canvas.draw_without_rendering()  # lays it out, once for all files
         canvas.set_layout_engine("none")
@@ -51,7 +49,8 @@ def render(groups: Sequence[Sequence[AnyPanel]]) -> dict[str, bytes]:
     return pictures | {"csv": data_csv.write(panels).encode()}
 
 
-def _look() -> Any:
+def look() -> Any:
+    """The settings of matplotlib under which figures are drawn, as a context."""
     import matplotlib.style
     import seaborn as sns
 
@@ -108,12 +107,27 @@ def _save(canvas: Any, suffix: str) -> bytes:
 
 def _wrap(panel: AnyPanel, inches: float) -> tuple[str, str]:
     """Title and subtitle in lines that are no wider than the panel."""
-    found = []
-    for kind, text in (("title", panel.title), ("subtitle", panel.subtitle)):
-        letters = int(inches / (_LETTER * _SIZES[kind]))
-        lines = [part for line in text.splitlines() for part in textwrap.wrap(line, letters)]
-        found.append("\n".join(lines))
-    return found[0], found[1]
+    title, subtitle = (
+        "\n".join(part for line in text.splitlines() for part in _lines(line, _SIZES[kind], 72 * inches))
+        for kind, text in (("title", panel.title), ("subtitle", panel.subtitle))
+    )
+    return title, subtitle
+
+
+def _lines(text: str, size: float, width: float) -> list[str]:
+    """A text broken between words; size and width are in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size)
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0] <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def _height(text: tuple[str, str]) -> float:
@@ -124,7 +138,7 @@ def _height(text: tuple[str, str]) -> float:
 
 def _entitle(ax: Any, title: str, subtitle: str) -> None:
     """Above the panel, from its left edge."""
-    below = 5 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
+    below = 7 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
     ax.set_title(title, pad=below, loc="left")
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
     text = ax.annotate(subtitle, (0, 1), (0, 4), size=_SIZES["subtitle"], color=GREY, **place)
