@@ -13,7 +13,10 @@ _MANY_TIMES = 4  # if the ratio of largest to smallest value is greater, the axi
 def draw_cost(ax: Any, panel: CostPanel) -> None:
     """Draw a panel of `cost`: a mark with bars for each optimizer, and the Pareto front."""
     for point in panel.points:
-        style = optimizer_style(point.optimizer) | {"linestyle": "none", "label": display_name(point.optimizer)}
+        style = optimizer_style(point.optimizer) | {
+            "linestyle": "none",
+            "label": display_name(point.optimizer),
+        }
         marks = {"markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.6}
         bars = {"xerr": point.cost.sd or None, "yerr": point.metric.sd or None, "elinewidth": 1}
         ax.errorbar(point.cost.value, point.metric.value, zorder=3, **style, **marks, **bars)

@@ -58,7 +58,10 @@ def look() -> Any:
     sizes = {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
     ticks = {"xtick.labelsize": 7, "ytick.labelsize": 7}
     widths = {"xtick.major": 0.8, "ytick.major": 0.8, "xtick.minor": 0.6, "ytick.minor": 0.6}
-    lines = {f"{name}.width": width for name, width in widths.items()} | {"hatch.linewidth": 0.6, "axes.linewidth": 0.8}
+    lines = {f"{name}.width": width for name, width in widths.items()} | {
+        "hatch.linewidth": 0.6,
+        "axes.linewidth": 0.8,
+    }
     fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
     return matplotlib.style.context(["default", look | sizes | ticks | lines | fixed])
 

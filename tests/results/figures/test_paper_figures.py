@@ -140,7 +140,11 @@ def test_same_data_same_bytes(nano_store, nano_frame, tmp_path):
 def test_optimizers_differ_in_grey_where_the_paper_shows_them_together():
     """Markers in curves, hatches in bars."""
     curves = [("muon", "normuon", "htmuon", "htmuon_normuon"), ("muon", "htmuon", "htmuon_ns", "htmuon_ht")]
-    bars = [("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"), ("muon", "muon_svd"), ("muon", "cosmos")]
+    bars = [
+        ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"),
+        ("muon", "muon_svd"),
+        ("muon", "cosmos"),
+    ]
     bars += [("muon", "htmuon", "mars", "soap", "cautious", "cosmos", "galore", "sophia")]
     for names in curves:
         assert len({optimizer_style(name)["marker"] for name in names}) == len(names)
