@@ -69,9 +69,7 @@ def update(
     return FigureResult(name, "drawn", paths, warnings)
 
 
-def groups(
-    figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequence[View]
-) -> list[Panels]:
+def groups(figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequence[View]) -> list[Panels]:
     """The panels of a figure: a group for each view of the paper, then one for all other sweeps."""
     found = [figure.paper(view) for view in shown] if figure.paper else []
     if figure.sweeps and frame is not None:

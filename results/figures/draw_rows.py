@@ -1,0 +1,100 @@
+"""Draws a `RowPanel` into matplotlib axes. matplotlib and seaborn are imported when needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from results.figures.kinds import PUBLISHED
+from results.figures.row_panel import OptimizerRow, RowPanel, Span
+from results.figures.style import GREY, display_name, label_log, optimizer_style
+
+_MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
+_THIN, _THICK = 1.5, 6.0  # points; of the widest range, and of those within it
+_TICK = {"marker": "|", "markersize": 10, "markeredgewidth": 1.8, "linestyle": "none"}
+_DOT = {"markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.5, "linestyle": "none"}
+_MISSED = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.4, "linestyle": "none"}
+_ARROW = {"markersize": 5, "linestyle": "none"}
+_SMALL = 7.5
+
+
+def draw_rows(ax: Any, panel: RowPanel) -> None:
+    """Draw one row per optimizer, the first on top."""
+    for place, one in enumerate(panel.entries):
+        _draw_row(ax, panel, one, place)
+    _explain(ax, panel)
+    ax.set_ylim(len(panel.entries) - 0.4, -0.6)
+    ax.set_yticks(range(len(panel.entries)), [_name(one) for one in panel.entries], size=_SMALL)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(panel.x_label)
+    _write(ax, panel.heading, -0.6, "bottom")
+    _scale(ax, panel)
+
+
+def _name(one: OptimizerRow) -> str:
+    name = display_name(one.optimizer)
+    return f"{name}, published" if one.source == PUBLISHED else name
+
+
+def _draw_row(ax: Any, panel: RowPanel, one: OptimizerRow, place: int) -> None:
+    style = optimizer_style(one.optimizer)
+    colour = {"color": style["color"], "markerfacecolor": style["color"], "markeredgecolor": style["color"]}
+    for number, span in enumerate(one.spans.values()):
+        _draw_span(ax, span, place, {"linewidth": _THICK if number else _THIN, **colour})
+    for dot in one.dots:
+        if dot.reached:
+            ax.plot([dot.x], [place], **{"marker": style["marker"], **colour, **_DOT}, zorder=3)
+        else:
+            ax.plot([dot.x], [place], **colour, **_MISSED, zorder=3)
+    if one.mark is not None:
+        ax.plot([one.mark], [place], **_TICK, color="black", zorder=4)
+    _write(ax, one.text, place, "center")
+
+
+def _draw_span(ax: Any, span: Span, place: int, style: dict[str, Any]) -> None:
+    """A line that ends exactly at the ends of the range, and an arrow at each open one."""
+    ax.plot([span.low, span.high], [place, place], solid_capstyle="butt", zorder=2, **style)
+    for x, is_open, marker in ((span.low, span.open_low, "<"), (span.high, span.open_high, ">")):
+        if is_open:
+            ax.plot([x], [place], marker=marker, zorder=3, **style | _ARROW)
+
+
+def _write(ax: Any, text: str, place: float, vertical: str) -> None:
+    """Text beyond the right end of the axes."""
+    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    ax.annotate(
+        text, (1, place), (5, 0), size=_SMALL, color=GREY, va=vertical, annotation_clip=False, **where
+    )
+
+
+def _scale(ax: Any, panel: RowPanel) -> None:
+    values = [value for one in panel.entries for value in _values(one)]
+    many = bool(values) and min(values) > 0 and max(values) > _MANY_TIMES * min(values)
+    if many if panel.x_log is None else panel.x_log:
+        ax.set_xscale("log")
+        ax.margins(x=0.08)
+        label_log(ax.xaxis)
+    else:
+        ax.margins(x=0.08)
+
+
+def _values(one: OptimizerRow) -> list[float]:
+    ends = [end for span in one.spans.values() for end in (span.low, span.high)]
+    return [*ends, *(dot.x for dot in one.dots), *([] if one.mark is None else [one.mark])]
+
+
+def _explain(ax: Any, panel: RowPanel) -> None:
+    """Add legend entries for what is drawn. They are grey, because each optimizer has its own colour."""
+    grey = {"color": GREY, "markerfacecolor": GREY, "markeredgecolor": GREY}
+    entries = panel.entries
+    if any(one.mark is not None for one in entries):
+        ax.plot([], [], **_TICK, color="black", label=panel.mark)
+    if any(dot.reached for one in entries for dot in one.dots):
+        ax.plot([], [], **{"marker": "o", **grey, **_DOT}, label=panel.dot)
+    if any(not dot.reached for one in entries for dot in one.dots):
+        ax.plot([], [], **grey, **_MISSED, label=panel.missed)
+    names = dict.fromkeys(name for one in entries for name in one.spans)
+    for number, name in enumerate(names):
+        ax.plot([], [], color=GREY, linewidth=_THICK if number else _THIN, label=name)
+    if any(span.open_low or span.open_high for one in entries for span in one.spans.values()):
+        ax.plot([], [], marker=">", **grey, **_ARROW, label="nothing worse was tried beyond")

@@ -1,0 +1,108 @@
+"""A panel with one row per optimizer, best on top: its name at the left, so that twenty need no legend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from results.figures.kinds import RUNS, DataRow
+
+_INCHES_PER_ROW, _INCHES_AROUND = 0.19, 1.35
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One run: its value, seed and key. Not `reached`: it ended there without having a value."""
+
+    x: float
+    seed: int
+    key: str
+    reached: bool = True
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of values. An open end is drawn as an arrow: the range may go on beyond it."""
+
+    low: float
+    high: float
+    open_low: bool = False
+    open_high: bool = False
+
+
+@dataclass(frozen=True)
+class OptimizerRow:
+    """One optimizer.
+
+    Attributes:
+        optimizer: decides colour and marker.
+        mark: the mean, or the chosen value; None: there is none.
+        dots: single runs.
+        spans: by the panel's names of them.
+        text: written at the right end, such as a number or why there is nothing.
+        source: RUNS or PUBLISHED.
+        keys: the runs behind mark and spans.
+    """
+
+    optimizer: str
+    mark: float | None = None
+    dots: list[Dot] = field(default_factory=list)
+    spans: dict[str, Span] = field(default_factory=dict)
+    text: str = ""
+    source: str = RUNS
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowPanel:
+    """One workload.
+
+    Attributes:
+        title, subtitle: text above the panel.
+        x_label: of the values, with their unit.
+        entries: from the best to the worst.
+        mark, dot, missed: what they are, for the legend and the CSV file.
+        heading: of the texts at the right end.
+        x_log: whether the axis is logarithmic; None: if the values differ by a large factor.
+    """
+
+    title: str
+    subtitle: str
+    x_label: str
+    entries: list[OptimizerRow]
+    mark: str
+    dot: str = ""
+    missed: str = ""
+    heading: str = ""
+    x_log: bool | None = None
+
+    @property
+    def height(self) -> float:
+        """In inches, so that no two rows overlap."""
+        return _INCHES_AROUND + _INCHES_PER_ROW * len(self.entries)
+
+    def rows(self) -> Iterator[DataRow]:
+        """Of each optimizer the mark, the ranges (an open end is said) and the single runs, by seed."""
+        for one in self.entries:
+            of = {"source": one.source, "keys": one.keys}
+            n = len(one.dots) or None
+            yield DataRow(self.x_label, one.optimizer, self.mark, one.mark, n=n, **of)
+            for name, span in one.spans.items():
+                ends = {"y_low": span.low, "y_high": span.high}
+                yield DataRow(self.x_label, one.optimizer, name + _opened(span), None, **ends, n=n, **of)
+            for dot in one.dots:
+                name = self.dot if dot.reached else self.missed
+                yield DataRow(
+                    self.x_label,
+                    one.optimizer,
+                    f"{name}, seed {dot.seed}",
+                    dot.x,
+                    n=1,
+                    source=one.source,
+                    keys=(dot.key,),
+                )
+
+
+def _opened(span: Span) -> str:
+    ends = [word for word, is_open in (("low", span.open_low), ("high", span.open_high)) if is_open]
+    return f", open at the {' and the '.join(ends)} end" if ends else ""
