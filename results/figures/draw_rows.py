@@ -10,8 +10,9 @@ from results.figures.style import GREY, display_name, label_log, optimizer_style
 
 _MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
 _THIN, _THICK = 1.5, 6.0  # points; of the widest range, and of those within it
-_TICK = {"marker": "|", "markersize": 10, "markeredgewidth": 1.8, "linestyle": "none"}
-_DOT = {"markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.5, "linestyle": "none"}
+_TICK = {"marker": "|", "markersize": 11, "markeredgewidth": 1.4, "linestyle": "none"}
+_DOT = {"marker": "o", "markersize": 5, "markeredgewidth": 0.5, "linestyle": "none"}
+_BEYOND = {"markersize": 5, "markerfacecolor": "white", "linestyle": "none"}
 _MISSED = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.4, "linestyle": "none"}
 _ARROW = {"markersize": 5, "linestyle": "none"}
 _SMALL = 7.5
@@ -22,12 +23,13 @@ def draw_rows(ax: Any, panel: RowPanel) -> None:
     for place, one in enumerate(panel.entries):
         _draw_row(ax, panel, one, place)
     _explain(ax, panel)
-    ax.set_ylim(len(panel.entries) - 0.4, -0.6)
+    ax.set_ylim(len(panel.entries) - 0.4, -1.4)  # the heading needs a row
     ax.set_yticks(range(len(panel.entries)), [_name(one) for one in panel.entries], size=_SMALL)
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(panel.x_label)
-    _write(ax, panel.heading, -0.6, "bottom")
+    ax.margins(x=0.08)
+    _write(ax, panel.heading, -1)
     _scale(ax, panel)
 
 
@@ -37,18 +39,39 @@ def _name(one: OptimizerRow) -> str:
 
 
 def _draw_row(ax: Any, panel: RowPanel, one: OptimizerRow, place: int) -> None:
-    style = optimizer_style(one.optimizer)
-    colour = {"color": style["color"], "markerfacecolor": style["color"], "markeredgecolor": style["color"]}
+    own = optimizer_style(one.optimizer)["color"]
+    colour = {"color": own, "markerfacecolor": own, "markeredgecolor": own}
+    _write(ax, one.text, place)
+    if _is_beyond(panel, one):
+        end = {"transform": ax.get_yaxis_transform(), "zorder": 4}
+        ax.plot([0.98 if _bad_end(panel) else 0.02], [place], **colour | _beyond(panel) | end)
+        return
     for number, span in enumerate(one.spans.values()):
         _draw_span(ax, span, place, {"linewidth": _THICK if number else _THIN, **colour})
     for dot in one.dots:
         if dot.reached:
-            ax.plot([dot.x], [place], **{"marker": style["marker"], **colour, **_DOT}, zorder=3)
+            ax.plot([dot.x], [place], **colour | _DOT | {"markeredgecolor": "white"}, zorder=4)
         else:
-            ax.plot([dot.x], [place], **colour, **_MISSED, zorder=3)
+            ax.plot([dot.x], [place], **colour | _MISSED, zorder=4)
     if one.mark is not None:
-        ax.plot([one.mark], [place], **_TICK, color="black", zorder=4)
-    _write(ax, one.text, place, "center")
+        ax.plot([one.mark], [place], **_TICK, color="black", zorder=3)
+
+
+def _is_beyond(panel: RowPanel, one: OptimizerRow) -> bool:
+    """Whether a row is worse than the axis shows. The first row is the best one."""
+    if panel.worst_shown is None or one.mark is None:
+        return False
+    return one.mark > panel.worst_shown if _bad_end(panel) else one.mark < panel.worst_shown
+
+
+def _bad_end(panel: RowPanel) -> int:
+    """1 if bad values are at the right end of the axis, 0 if at the left one."""
+    best, worst = panel.entries[0].mark, panel.worst_shown
+    return int(best is not None and worst is not None and worst > best)
+
+
+def _beyond(panel: RowPanel) -> dict[str, Any]:
+    return _BEYOND | {"marker": ">" if _bad_end(panel) else "<"}
 
 
 def _draw_span(ax: Any, span: Span, place: int, style: dict[str, Any]) -> None:
@@ -59,23 +82,21 @@ def _draw_span(ax: Any, span: Span, place: int, style: dict[str, Any]) -> None:
             ax.plot([x], [place], marker=marker, zorder=3, **style | _ARROW)
 
 
-def _write(ax: Any, text: str, place: float, vertical: str) -> None:
+def _write(ax: Any, text: str, place: float) -> None:
     """Text beyond the right end of the axes."""
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     ax.annotate(
-        text, (1, place), (5, 0), size=_SMALL, color=GREY, va=vertical, annotation_clip=False, **where
+        text, (1, place), (5, 0), size=_SMALL, color=GREY, va="center", annotation_clip=False, **where
     )
 
 
 def _scale(ax: Any, panel: RowPanel) -> None:
-    values = [value for one in panel.entries for value in _values(one)]
+    shown = [one for one in panel.entries if not _is_beyond(panel, one)]
+    values = [value for one in shown for value in _values(one)]
     many = bool(values) and min(values) > 0 and max(values) > _MANY_TIMES * min(values)
     if many if panel.x_log is None else panel.x_log:
         ax.set_xscale("log")
-        ax.margins(x=0.08)
         label_log(ax.xaxis)
-    else:
-        ax.margins(x=0.08)
 
 
 def _values(one: OptimizerRow) -> list[float]:
@@ -90,11 +111,14 @@ def _explain(ax: Any, panel: RowPanel) -> None:
     if any(one.mark is not None for one in entries):
         ax.plot([], [], **_TICK, color="black", label=panel.mark)
     if any(dot.reached for one in entries for dot in one.dots):
-        ax.plot([], [], **{"marker": "o", **grey, **_DOT}, label=panel.dot)
+        ax.plot([], [], **grey | _DOT, label=panel.dot)
     if any(not dot.reached for one in entries for dot in one.dots):
-        ax.plot([], [], **grey, **_MISSED, label=panel.missed)
+        ax.plot([], [], **grey | _MISSED, label=panel.missed)
+    if any(_is_beyond(panel, one) for one in entries):
+        ax.plot([], [], **grey | _beyond(panel), label="beyond the axis: see its number")
     names = dict.fromkeys(name for one in entries for name in one.spans)
     for number, name in enumerate(names):
-        ax.plot([], [], color=GREY, linewidth=_THICK if number else _THIN, label=name)
+        width = _THICK if number else _THIN
+        ax.plot([], [], color=GREY, linewidth=width, solid_capstyle="butt", label=name)
     if any(span.open_low or span.open_high for one in entries for span in one.spans.values()):
-        ax.plot([], [], marker=">", **grey, **_ARROW, label="nothing worse was tried beyond")
+        ax.plot([], [], marker=">", **grey | _ARROW, label="nothing worse was tried beyond")

@@ -17,13 +17,17 @@ from results.analysis.provenance import timings
 from results.analysis.stats import Summary, summarize
 from results.analysis.summary import finite_values
 from results.analysis.winners import Winner, chosen_among, span, winners
+from results.figures.focus import worst_shown
 from results.figures.kinds import RUNS, DataRow
 from results.figures.panels import titles, workloads
+from results.figures.style import display_name
 from results.figures.units import OPERATIONS, SECONDS, unit
 
 TIME = "useful_seconds"
 # Column of the frame -> what it is, and its units. Records of older code lack the second.
 AXES = {TIME: ("training time", SECONDS), TOTAL_FLOPS: ("operations of model and optimizer", OPERATIONS)}
+
+_MOST_NAMES = 3  # that fit into a subtitle
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,16 @@ class CostPoint:
 
 @dataclass(frozen=True)
 class CostPanel:
-    """One workload and one kind of cost; `front` are the points that no other beats in both."""
+    """One workload and one kind of cost.
+
+    Attributes:
+        title, subtitle: text above the panel.
+        metric, axis: labels, with their units.
+        higher_is_better: of the metric.
+        points: in the order of their cost.
+        front: the points that no other beats in both.
+        worst_shown: the end of the axis on the side of the bad values; points beyond it are marked there.
+    """
 
     title: str
     subtitle: str
@@ -47,6 +60,12 @@ class CostPanel:
     axis: str
     points: list[CostPoint]
     front: list[CostPoint]
+    worst_shown: float | None = None
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches, so that the names find places."""
+        return 5.0, 3.6
 
     def rows(self) -> Iterator[DataRow]:
         """The points in the order of their cost; the front once more, under its name."""
@@ -83,13 +102,23 @@ def _panel(part: pd.DataFrame, column: str) -> CostPanel | None:
     made = [_point(optimizer, own, size) for optimizer, own in values.items() if own]
     points = sorted(made, key=lambda point: point.cost.mean)
     title, setting = titles(part)
-    how = f"mean and standard deviation, n={span([point.metric.n for point in points])} seeds"
-    without = len(found) - len(points)
-    more = [f"{without} optimizers without a result" if without else ""]
-    more += [f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""]
-    subtitle = "\n".join(filter(None, [setting, how, chosen_among(found), *more]))
+    seeds = f"mean ± sd of {span([point.metric.n for point in points])} seeds"
+    how = ", ".join(filter(None, [seeds, chosen_among(found)]))
+    mixed = f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
+    subtitle = "\n".join(filter(None, [setting, how, _without(found, points), mixed]))
     up = metric.higher_is_better
-    return CostPanel(title, subtitle, metric.label, up, f"{what} ({name})", points, front(points, up))
+    limit = worst_shown([point.metric.mean for point in points], higher_is_better=up)
+    axis = f"{what} ({name})"
+    return CostPanel(title, subtitle, metric.label, up, axis, points, front(points, up), limit)
+
+
+def _without(found: Sequence[Winner], points: Sequence[CostPoint]) -> str:
+    """Which optimizers have no point; how many, if they are many."""
+    known = {point.optimizer for point in points}
+    names = [display_name(one.optimizer) for one in found if one.optimizer not in known]
+    if len(names) > _MOST_NAMES:
+        return f"without a result: {len(names)} optimizers"
+    return f"without a result: {', '.join(names)}" if names else ""
 
 
 def _values(one: Winner, column: str, metric: Metric) -> list[tuple[float, float, str]]:

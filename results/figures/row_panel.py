@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from results.figures.kinds import RUNS, DataRow
 
-_INCHES_PER_ROW, _INCHES_AROUND = 0.19, 1.35
+_WIDTH, _ROW_HEIGHT, _HEIGHT_AROUND = 5.0, 0.18, 1.45  # inches
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class RowPanel:
         mark, dot, missed: what they are, for the legend and the CSV file.
         heading: of the texts at the right end.
         x_log: whether the axis is logarithmic; None: if the values differ by a large factor.
+        worst_shown: the end of the axis on the side of the bad values; rows beyond it are marked there.
     """
 
     title: str
@@ -75,11 +76,12 @@ class RowPanel:
     missed: str = ""
     heading: str = ""
     x_log: bool | None = None
+    worst_shown: float | None = None
 
     @property
-    def height(self) -> float:
-        """In inches, so that no two rows overlap."""
-        return _INCHES_AROUND + _INCHES_PER_ROW * len(self.entries)
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches, so that no two rows overlap."""
+        return _WIDTH, _HEIGHT_AROUND + _ROW_HEIGHT * len(self.entries)
 
     def rows(self) -> Iterator[DataRow]:
         """Of each optimizer the mark, the ranges (an open end is said) and the single runs, by seed."""

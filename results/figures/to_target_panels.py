@@ -22,6 +22,7 @@ from results.analysis.to_target import Evaluation, evaluations, seconds_to, step
 from results.analysis.winners import Winner, chosen_among, span, winners
 from results.figures.panels import titles, workloads
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel
+from results.figures.style import display_name
 from results.figures.units import SECONDS, unit
 
 _REFERENCE = "muon"
@@ -60,8 +61,7 @@ def _panels(part: pd.DataFrame, store: Store) -> list[RowPanel]:
         for one in found
     }
     title, setting = titles(part)
-    better = "at least" if metric.higher_is_better else "at most"
-    aim = f"target: validation {metric.label} {better} {metric.scale * target:.{metric.digits}f}, {whose}"
+    aim = f"target: validation {metric.label} {metric.scale * target:.{metric.digits}f}, {whose}"
     hardware = timings(runs)
     mixed = f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
     how = _how([len(own) for own in reached.values() if own], list(curves.values()), found)
@@ -76,9 +76,9 @@ def _target(found: Sequence[Winner], metric: Metric) -> tuple[float, str] | None
     for one in found:
         values = finite_values(one.runs, f"val_{metric.name}")
         if one.choice.winner is not None and one.choice.winner.value("rule") == _REFERENCE and values:
-            return worst(values), f"the worst end of {one.optimizer}'s runs"
+            return worst(values), f"the worst run of {display_name(one.optimizer)}"
     everyone = [value for one in found for value in finite_values(one.runs, f"val_{metric.name}")]
-    return (worst(everyone), "the worst end of all runs") if everyone else None
+    return (worst(everyone), "the worst of all runs") if everyone else None
 
 
 def _reach(run: Row, curve: Sequence[Evaluation], target: float, metric: Metric) -> _Reach:
