@@ -1,0 +1,65 @@
+"""Draws bars in groups into matplotlib axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from results.figures.kinds import PUBLISHED, Bar, BarPanel
+from results.figures.style import display_name, hatch, optimizer_style
+
+_WIDTH = 0.8  # of a group whose neighbours are 1 away
+_MOST_FLAT = 12  # letters of all labels that fit side by side in the narrowest panel
+_LEAST = 0.15  # part of the height of a cut axis that the least bar takes
+
+
+def draw_bars(ax: Any, panel: BarPanel) -> None:
+    """Draw a `BarPanel`: values with their standard deviations, and medians."""
+    groups = list(dict.fromkeys(bar.group for bar in panel.bars))
+    named = all(bar.group == display_name(bar.optimizer) for bar in panel.bars)
+    for place, group in enumerate(groups):
+        own = [bar for bar in panel.bars if bar.group == group]
+        width = _WIDTH / len(own)
+        for number, bar in enumerate(own):
+            x = place + width * (number - (len(own) - 1) / 2)
+            _draw_bar(ax, bar, x, width * 0.92, named)
+    _limit(ax, panel)
+    _label_groups(ax, groups)
+    ax.grid(visible=False, axis="x")
+    ax.set_ylabel(panel.y_label)
+
+
+def _draw_bar(ax: Any, bar: Bar, x: float, width: float, named: bool) -> None:
+    """`named`: the axis says which optimizer it is, so the legend only has to tell the sources apart."""
+    colour = optimizer_style(bar.optimizer)["color"]
+    light = bar.source == PUBLISHED
+    face = {"facecolor": "white" if light else colour, "edgecolor": colour if light else "white"}
+    words = [] if named else [display_name(bar.optimizer)]
+    label = ", ".join([*words, *(["published"] if light else [])])
+    ax.bar(x, bar.y, width, hatch=hatch(bar.optimizer), linewidth=1, label=label or None, **face)
+    if bar.sd is not None:
+        ax.errorbar(x, bar.y, bar.sd, color="0.15", capsize=3, linewidth=1.1)
+    if bar.median is not None:
+        mark = {"color": "white", "markeredgecolor": "0.15", "markersize": 4.5, "linestyle": "none"}
+        ax.plot(x, bar.median, "D", label="median", **mark)
+
+
+def _limit(ax: Any, panel: BarPanel) -> None:
+    """Cut an axis whose bars differ by little, and write each value above its bar."""
+    if not panel.cut:
+        return
+    low = min(bar.y - (bar.sd or 0) for bar in panel.bars)
+    high = max(bar.y + (bar.sd or 0) for bar in panel.bars)
+    apart = (high - low) or abs(high) or 1.0
+    ax.set_ylim(low - _LEAST * apart, high + 0.18 * apart)
+    for bars, bar in zip(ax.containers, panel.bars, strict=False):
+        del bars, bar
+
+
+def _label_groups(ax: Any, groups: Sequence[str]) -> None:
+    ax.set_xticks(range(len(groups)), groups)
+    if sum(map(len, groups)) > _MOST_FLAT * 2:
+        ax.tick_params(axis="x", rotation=35)
+        for label in ax.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
