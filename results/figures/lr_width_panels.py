@@ -5,18 +5,20 @@ It is made of the panels of `lr_curve`, so both show the same values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import pandas as pd
 
-from results.analysis.lr_width import lr_width
+from harness.store import Store
+from results.analysis.lr_width import lr_width as width_of
 from results.figures.kinds import CurvePanel, Series
+from results.figures.panels import lr_curve
 from results.figures.row_panel import OptimizerRow, RowPanel, Span
 
 TOLERANCES = (0.05, 0.01)  # shares of the best value, the wider range first
 
 
-def widths(curves: Iterable[CurvePanel]) -> list[RowPanel]:
-    """One panel per panel of `lr_curve` in which an optimizer has two rates or more."""
-    found = (_panel(curve) for curve in curves)
+def lr_width(frame: pd.DataFrame, store: Store) -> list[RowPanel]:
+    """One panel per workload in which an optimizer has two rates or more."""
+    found = (_panel(curve) for curve in lr_curve(frame, store))
     return [panel for panel in found if any(_is_wide(one) for one in panel.entries)]
 
 
@@ -34,7 +36,7 @@ def _entry(one: Series) -> OptimizerRow:
     levels = {point.x: point.y for point in one.points}
     if one.chosen not in levels:
         return OptimizerRow(one.optimizer, text="diverged" if one.diverged else "no value", source=one.source)
-    found = {share: lr_width(levels, one.chosen, share, one.diverged) for share in TOLERANCES}
+    found = {share: width_of(levels, one.chosen, share, one.diverged) for share in TOLERANCES}
     spans = {
         _name(share): Span(width.low, width.high, width.open_low, width.open_high)
         for share, width in found.items()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pandas as pd
 
@@ -62,10 +63,8 @@ class CostPanel:
     front: list[CostPoint]
     worst_shown: float | None = None
 
-    @property
-    def size(self) -> tuple[float, float]:
-        """Width and height in inches, so that the names find places."""
-        return 5.0, 3.6
+    most_columns: ClassVar[int] = 2
+    height: ClassVar[float] = 2.7  # inches; so much that the names find places
 
     def rows(self) -> Iterator[DataRow]:
         """The points in the order of their cost; the front once more, under its name."""

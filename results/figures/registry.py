@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.store import Store
-from results.figures.cost_panels import cost
 from results.figures.kinds import AnyPanel, StoredPanel
 from results.figures.loss_panels import loss
+from results.figures.lr_width_panels import lr_width
 from results.figures.panels import lr_curve, p_curve
+from results.figures.pareto_panels import pareto
+from results.figures.seed_spread_panels import seed_spread
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
+from results.figures.to_target_panels import to_target
 from results.figures.view import View
 
 Panels = Sequence[AnyPanel | StoredPanel]
@@ -31,6 +34,18 @@ class Figure:
     sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
 
 
+def _of_any(panels: Callable[[pd.DataFrame, Store], Panels]) -> Figure:
+    """A figure that shows our runs of the paper's experiments as it shows any other sweep."""
+
+    def paper(view: View) -> Panels:
+        if view.ours is None or view.store is None:
+            return []
+        runs = view.ours.frame
+        return panels(runs[runs["replica"] == ""], view.store)  # a deliberate rerun is no second chance
+
+    return Figure(paper, panels)
+
+
 FIGURES = {
     "lr_curve": Figure(sweeps=lr_curve),
     "p_curve": Figure(sweeps=p_curve),
@@ -40,5 +55,8 @@ FIGURES = {
     "alpha_bars": Figure(sweeps=alpha_bars),
     "norms": Figure(sweeps=norms),
     "update_spectra": Figure(sweeps=update_spectra),
-    "cost": Figure(sweeps=cost),
+    "pareto": _of_any(pareto),
+    "to_target": _of_any(to_target),
+    "lr_width": _of_any(lr_width),
+    "seed_spread": _of_any(seed_spread),
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from results.figures.kinds import RUNS, DataRow
 
-_WIDTH, _ROW_HEIGHT, _HEIGHT_AROUND = 5.0, 0.18, 1.45  # inches
+_ROW, _AROUND = 0.135, 0.6  # inches of one row, and of the axis with its label
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,13 @@ class RowPanel:
     x_log: bool | None = None
     worst_shown: float | None = None
 
+    most_columns: ClassVar[int] = 2
+    beside: ClassVar[float] = 1.15  # inches that the names take
+
     @property
-    def size(self) -> tuple[float, float]:
-        """Width and height in inches, so that no two rows overlap."""
-        return _WIDTH, _HEIGHT_AROUND + _ROW_HEIGHT * len(self.entries)
+    def height(self) -> float:
+        """In inches, so that no two rows overlap."""
+        return _AROUND + _ROW * (1 + len(self.entries))
 
     def rows(self) -> Iterator[DataRow]:
         """Of each optimizer the mark, the ranges (an open end is said) and the single runs, by seed."""
