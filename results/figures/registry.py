@@ -12,6 +12,7 @@ from results.figures.kinds import AnyPanel, StoredPanel
 from results.figures.loss_panels import loss
 from results.figures.lr_width_panels import lr_width
 from results.figures.panels import lr_curve, p_curve
+from results.figures.paper import bars, curves, layers, losses, rates, svd
 from results.figures.pareto_panels import pareto
 from results.figures.seed_spread_panels import seed_spread
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
@@ -47,13 +48,20 @@ def _of_any(panels: Callable[[pd.DataFrame, Store], Panels]) -> Figure:
 
 
 FIGURES = {
-    "lr_curve": Figure(sweeps=lr_curve),
-    "p_curve": Figure(sweeps=p_curve),
-    "loss": Figure(sweeps=loss),
-    "alpha_layers": Figure(sweeps=alpha_layers),
+    "muon_ns_vs_svd": Figure(svd.muon_ns_vs_svd),
+    "alpha_teaser": Figure(bars.alpha_teaser),
+    "muon_variants": Figure(bars.muon_variants),
+    "optimizer_variants": Figure(bars.optimizer_variants),
+    "interval": Figure(curves.interval),
+    "normuon_interval": Figure(curves.normuon_interval),
+    "alpha_layers": Figure(layers.alpha_layers, alpha_layers),
+    "alpha_layers_more": Figure(layers.alpha_layers_more),
+    "norms": Figure(layers.norms, norms),
+    "p_curve": Figure(curves.p_curve, p_curve),
+    "lr_curve": Figure(rates.lr_curve, lr_curve),
+    "loss": Figure(losses.loss, loss),
     "alpha_kinds": Figure(sweeps=alpha_kinds),
     "alpha_bars": Figure(sweeps=alpha_bars),
-    "norms": Figure(sweeps=norms),
     "update_spectra": Figure(sweeps=update_spectra),
     "pareto": _of_any(pareto),
     "to_target": _of_any(to_target),
