@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from results.analysis.select import OPTIMIZER, Choice, Row, choose
+from results.analysis.edges import agree
+from results.analysis.load import tuned_columns
+from results.analysis.select import OPTIMIZER, Candidate, Choice, Row, choose, searched
 
 _CHOSEN_ON_TEST = "protocol=paper"
 
@@ -46,6 +48,21 @@ def _reported(choice: Choice) -> list[Row]:
     if choice.replicas or choice.winner is None or _CHOSEN_ON_TEST not in settings:
         return choice.replicas
     return choice.winner.runs
+
+
+def along(part: pd.DataFrame, choice: Choice, column: str) -> list[Candidate]:
+    """The candidates that differ from the winner in one tuned column only, it among them, ascending there.
+
+    Args:
+        part: the rows of the workload.
+        choice: with a winner.
+        column: of numbers, such as "lr".
+    """
+    assert choice.winner is not None
+    winner = choice.winner.runs[0]
+    others = [name for name in searched(part, tuned_columns(part)) if name != column]
+    found = [one for one in choice.candidates if all(agree(one.runs[0], winner, name) for name in others)]
+    return sorted(found, key=lambda one: float(one.value(column)))
 
 
 def chosen_among(found: Sequence[Winner]) -> str:

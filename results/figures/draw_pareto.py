@@ -14,8 +14,8 @@ def draw_pareto(ax: Any, panel: CostPanel) -> None:
     """A mark with bars for each optimizer, its name beside it, and the Pareto front."""
     shown = [point for point in panel.points if not _is_beyond(panel, point)]
     for point in shown:
-        marks = {"markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.6}
-        bars = {"xerr": point.cost.std, "yerr": point.metric.std, "elinewidth": 0.8}
+        marks = {"markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.5}
+        bars = {"xerr": point.cost.std, "yerr": point.metric.std, "elinewidth": 0.7}
         ax.errorbar(point.cost.mean, point.metric.mean, zorder=3, **_style(point), **marks, **bars)
     stairs = _stairs(panel)
     ax.plot(*zip(*stairs, strict=True), color=GREY, linestyle=DASHED, linewidth=1, label="Pareto front")
@@ -25,7 +25,7 @@ def draw_pareto(ax: Any, panel: CostPanel) -> None:
         label_log(ax.xaxis)
     ends = [_draw_beyond(ax, panel, point) for point in panel.points if _is_beyond(panel, point)]
     if ends:
-        ax.plot([], [], "o", color=GREY, markerfacecolor="white", label="beyond the axis: see its number")
+        ax.plot([], [], "o", color=GREY, markerfacecolor="white", markersize=4.5, label="beyond the axis")
     ax.set_xlabel(panel.axis)
     ax.set_ylabel(f"test {panel.metric}")
     first = [*panel.front, *(point for point in shown if point not in panel.front)]
@@ -51,7 +51,7 @@ def _draw_beyond(ax: Any, panel: CostPanel, point: CostPoint) -> tuple[CostPoint
     low, high = ax.get_ylim()
     ax.set_ylim(low, high)
     end = low if panel.higher_is_better else high
-    marks = {"markersize": 6, "markerfacecolor": "white", "clip_on": False}
+    marks = {"markersize": 4.5, "markerfacecolor": "white", "clip_on": False}
     ax.plot([point.cost.mean], [end], **_style(point), **marks, zorder=3)
     return point, end, f"{display_name(point.optimizer)}: {point.metric.mean:.4g}"
 

@@ -9,13 +9,13 @@ from results.figures.row_panel import OptimizerRow, RowPanel, Span
 from results.figures.style import GREY, display_name, label_log, optimizer_style
 
 _MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
-_THIN, _THICK = 1.5, 6.0  # points; of the widest range, and of those within it
-_TICK = {"marker": "|", "markersize": 11, "markeredgewidth": 1.4, "linestyle": "none"}
-_DOT = {"marker": "o", "markersize": 5, "markeredgewidth": 0.5, "linestyle": "none"}
-_BEYOND = {"markersize": 5, "markerfacecolor": "white", "linestyle": "none"}
-_MISSED = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.4, "linestyle": "none"}
-_ARROW = {"markersize": 5, "linestyle": "none"}
-_SMALL = 7.5
+_THIN, _THICK = 1.1, 4.5  # points; of the widest range, and of those within it
+_TICK = {"marker": "|", "markersize": 7, "markeredgewidth": 1.2, "linestyle": "none"}
+_DOT = {"marker": "o", "markersize": 3.8, "markeredgewidth": 0.4, "linestyle": "none"}
+_BEYOND = {"markersize": 4, "markerfacecolor": "white", "linestyle": "none"}
+_MISSED = {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "linestyle": "none"}
+_ARROW = {"markersize": 3.5, "linestyle": "none"}
+_SMALL = 6.5  # points, of names and numbers
 
 
 def draw_rows(ax: Any, panel: RowPanel) -> None:
@@ -25,7 +25,7 @@ def draw_rows(ax: Any, panel: RowPanel) -> None:
     _explain(ax, panel)
     ax.set_ylim(len(panel.entries) - 0.4, -1.4)  # the heading needs a row
     ax.set_yticks(range(len(panel.entries)), [_name(one) for one in panel.entries], size=_SMALL)
-    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="y", length=0, pad=1)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(panel.x_label)
     ax.margins(x=0.08)
@@ -86,7 +86,7 @@ def _write(ax: Any, text: str, place: float) -> None:
     """Text beyond the right end of the axes."""
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     ax.annotate(
-        text, (1, place), (5, 0), size=_SMALL, color=GREY, va="center", annotation_clip=False, **where
+        text, (1, place), (2, 0), size=_SMALL, color=GREY, va="center", annotation_clip=False, **where
     )
 
 
@@ -115,7 +115,7 @@ def _explain(ax: Any, panel: RowPanel) -> None:
     if any(not dot.reached for one in entries for dot in one.dots):
         ax.plot([], [], **grey | _MISSED, label=panel.missed)
     if any(_is_beyond(panel, one) for one in entries):
-        ax.plot([], [], **grey | _beyond(panel), label="beyond the axis: see its number")
+        ax.plot([], [], **grey | _beyond(panel), label="beyond the axis")
     names = dict.fromkeys(name for one in entries for name in one.spans)
     for number, name in enumerate(names):
         width = _THICK if number else _THIN

@@ -16,12 +16,12 @@ from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox, IdentityTransform
 
-_DISTANCES = (5.0, 8.0, 12.0, 17.0, 23.0, 30.0, 40.0)  # points between a point and its label
+_DISTANCES = (3.5, 6.0, 9.0, 13.0, 18.0, 24.0)  # points between a point and its label
 _DIRECTIONS = 16
-_CLOSE = 9.0  # points; a label farther away gets a line to its point
-_MARKER = 4.5  # points; half the width of a marker
+_CLOSE = 7.0  # points; a label farther away gets a line to its point
+_MARKER = 3.0  # points; half the width of a marker
 _GAP = 1.0  # points between labels
-_COVERED = 4.0  # what covering one sample of a line costs, in points of distance
+_COVERED = 4.0  # what each sample of a line that is covered or crossed costs, in points of distance
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PointLabels(Artist):
     """
 
     def __init__(
-        self, labels: Sequence[Label], line: Sequence[tuple[float, float]] = (), size: float = 7
+        self, labels: Sequence[Label], line: Sequence[tuple[float, float]] = (), size: float = 6
     ) -> None:
         super().__init__()
         self._labels, self._line, self._size = labels, line, size
@@ -75,13 +75,14 @@ class PointLabels(Artist):
         for label, place in zip(self._labels, at, strict=True):
             size = self._text(label).get_window_extent(renderer)
             free = [
-                (cost + _COVERED * sum(box.contains(*one) for one in samples), number, box)
+                (cost + _COVERED * _crossings(place, box, taken, samples, point), number, box)
                 for number, (cost, box) in enumerate(_candidates(place, size.width, size.height, point))
                 if _is_within(box, self.axes.bbox) and not any(_overlap(box, other) for other in taken)
             ]
             if free:
                 _, _, box = min(free, key=lambda one: one[:2])
                 taken.append(box.padded(_GAP * point))
+                samples += _leader(place, box, point)
                 yield label, place, box
 
     def _text(self, label: Label) -> Text:
@@ -119,6 +120,29 @@ def _samples(line: Sequence[Sequence[float]], apart: float) -> list[tuple[float,
         count = max(1, round(math.hypot(x1 - x0, y1 - y0) / apart))
         found += [(x0 + (x1 - x0) * i / count, y0 + (y1 - y0) * i / count) for i in range(count + 1)]
     return found
+
+
+def _crossings(
+    place: tuple[float, ...],
+    box: Bbox,
+    taken: Sequence[Bbox],
+    samples: Sequence[tuple[float, float]],
+    point: float,
+) -> int:
+    """How much of other lines a box covers, and how much of other things its own line to its point."""
+    own = _leader(place, box, point)
+    others = [one for one in taken if not one.contains(*place)]
+    return sum(box.contains(*one) for one in samples) + sum(
+        other.contains(*one) for one in own for other in others
+    )
+
+
+def _leader(place: tuple[float, ...], box: Bbox, point: float) -> list[tuple[float, float]]:
+    """Samples of the line from a point to its label; none if it is close."""
+    dx, dy = _between(place, box)
+    if math.hypot(dx, dy) <= _CLOSE * point:
+        return []
+    return _samples([place, (place[0] + dx, place[1] + dy)], 2 * point)
 
 
 def _between(place: tuple[float, ...], box: Bbox) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import pandas as pd
 from harness.store import Store
 from results.figures.kinds import AnyPanel, StoredPanel
 from results.figures.loss_panels import loss
-from results.figures.lr_width_panels import lr_width
+from results.figures.lr_width_panels import lr_width, published_widths
 from results.figures.panels import lr_curve, p_curve
 from results.figures.paper import bars, curves, layers, losses, rates, svd
 from results.figures.pareto_panels import pareto
@@ -35,14 +35,23 @@ class Figure:
     sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
 
 
-def _of_any(panels: Callable[[pd.DataFrame, Store], Panels]) -> Figure:
-    """A figure that shows our runs of the paper's experiments as it shows any other sweep."""
+def _of_any(
+    panels: Callable[[pd.DataFrame, Store], Panels], published: Callable[[View], Panels] | None = None
+) -> Figure:
+    """A figure that shows our runs of the paper's experiments as it shows any other sweep.
+
+    Args:
+        panels: of a frame.
+        published: what there is of published numbers.
+    """
 
     def paper(view: View) -> Panels:
+        found = [*published(View(published=True))] if published and view.published else []
         if view.ours is None or view.store is None:
-            return []
+            return found
         runs = view.ours.frame
-        return panels(runs[runs["replica"] == ""], view.store)  # a deliberate rerun is no second chance
+        runs = runs[runs["replica"] == ""]  # a deliberate rerun is no second chance
+        return [*found, *panels(runs, view.store)]
 
     return Figure(paper, panels)
 
@@ -65,6 +74,6 @@ FIGURES = {
     "update_spectra": Figure(sweeps=update_spectra),
     "pareto": _of_any(pareto),
     "to_target": _of_any(to_target),
-    "lr_width": _of_any(lr_width),
+    "lr_width": _of_any(lr_width, lambda view: published_widths(rates.lr_curve(view))),
     "seed_spread": _of_any(seed_spread),
 }

@@ -80,7 +80,7 @@ class RowPanel:
     worst_shown: float | None = None
 
     most_columns: ClassVar[int] = 2
-    beside: ClassVar[float] = 1.15  # inches that the names take
+    beside: ClassVar[float] = 0.95  # inches that the names take
 
     @property
     def height(self) -> float:

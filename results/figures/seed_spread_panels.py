@@ -50,7 +50,7 @@ def _entry(one: Winner, metric: Metric) -> OptimizerRow:
     interval = found.interval
     spans = {_INTERVAL: Span(*within(metric.column, interval))} if interval else {}
     spread = f" ± {found.std:.{metric.digits}f}" if found.std is not None else ""
-    rest = f" ({len(dots)} of {len(one.runs)})" if len(dots) < len(one.runs) else ""
+    rest = f" ({len(dots)}/{len(one.runs)})" if len(dots) < len(one.runs) else ""
     text = f"{found.mean:.{metric.digits}f}{spread}{rest}"
     return OptimizerRow(one.optimizer, found.mean, dots, spans, text, keys=tuple(dot.key for dot in dots))
 

@@ -88,7 +88,7 @@ def _reach(run: Row, curve: Sequence[Evaluation], target: float, metric: Metric)
 def _how(sizes: Sequence[int], curves: Sequence[Sequence[Evaluation]], found: Sequence[Winner]) -> str:
     """ "n=3 seeds, evaluated 10 times, best of 6 settings"."""
     counts = [len(curve) for curve in curves if curve]
-    parts = [f"n={span(sizes)} seeds", f"{span(counts)} evaluations of a run", chosen_among(found)]
+    parts = [f"n={span(sizes)} seeds", chosen_among(found), f"{span(counts)} evaluations per run"]
     return ", ".join(filter(None, parts))
 
 
@@ -109,7 +109,7 @@ def _panel(
     entries.sort(key=_order)
     label = "steps to target" if time is None else f"training time to target ({time[0]})"
     words = {"mark": "mean of those that reach it", "dot": "one run", "missed": "ended without reaching it"}
-    return RowPanel(title, subtitle, label, entries, **words, heading="mean (reached)")
+    return RowPanel(title, subtitle, label, entries, **words, heading="mean")
 
 
 def _entry(one: Winner, reached: Sequence[_Reach], time: tuple[str, float] | None) -> OptimizerRow:
@@ -119,9 +119,10 @@ def _entry(one: Winner, reached: Sequence[_Reach], time: tuple[str, float] | Non
         return OptimizerRow(one.optimizer, text=one.state)
     values = [dot.x for dot in dots if dot.reached]
     mean = statistics.fmean(values) if values else None
-    text = f"{mean:.3g} " if mean is not None and mean < 100 else f"{mean:.0f} " if mean is not None else ""
-    text += f"({len(values)} of {len(one.runs)})"
-    return OptimizerRow(one.optimizer, mean, dots, text=text, keys=tuple(dot.key for dot in dots))
+    text = "" if mean is None else f"{mean:.0f}" if mean >= 100 else f"{mean:.3g}"
+    if len(values) < len(one.runs):
+        text += f" ({len(values)}/{len(one.runs)})"
+    return OptimizerRow(one.optimizer, mean, dots, text=text.strip(), keys=tuple(dot.key for dot in dots))
 
 
 def _dot(reach: _Reach, time: tuple[str, float] | None) -> Dot | None:
