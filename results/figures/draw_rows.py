@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from results.figures.kinds import PUBLISHED
 from results.figures.row_panel import OptimizerRow, RowPanel, Span
-from results.figures.style import GREY, display_name, label_log, optimizer_style
+from results.figures.style import GREY, display_name, optimizer_style
 
 _MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
 _THIN, _THICK = 1.1, 4.5  # points; of the widest range, and of those within it
@@ -15,6 +15,8 @@ _DOT = {"marker": "o", "markersize": 3.8, "markeredgewidth": 0.4, "linestyle": "
 _BEYOND = {"markersize": 4, "markerfacecolor": "white", "linestyle": "none"}
 _MISSED = {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "linestyle": "none"}
 _ARROW = {"markersize": 3.5, "linestyle": "none"}
+_ROUND = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8))
+_FEWEST_TICKS, _MOST_TICKS = 3, 6
 _SMALL = 6.5  # points, of names and numbers
 
 
@@ -24,18 +26,15 @@ def draw_rows(ax: Any, panel: RowPanel) -> None:
         _draw_row(ax, panel, one, place)
     _explain(ax, panel)
     ax.set_ylim(len(panel.entries) - 0.4, -1.4)  # the heading needs a row
-    ax.set_yticks(range(len(panel.entries)), [_name(one) for one in panel.entries], size=_SMALL)
+    ax.set_yticks(
+        range(len(panel.entries)), [display_name(one.optimizer) for one in panel.entries], size=_SMALL
+    )
     ax.tick_params(axis="y", length=0, pad=1)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(panel.x_label)
     ax.margins(x=0.08)
     _write(ax, panel.heading, -1)
     _scale(ax, panel)
-
-
-def _name(one: OptimizerRow) -> str:
-    name = display_name(one.optimizer)
-    return f"{name}, published" if one.source == PUBLISHED else name
 
 
 def _draw_row(ax: Any, panel: RowPanel, one: OptimizerRow, place: int) -> None:
@@ -96,7 +95,21 @@ def _scale(ax: Any, panel: RowPanel) -> None:
     many = bool(values) and min(values) > 0 and max(values) > _MANY_TIMES * min(values)
     if many if panel.x_log is None else panel.x_log:
         ax.set_xscale("log")
-        label_log(ax.xaxis)
+        ticks = log_ticks(*ax.get_xlim())
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.set_xticks([], minor=True)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """A few round values between two, at least three if there are so many."""
+    found: list[float] = []
+    for steps in _ROUND:
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+        values = (float(f"{step}e{decade}") for decade in decades for step in steps)
+        found = [value for value in values if low <= value <= high]
+        if len(found) >= _FEWEST_TICKS:
+            break
+    return found[:: math.ceil(len(found) / _MOST_TICKS)]
 
 
 def _values(one: OptimizerRow) -> list[float]:

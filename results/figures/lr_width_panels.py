@@ -21,7 +21,9 @@ from results.figures.panels import AXES, titles, workloads
 from results.figures.row_panel import OptimizerRow, RowPanel, Span
 
 TOLERANCES = (0.05, 0.01)  # shares of the best value, the wider range first
-_HOW = "validation, all other settings as chosen"
+_SHARES = " / ".join(f"{share:.0%}" for share in reversed(TOLERANCES))
+_OCTAVES = f"octaves within {_SHARES} of the best"
+_HOW = f"{_OCTAVES} validation metric, all other settings as chosen"
 
 
 def lr_width(frame: pd.DataFrame, _: Store) -> list[RowPanel]:
@@ -65,7 +67,7 @@ def _entry(part: pd.DataFrame, one: Winner, metric: Metric) -> OptimizerRow:
 
 def _published(curve: CurvePanel) -> RowPanel:
     entries = [_best_point(one, curve.higher_is_better) for one in curve.series if one.source == PUBLISHED]
-    return _rows(curve.title, curve.subtitle, entries)
+    return _rows(curve.title, "\n".join(filter(None, [curve.subtitle, f"{_OCTAVES} value"])), entries)
 
 
 def _best_point(one: Series, higher_is_better: bool) -> OptimizerRow:

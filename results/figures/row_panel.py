@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from results.figures.kinds import RUNS, DataRow
+from results.figures.style import display_name
 
 _ROW, _AROUND = 0.135, 0.6  # inches of one row, and of the axis with its label
+_LETTER, _MARGIN = 0.055, 0.15  # inches of a letter of a name, and around it
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,11 @@ class RowPanel:
     worst_shown: float | None = None
 
     most_columns: ClassVar[int] = 2
-    beside: ClassVar[float] = 0.95  # inches that the names take
+
+    @property
+    def beside(self) -> float:
+        """Inches that the names at the left take."""
+        return _MARGIN + _LETTER * max((len(display_name(one.optimizer)) for one in self.entries), default=0)
 
     @property
     def height(self) -> float:

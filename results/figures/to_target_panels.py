@@ -61,7 +61,7 @@ def _panels(part: pd.DataFrame, store: Store) -> list[RowPanel]:
         for one in found
     }
     title, setting = titles(part)
-    aim = f"target: validation {metric.label} {metric.scale * target:.{metric.digits}f}, {whose}"
+    aim = f"to validation {metric.label} {metric.scale * target:.{metric.digits}f}, {whose}"
     hardware = timings(runs)
     mixed = f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
     how = _how([len(own) for own in reached.values() if own], list(curves.values()), found)
@@ -76,9 +76,9 @@ def _target(found: Sequence[Winner], metric: Metric) -> tuple[float, str] | None
     for one in found:
         values = finite_values(one.runs, f"val_{metric.name}")
         if one.choice.winner is not None and one.choice.winner.value("rule") == _REFERENCE and values:
-            return worst(values), f"the worst run of {display_name(one.optimizer)}"
+            return worst(values), f"{display_name(one.optimizer)}'s worst run"
     everyone = [value for one in found for value in finite_values(one.runs, f"val_{metric.name}")]
-    return (worst(everyone), "the worst of all runs") if everyone else None
+    return (worst(everyone), "the worst run") if everyone else None
 
 
 def _reach(run: Row, curve: Sequence[Evaluation], target: float, metric: Metric) -> _Reach:
@@ -86,9 +86,9 @@ def _reach(run: Row, curve: Sequence[Evaluation], target: float, metric: Metric)
 
 
 def _how(sizes: Sequence[int], curves: Sequence[Sequence[Evaluation]], found: Sequence[Winner]) -> str:
-    """ "n=3 seeds, evaluated 10 times, best of 6 settings"."""
+    """ "n=3 seeds, best of 6 settings, 10 evaluations"."""
     counts = [len(curve) for curve in curves if curve]
-    parts = [f"n={span(sizes)} seeds", chosen_among(found), f"{span(counts)} evaluations per run"]
+    parts = [f"n={span(sizes)} seeds", chosen_among(found), f"{span(counts)} evaluations"]
     return ", ".join(filter(None, parts))
 
 
