@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from results.figures import data_csv
-from results.figures.cost_panels import CostPanel
 from results.figures.draw import draw_curves, explain_marks
 from results.figures.draw_bars import draw_bars
-from results.figures.draw_cost import draw_cost
 from results.figures.draw_layers import draw_layers
+from results.figures.draw_pareto import draw_pareto
+from results.figures.draw_rows import draw_rows
 from results.figures.kinds import AnyPanel, BarPanel, CurvePanel, LayerPanel
+from results.figures.pareto_panels import CostPanel
+from results.figures.row_panel import RowPanel
 from results.figures.style import GREY
 
 REVISION = 3  # raised when the drawing changes, so that old pictures are drawn again
@@ -22,15 +23,17 @@ DRAW: dict[type, Callable[[Any, Any], None]] = {
     CurvePanel: draw_curves,
     BarPanel: draw_bars,
     LayerPanel: draw_layers,
-    CostPanel: draw_cost,
+    CostPanel: draw_pareto,
+    RowPanel: draw_rows,
 }
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
-_HEIGHT = 2.1  # of a panel without its title
+_HEIGHT = 2.1  # of a panel without its title, unless it has its own `height`
 _LINE = {"title": 0.16, "subtitle": 0.13}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
-_BESIDE = 0.58  # inches that the labels of an axis take beside a panel
+_BESIDE = 0.62  # inches that the labels of an axis take beside a panel, unless it has its own `beside`
+_MOST_COLUMNS = 3  # unless a panel has its own `most_columns`
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -74,8 +77,13 @@ def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
     columns = max(map(_columns, groups))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
     rows = [row for group in groups for row in _rows(group, columns)]
-    wrapped = [[_wrap(panel, width / columns - _BESIDE) for panel in row] for row in rows]
-    heights = [_HEIGHT + max(map(_height, row)) for row in wrapped]
+    wrapped = [
+        [_wrap(panel, width / columns - _own(panel, "beside", _BESIDE)) for panel in row] for row in rows
+    ]
+    heights = [
+        max(_own(panel, "height", _HEIGHT) for panel in row) + max(map(_height, texts))
+        for row, texts in zip(rows, wrapped, strict=True)
+    ]
     canvas = Canvas(figsize=(width, sum(heights) + 0.4), layout="constrained")
     axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
     for line, row, texts in zip(axes, rows, wrapped, strict=True):
@@ -92,7 +100,13 @@ def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
 
 def _columns(group: Sequence[AnyPanel]) -> int:
     """Two panels fit well beside each other, and three where that leaves no hole."""
-    return 3 if len(group) % 3 == 0 else min(2, len(group))
+    most = min(int(_own(panel, "most_columns", _MOST_COLUMNS)) for panel in group)
+    return 3 if most == 3 and len(group) % 3 == 0 else min(2, most, len(group))
+
+
+def _own(panel: AnyPanel, name: str, usual: float) -> float:
+    """What a kind of panel needs for itself, else the usual size."""
+    return float(getattr(panel, name, usual))
 
 
 def _rows(group: Sequence[AnyPanel], columns: int) -> list[Sequence[AnyPanel]]:

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from results.analysis.metrics import is_number, word
+from results.analysis.provenance import TIMING, timing
 from results.analysis.select import Choice, Row
 from results.analysis.stats import summarize
 from results.analysis.summary import finite_values
 from results.formats.cells import Cell
 from results.tables import footnotes
 
-# Times are comparable only if these agree. Precision must agree as well, but all rows of a section share it.
-_CONDITIONS = ("machine", "threads", "processes", "micro_batch", "compile")
 _CPU = "cpu_seconds_per_step"
 _SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core
 
@@ -27,7 +26,7 @@ _OLDER = "measured by an older version as a median, which misses periodic work: 
 def cells(choices: Sequence[Choice]) -> list[Cell]:
     """Milliseconds per step, one cell per choice. Footnotes mark rows not measured like most others."""
     timed = [_timed_runs(choice) for choice in choices]
-    usual = Counter(_conditions(runs[0]) for runs in timed if runs).most_common(1)
+    usual = Counter(timing(runs[0]) for runs in timed if runs).most_common(1)
     return [_cell(runs, usual[0][0]) if runs else Cell() for runs in timed]
 
 
@@ -44,12 +43,8 @@ def _timed_runs(choice: Choice) -> list[Row]:
     return [run for run in runs if finite_values([run], "seconds_per_step")]
 
 
-def _conditions(run: Row) -> tuple[str, ...]:
-    return tuple(word(run.get(name)) for name in _CONDITIONS)
-
-
 def _other_conditions(runs: Sequence[Row], usual: tuple[str, ...]) -> list[str]:
-    found = sorted({_conditions(run) for run in runs})
+    found = sorted({timing(run) for run in runs})
     if found == [usual]:
         return []
     conditions = " and ".join(_differing(one, usual) or "as the others" for one in found)
@@ -57,7 +52,7 @@ def _other_conditions(runs: Sequence[Row], usual: tuple[str, ...]) -> list[str]:
 
 
 def _differing(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:
-    pairs = zip(_CONDITIONS, conditions, usual, strict=True)
+    pairs = zip(TIMING, conditions, usual, strict=True)
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
 
 
