@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from results.analysis.metrics import is_number, word
+from results.analysis.provenance import TIMING, timing
 from results.analysis.select import Choice, Row
 from results.analysis.stats import summarize
 from results.analysis.summary import finite_values
 from results.formats.cells import Cell
 from results.tables import footnotes
 
-# Times are comparable only if these agree. Precision must agree as well, but all rows of a section share it.
-_CONDITIONS = ("machine", "threads", "processes", "micro_batch", "compile")
 _CPU = "cpu_seconds_per_step"
 _SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core
 
@@ -31,7 +30,7 @@ def cells(choices: Sequence[Choice]) -> list[Cell]:
     most rows, else over those that most of its own runs share.
     """
     timed = [_timed_runs(choice) for choice in choices]
-    usual = _most_common(_most_common(map(_conditions, runs)) for runs in timed if runs)
+    usual = _most_common(_most_common(map(timing, runs)) for runs in timed if runs)
     return [_cell(runs, usual) if runs else Cell() for runs in timed]
 
 
@@ -41,11 +40,11 @@ def _most_common(found: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _cell(timed: Sequence[Row], usual: tuple[str, ...]) -> Cell:
-    own = set(map(_conditions, timed))
-    used = usual if usual in own else _most_common(map(_conditions, timed))
-    runs = [run for run in timed if _conditions(run) == used]
+    own = set(map(timing, timed))
+    used = usual if usual in own else _most_common(map(timing, timed))
+    runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_other_conditions(used, usual), *_left_out(len(timed) - len(runs), own - {used}, used)]
+    notes = [*_othertiming(used, usual), *_left_out(len(timed) - len(runs), own - {used}, used)]
     notes += _shared_cores(runs)
     notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
     return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
@@ -57,11 +56,7 @@ def _timed_runs(choice: Choice) -> list[Row]:
     return [run for run in runs if finite_values([run], "seconds_per_step")]
 
 
-def _conditions(run: Row) -> tuple[str, ...]:
-    return tuple(word(run.get(name)) for name in _CONDITIONS)
-
-
-def _other_conditions(used: tuple[str, ...], usual: tuple[str, ...]) -> list[str]:
+def _othertiming(used: tuple[str, ...], usual: tuple[str, ...]) -> list[str]:
     if used == usual:
         return []
     return [f"measured with {_differing(used, usual)}: not comparable with the other rows"]
@@ -76,7 +71,7 @@ def _left_out(n: int, others: Iterable[tuple[str, ...]], used: tuple[str, ...]) 
 
 
 def _differing(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:
-    pairs = zip(_CONDITIONS, conditions, usual, strict=True)
+    pairs = zip(TIMING, conditions, usual, strict=True)
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
 
 
