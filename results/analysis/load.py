@@ -15,7 +15,7 @@ from harness.store.points import SEED_FIELDS, Point, is_tuned, read_points, sear
 from harness.store.record import RunRecord
 from harness.store.score import score
 from optimizers.zoo.registry import ZOO
-from results.analysis import cost, identity, metrics, provenance
+from results.analysis import cost, downstream, identity, metrics, provenance
 
 _FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
@@ -41,7 +41,7 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     name in the zoo), variant (the version of its code), optimizer (the rule, with the variant where there are
     several), lr and every other tuned setting (None in a slot that has no trial yet), seed, data_seed, the
     metrics, data_fingerprint, the columns of `results.analysis.provenance`, steps, seconds_per_step,
-    useful_seconds, machine, and those of `results.analysis.cost`.
+    useful_seconds, machine, and those of `results.analysis.cost` and `results.analysis.downstream`.
 
     Args:
         store: where plans and runs are.
@@ -218,6 +218,7 @@ def _outcome(record: RunRecord) -> dict[str, Any]:
         **metrics.columns(record),
         **provenance.outcome(record),
         **cost.outcome(record),
+        **downstream.outcome(record),
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,
         "useful_seconds": record.useful_seconds,

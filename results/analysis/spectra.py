@@ -23,7 +23,7 @@ class Spectra:
     """What one run has recorded.
 
     Attributes:
-        seed: of the run.
+        seed, key: of the run.
         weights: of its last step: the row of each layer by name, in the order of the model.
         updates: by step the rows of the layers.
     """
@@ -31,17 +31,23 @@ class Spectra:
     seed: int
     weights: dict[str, Row] = field(default_factory=dict)
     updates: dict[int, dict[str, Row]] = field(default_factory=dict)
+    key: str = ""
 
 
 def of_winner(choice: Choice, store: Store) -> list[Spectra]:
     """Those of the completed replicas of a winner that have any."""
-    runs = [run for run in choice.replicas if run["state"] == "completed"]
-    found = [_of_run(store, str(run["key"]), int(run["seed"]), int(run["steps"])) for run in runs]
+    return of_runs(choice.replicas, store)
+
+
+def of_runs(runs: Iterable[Row], store: Store) -> list[Spectra]:
+    """Those of the completed ones of some rows of the frame that have any."""
+    completed = [run for run in runs if run["state"] == "completed"]
+    found = [_of_run(store, str(run["key"]), int(run["seed"]), int(run["steps"])) for run in completed]
     return [one for one in found if one.weights or one.updates]
 
 
 def _of_run(store: Store, key: str, seed: int, steps: int) -> Spectra:
-    spectra = Spectra(seed)
+    spectra = Spectra(seed, key=key)
     for row in curve.read(store.files(key).spectra):
         if row.keys() >= _OF_UPDATES:
             spectra.updates.setdefault(row["step"], {})[row["layer"]] = row

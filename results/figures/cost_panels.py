@@ -6,7 +6,7 @@ The winner is the best setting on the validation split. Its runs here are its re
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -16,6 +16,7 @@ from results.analysis.cost import TOTAL_FLOPS
 from results.analysis.metrics import Metric, reported
 from results.analysis.select import OPTIMIZER, Choice, Row, choose
 from results.analysis.summary import finite_values
+from results.figures.kinds import DataRow
 from results.figures.panels import titles, workloads
 
 TIME = "useful_seconds"
@@ -48,6 +49,7 @@ class Point:
     cost: Mean
     metric: Mean
     seeds: int
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,21 @@ class CostPanel:
     axis: str
     points: list[Point]
     front: list[Point]
+
+    def rows(self) -> Iterator[DataRow]:
+        """The points; x is the cost."""
+        for point in self.points:
+            many = point.seeds > 1
+            yield DataRow(
+                f"test {self.metric}",
+                point.optimizer,
+                point.cost.value,
+                point.metric.value,
+                point.metric.sd if many else None,
+                n=point.seeds,
+                keys=point.keys,
+                x_sd=point.cost.sd if many else None,
+            )
 
 
 def cost(frame: pd.DataFrame, _: Store) -> list[CostPanel]:
@@ -79,7 +96,7 @@ def _panel(part: pd.DataFrame, choices: Sequence[Choice], column: str) -> CostPa
     if not costs:
         return None
     axis, size = _axis(column, min(costs))
-    made = [_point(name, costs, values, size) for name, (costs, values) in found.items() if costs]
+    made = [_point(name, *own, size) for name, own in found.items() if own[0]]
     points = sorted(made, key=lambda point: point.cost.value)
     title, setting = titles(part)
     seeds = "-".join(map(str, sorted({point.seeds for point in points})))
@@ -91,13 +108,17 @@ def _panel(part: pd.DataFrame, choices: Sequence[Choice], column: str) -> CostPa
     return CostPanel(title, subtitle, metric.label, up, axis, points, pareto(points, up))
 
 
-def _values(choice: Choice, column: str, metric: Metric) -> tuple[list[float], list[float]]:
-    """Cost and test metric of each replica; nothing if one of them lacks the cost."""
+Values = tuple[list[float], list[float], tuple[str, ...]]
+
+
+def _values(choice: Choice, column: str, metric: Metric) -> Values:
+    """Cost and test metric of each replica, and its key; nothing if one of them lacks the cost."""
     runs = [run for run in choice.replicas if finite_values([run], f"test_{metric.name}")]
     costs = finite_values(runs, column)
     if len(costs) < len(runs):
-        return [], []
-    return costs, [metric.scale * value for value in finite_values(runs, f"test_{metric.name}")]
+        return [], [], ()
+    metrics = [metric.scale * value for value in finite_values(runs, f"test_{metric.name}")]
+    return costs, metrics, tuple(str(run["key"]) for run in runs)
 
 
 def _axis(column: str, least: float) -> tuple[str, float]:
@@ -108,8 +129,10 @@ def _axis(column: str, least: float) -> tuple[str, float]:
     return f"{what} ({unit})", size
 
 
-def _point(name: str, costs: Sequence[float], values: Sequence[float], size: float) -> Point:
-    return Point(name, Mean.of([cost / size for cost in costs]), Mean.of(values), len(values))
+def _point(
+    name: str, costs: Sequence[float], values: Sequence[float], keys: tuple[str, ...], size: float
+) -> Point:
+    return Point(name, Mean.of([cost / size for cost in costs]), Mean.of(values), len(values), keys)
 
 
 def _machines(runs: Sequence[Row]) -> str:

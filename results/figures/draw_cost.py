@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.store import Store
 from results.figures.cost_panels import CostPanel
-from results.figures.style import DASHED, GREY, label_log, optimizer_style
+from results.figures.style import DASHED, GREY, display_name, label_log, optimizer_style
 
 _MANY_TIMES = 4  # if the ratio of largest to smallest value is greater, the axis is logarithmic
 
 
-def draw_cost(ax: Any, panel: CostPanel, _: Store) -> list[str]:
-    """Draw a panel of `cost`: a mark with bars for each optimizer, and the Pareto front; no warnings."""
+def draw_cost(ax: Any, panel: CostPanel) -> None:
+    """Draw a panel of `cost`: a mark with bars for each optimizer, and the Pareto front."""
     for point in panel.points:
-        style = optimizer_style(point.optimizer) | {"linestyle": "none", "label": point.optimizer}
+        style = optimizer_style(point.optimizer) | {"linestyle": "none", "label": display_name(point.optimizer)}
         marks = {"markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.6}
         bars = {"xerr": point.cost.sd or None, "yerr": point.metric.sd or None, "elinewidth": 1}
         ax.errorbar(point.cost.value, point.metric.value, zorder=3, **style, **marks, **bars)
@@ -26,7 +25,6 @@ def draw_cost(ax: Any, panel: CostPanel, _: Store) -> list[str]:
         label_log(ax.xaxis)
     ax.set_xlabel(panel.axis)
     ax.set_ylabel(f"test {panel.metric}")
-    return []
 
 
 def _draw_front(ax: Any, panel: CostPanel) -> None:

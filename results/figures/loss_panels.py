@@ -15,10 +15,13 @@ import pandas as pd
 
 from harness.store import Store, curve
 from results.analysis.metrics import loss_unit
-from results.analysis.select import OPTIMIZER, Choice, choose
+from results.analysis.select import OPTIMIZER, Row, choose
+from results.figures.kinds import CurvePanel, Point, Series, spread
 from results.figures.panels import titles, workloads
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
+_START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest
+_MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
 _WINDOWS = 25  # the window of the moving average is the longest run divided by this
 
 
@@ -56,6 +59,16 @@ class LossPanel:
     window: int
     runs: dict[str, list[Run]]
 
+    def read(self, store: Store) -> tuple[CurvePanel, list[str]]:
+        """The panel with its curves: mean and range over seeds. Warnings are about damaged curves."""
+        curves = read_curves(self, store)
+        keys = {name: tuple(run.key for run in own) for name, own in self.runs.items()}
+        series = [Series(name, _points(table, keys[name])) for name, table in curves.losses.items()]
+        limits, logarithmic = _limits(curves.losses.values())
+        label = f"training loss ({self.unit})"
+        shape = {"marks": False, "y_limits": limits, "y_log": logarithmic}
+        return CurvePanel(self.title, self.subtitle, "step", label, series, **shape), curves.warnings
+
 
 @dataclass
 class Curves:
@@ -65,30 +78,64 @@ class Curves:
     warnings: list[str] = field(default_factory=list)
 
 
+def _points(table: pd.DataFrame, keys: tuple[str, ...]) -> list[Point]:
+    rows = zip(table.index, table.itertuples(index=False), strict=True)
+    found = [(step, [value for value in row if value == value]) for step, row in rows]
+    values = ((float(step), len(own), spread(own)) for step, own in found if own)
+    return [Point(step, mean, sd, n, keys, low, high) for step, n, (mean, sd, low, high) in values]
+
+
+def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None, bool]:
+    """The limits of the losses after the start of the runs, and whether the axis is logarithmic."""
+    starts, ends = [], []
+    for table in tables:
+        mean = table.mean(axis=1)
+        starts.append(float(mean[mean.index >= mean.index[-1] * _START].iloc[0]))
+        ends.append(float(table.min(axis=1).min()))
+    if not starts:
+        return None, False
+    start, end = max(starts), min(ends)
+    if 0 < end < start / _MANY_TIMES:
+        return (0.8 * end, 1.2 * start), True
+    margin = 0.05 * (start - end) or 1.0
+    return (end - margin, start + margin), False
+
+
 def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
     """One panel per workload with completed replicas: the training loss of each optimizer's winner."""
     panels = []
     for part in workloads(frame):
-        found = {str(choice.fixed["optimizer"]): _runs(choice, store) for choice in choose(part, OPTIMIZER)}
+        found = {str(choice.fixed["optimizer"]): curves_of(choice.replicas, store) for choice in choose(part, OPTIMIZER)}
         runs = {name: own for name, own in found.items() if own}
         if runs:
             unit = loss_unit(part)
-            panels.append(_loss_panel(*titles(part), unit, runs))
+            panels.append(loss_panel(*titles(part), unit, runs))
     return panels
 
 
-def _loss_panel(title: str, setting: str, unit: str, runs: dict[str, list[Run]]) -> LossPanel:
-    window = max(1, max(run.steps for own in runs.values() for run in own) // _WINDOWS)
+def loss_panel(
+    title: str, setting: str, unit: str, runs: dict[str, list[Run]], window: int | None = None
+) -> LossPanel:
+    """The panel of some runs, at least one.
+
+    Args:
+        title, setting: text above it.
+        unit: of the loss.
+        runs: by optimizer.
+        window: steps of the moving average; None takes a part of the longest run.
+    """
+    window = window or max(1, max(run.steps for own in runs.values() for run in own) // _WINDOWS)
     seeds = "-".join(map(str, sorted({len(own) for own in runs.values()})))
     smoothed = f", {window}-step moving average" if window > 1 else ""
     how = f"mean and range of {seeds} seeds{smoothed}"
     return LossPanel(title, "\n".join(filter(None, [setting, how])), unit, window, runs)
 
 
-def _runs(choice: Choice, store: Store) -> list[Run]:
+def curves_of(runs: Iterable[Row], store: Store) -> list[Run]:
+    """The completed ones of some rows of the frame."""
     return [
         Run(run["key"], run["seed"], int(run["steps"]), _file_digest(store, run["key"]))
-        for run in choice.replicas
+        for run in runs
         if run["state"] == "completed"
     ]
 

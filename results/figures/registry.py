@@ -1,55 +1,52 @@
-"""The figures by name: the data of each, and how one of its panels is drawn."""
+"""The figures by name: where the panels of each come from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import pandas as pd
 
 from harness.store import Store
-from results.figures.cost_panels import CostPanel, cost
-from results.figures.draw import draw_loss, draw_lr, draw_p
-from results.figures.draw_cost import draw_cost
-from results.figures.loss_panels import LossPanel, loss
-from results.figures.panels import Panel, lr_curve, p_curve
-from results.figures.spectral_draw import draw_bars, draw_layers, draw_updates
-from results.figures.spectral_panels import (
-    BarPanel,
-    LayerPanel,
-    UpdatePanel,
-    alpha_bars,
-    alpha_kinds,
-    alpha_layers,
-    norms,
-    update_spectra,
-)
+from results.figures.cost_panels import cost
+from results.figures.kinds import AnyPanel, StoredPanel
+from results.figures.loss_panels import loss
+from results.figures.panels import lr_curve, p_curve
+from results.figures.paper import bars, curves, layers, losses, rates, svd
+from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
+from results.figures.view import View
 
-AnyPanel: TypeAlias = Panel | LossPanel | CostPanel | LayerPanel | BarPanel | UpdatePanel
+Panels = Sequence[AnyPanel | StoredPanel]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """How a figure is made.
+    """How a figure is made; found quickly and without matplotlib. At least one of the two is given.
 
     Attributes:
-        panels: its data, one entry per workload: plain values, found quickly and without matplotlib.
-        draw: draws one panel into axes; returns what was wrong with the files it read.
+        paper: the panels of the paper's experiments in a view, one row of the figure.
+        sweeps: those of any other sweeps, usually one per workload.
     """
 
-    panels: Callable[[pd.DataFrame, Store], Sequence[AnyPanel]]
-    draw: Callable[[Any, Any, Store], list[str]]
+    paper: Callable[[View], Panels] | None = None
+    sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
 
 
 FIGURES = {
-    "lr_curve": Figure(lr_curve, draw_lr),
-    "p_curve": Figure(p_curve, draw_p),
-    "loss": Figure(loss, draw_loss),
-    "alpha_layers": Figure(alpha_layers, draw_layers),
-    "alpha_kinds": Figure(alpha_kinds, draw_layers),
-    "alpha_bars": Figure(alpha_bars, draw_bars),
-    "norms": Figure(norms, draw_layers),
-    "update_spectra": Figure(update_spectra, draw_updates),
-    "cost": Figure(cost, draw_cost),
+    "muon_ns_vs_svd": Figure(svd.muon_ns_vs_svd),
+    "alpha_teaser": Figure(bars.alpha_teaser),
+    "muon_variants": Figure(bars.muon_variants),
+    "optimizer_variants": Figure(bars.optimizer_variants),
+    "interval": Figure(curves.interval),
+    "normuon_interval": Figure(curves.normuon_interval),
+    "alpha_layers": Figure(layers.alpha_layers, alpha_layers),
+    "alpha_layers_more": Figure(layers.alpha_layers_more),
+    "norms": Figure(layers.norms, norms),
+    "p_curve": Figure(curves.p_curve, p_curve),
+    "lr_curve": Figure(rates.lr_curve, lr_curve),
+    "loss": Figure(losses.loss, loss),
+    "alpha_kinds": Figure(sweeps=alpha_kinds),
+    "alpha_bars": Figure(sweeps=alpha_bars),
+    "update_spectra": Figure(sweeps=update_spectra),
+    "cost": Figure(sweeps=cost),
 }

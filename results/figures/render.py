@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.store import Store
-from results.figures.draw import explain_marks
-from results.figures.panels import Panel
-from results.figures.registry import AnyPanel, Figure
+from results.figures import data_csv
+from results.figures.cost_panels import CostPanel
+from results.figures.draw import draw_curves, explain_marks
+from results.figures.draw_bars import draw_bars
+from results.figures.draw_cost import draw_cost
+from results.figures.draw_layers import draw_layers
+from results.figures.kinds import AnyPanel, BarPanel, CurvePanel, LayerPanel
 from results.figures.style import GREY
 
-REVISION = 2  # raised when the drawing changes, so that old pictures are drawn again
+REVISION = 3  # raised when the drawing changes, so that old pictures are drawn again
 
-_PANEL_SIZE = (3.6, 2.9)  # inches
-_MOST_COLUMNS = 3
+DRAW: dict[type, Callable[[Any, Any], None]] = {
+    CurvePanel: draw_curves,
+    BarPanel: draw_bars,
+    LayerPanel: draw_layers,
+    CostPanel: draw_cost,
+}
+
+# Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
+_ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
+_HEIGHT = 2.1  # of a panel without its title
+_LINE = {"title": 0.155, "subtitle": 0.125}  # height of a line of text in inches
+_SIZES = {"title": 8.5, "subtitle": 6.5}  # points
+_BESIDE = 0.58  # inches that the labels of an axis take beside a panel
+_LETTER = 0.0074  # inches of an average letter per point
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -24,42 +40,61 @@ _METADATA: dict[str, dict[str, None]] = {
 }
 
 
-def render(figure: Figure, panels: Sequence[AnyPanel], store: Store) -> tuple[dict[str, bytes], list[str]]:
-    """Draw all panels.
+def render(groups: Sequence[Sequence[AnyPanel]]) -> dict[str, bytes]:
+    """The contents of the files by suffix: png, pdf and csv. Each group begins a row of panels."""
+    panels = [panel for group in groups for panel in group]
+    with _look():
+        canvas = draw(groups)
+        canvas.draw_without_rendering()  # lays it out, once for all files
+        canvas.set_layout_engine("none")
+        pictures = {suffix: _save(canvas, suffix) for suffix in _METADATA}
+    return pictures | {"csv": data_csv.write(panels).encode()}
 
-    Returns:
-        the files' contents by suffix, and what was wrong with the files that the figure was drawn from.
-    """
+
+def _look() -> Any:
     import matplotlib.style
+    import seaborn as sns
+
+    look = sns.axes_style("ticks") | sns.plotting_context("paper")
+    sizes = {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
+    ticks = {"xtick.labelsize": 7, "ytick.labelsize": 7}
+    widths = {"xtick.major": 0.8, "ytick.major": 0.8, "xtick.minor": 0.6, "ytick.minor": 0.6}
+    lines = {f"{name}.width": width for name, width in widths.items()} | {"hatch.linewidth": 0.6, "axes.linewidth": 0.8}
+    fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
+    return matplotlib.style.context(["default", look | sizes | ticks | lines | fixed])
+
+
+def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
+    """The figure as matplotlib has it."""
     import seaborn as sns
     from matplotlib.figure import Figure as Canvas
 
-    look = sns.axes_style("ticks") | sns.plotting_context("paper", font_scale=1.05)
-    fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
-    with matplotlib.style.context(["default", look | fixed]):
-        columns = min(len(panels), _MOST_COLUMNS)
-        rows = math.ceil(len(panels) / columns)
-        size = (_PANEL_SIZE[0] * columns, _PANEL_SIZE[1] * rows + 0.4)
-        canvas = Canvas(figsize=size, layout="constrained")
-        axes = list(canvas.subplots(rows, columns, squeeze=False).flat)
-        warnings = _fill(axes, figure, panels, store)
-        _add_legend(canvas, axes)
-        return {suffix: _save(canvas, suffix) for suffix in _METADATA}, warnings
+    columns = max(map(_columns, groups))
+    width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
+    rows = [row for group in groups for row in _rows(group, columns)]
+    wrapped = [[_wrap(panel, width / columns - _BESIDE) for panel in row] for row in rows]
+    heights = [_HEIGHT + max(map(_height, row)) for row in wrapped]
+    canvas = Canvas(figsize=(width, sum(heights) + 0.4), layout="constrained")
+    axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+    for line, row, texts in zip(axes, rows, wrapped, strict=True):
+        for ax, panel, text in zip(line, row, texts, strict=False):
+            DRAW[type(panel)](ax, panel)
+            _entitle(ax, *text)
+            sns.despine(ax=ax)
+        for ax in line[len(row) :]:
+            ax.set_axis_off()
+    explain_marks(axes[-1][0], [panel for row in rows for panel in row])
+    _add_legend(canvas)
+    return canvas
 
 
-def _fill(axes: Sequence[Any], figure: Figure, panels: Sequence[AnyPanel], store: Store) -> list[str]:
-    """Draw each panel into its axes and hide the axes that are left; returns the warnings."""
-    import seaborn as sns
+def _columns(group: Sequence[AnyPanel]) -> int:
+    """Two panels fit well beside each other, and three where that leaves no hole."""
+    return 3 if len(group) % 3 == 0 else min(2, len(group))
 
-    warnings = []
-    for ax, panel in zip(axes, panels, strict=False):
-        warnings += figure.draw(ax, panel, store)
-        _entitle(ax, panel.title, panel.subtitle)
-        sns.despine(ax=ax)
-    for ax in axes[len(panels) :]:
-        ax.set_axis_off()
-    explain_marks(axes[-1], [panel for panel in panels if isinstance(panel, Panel)])
-    return warnings
+
+def _rows(group: Sequence[AnyPanel], columns: int) -> list[Sequence[AnyPanel]]:
+    return [group[start : start + columns] for start in range(0, len(group), columns)]
 
 
 def _save(canvas: Any, suffix: str) -> bytes:
@@ -68,18 +103,43 @@ def _save(canvas: Any, suffix: str) -> bytes:
     return file.getvalue()
 
 
+# --- text ---
+
+
+def _wrap(panel: AnyPanel, inches: float) -> tuple[str, str]:
+    """Title and subtitle in lines that are no wider than the panel."""
+    found = []
+    for kind, text in (("title", panel.title), ("subtitle", panel.subtitle)):
+        letters = int(inches / (_LETTER * _SIZES[kind]))
+        lines = [part for line in text.splitlines() for part in textwrap.wrap(line, letters)]
+        found.append("\n".join(lines))
+    return found[0], found[1]
+
+
+def _height(text: tuple[str, str]) -> float:
+    """Of title and subtitle, in inches."""
+    lines = dict(zip(_LINE, text, strict=True))
+    return sum(_LINE[kind] * len(own.splitlines()) for kind, own in lines.items())
+
+
 def _entitle(ax: Any, title: str, subtitle: str) -> None:
-    ax.set_title(title, pad=7 + 10 * len(subtitle.splitlines()))
-    ax.annotate(
-        subtitle, (0.5, 1), (0, 5), "axes fraction", "offset points", ha="center", size=7.5, color=GREY
-    )
+    """Above the panel, from its left edge."""
+    below = 5 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
+    ax.set_title(title, pad=below, loc="left")
+    place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
+    text = ax.annotate(subtitle, (0, 1), (0, 4), size=_SIZES["subtitle"], color=GREY, **place)
+    text.set_in_layout(False)  # the title keeps its place
 
 
-def _add_legend(canvas: Any, axes: Sequence[Any]) -> None:
+def _add_legend(canvas: Any) -> None:
     """One legend for all panels, below them: it covers nothing."""
     entries = {
-        label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+        label: handle
+        for ax in canvas.axes
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
-    entry = 0.5 + 0.08 * max(map(len, entries), default=0)  # inches that the widest entry takes
-    columns = max(1, int(canvas.get_figwidth() / entry))
+    if not entries:
+        return
+    entry = 0.5 + 0.066 * max(map(len, entries))  # inches that the widest entry takes
+    columns = max(1, min(len(entries), int(canvas.get_figwidth() / entry)))
     canvas.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False)

@@ -9,6 +9,7 @@ import pandas as pd
 from harness.paper import experiments, scales
 from harness.paper.experiments import Place
 from harness.paper.reported import Reported
+from harness.store import Store
 from results.analysis.select import OPTIMIZER, Choice, choose
 
 # The columns that a place fixes, besides hyperparameters.
@@ -21,10 +22,12 @@ class Ours:
     Args:
         frame: the tidy frame.
         scale: one of `scales.SCALES`.
+        store: where the curves are; None: times to a target are not known.
     """
 
-    def __init__(self, frame: pd.DataFrame, scale: str) -> None:
+    def __init__(self, frame: pd.DataFrame, scale: str, store: Store | None = None) -> None:
         self.scale = scale
+        self.store = store
         own = [name for name in frame["sweep"].unique() if experiments.scale_of(name) == scale]
         self.frame = frame[frame["sweep"].isin(own)]
         self._groups = dict(iter(self.frame.groupby(_PLACE, sort=False)))

@@ -13,6 +13,7 @@ from results.report.page import Part
 from results.report.runs import MOST_RUNS, Behind, details
 from results.report.styles import styles
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 _HINT = '<p class="script">Click a value: its runs, with curves, settings, environment and log.</p>'
 
@@ -25,7 +26,8 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> st
         frame: the tidy frame.
         figures: PNG by name, in the order of the page.
     """
-    tables = [table for make in TABLES.values() if (table := make(frame)).sections]
+    view = View(frame, store=store)
+    tables = [table for make in TABLES.values() if (table := make(view)).sections]
     behind = Behind.of(tables, frame["key"])
     told = details(store, frame, behind)
     parts = [

@@ -58,9 +58,10 @@ PICTURE = {
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
         "harness.display harness.downstream harness.errors harness.export harness.parallel "
-        "harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
-        "harness.upkeep models optimizers optimizers.zoo"
+        "harness.paper harness.prepare harness.published harness.spectra harness.store harness.system "
+        "harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
+    "harness.paper": "harness.errors",
     # sweeps
     "sweeps": "",
     "sweeps.spec": "harness.config harness.errors harness.store",
@@ -91,10 +92,13 @@ PICTURE = {
     ),
     "sweeps.commands": "harness.cost harness.errors harness.store sweeps.actions sweeps.spec",
     # results
-    "results.analysis": "harness.config harness.data harness.errors harness.store models optimizers.zoo",
+    "results.analysis": (
+        "harness.config harness.data harness.downstream harness.errors harness.store models optimizers.zoo"
+    ),
     "results": "harness.errors harness.store results.analysis",
     "results.figures": "harness.store harness.system results.analysis",
     "results.formats": "results.analysis",
+    "results.paper": "harness.downstream harness.paper harness.store results.analysis",
     "results.tables": "harness.store results.analysis results.formats",
     "results.commands": (
         "harness.errors harness.store harness.system results.analysis results.figures results.formats "

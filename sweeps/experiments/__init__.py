@@ -1,0 +1,1 @@
+"""The experiments of the paper as sweep files: one list makes those of every scale."""

@@ -1,0 +1,86 @@
+"""A sweep file in parts, and how it is written."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Settings = Mapping[str, Any]
+_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block: a setting on a workload, and the learning rates that it is tried with."""
+
+    name: str
+    set: Settings
+    rates: Sequence[float]
+    resources: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """One sweep file.
+
+    Attributes:
+        name: of the sweep and of the file.
+        comment: what it is for.
+        base: settings of all blocks.
+        seeds: of the search runs.
+        blocks: in the order of the paper.
+        fresh_seeds: on how many the winners run again.
+        resources: of a job.
+    """
+
+    name: str
+    comment: str
+    base: Settings
+    seeds: Sequence[int]
+    blocks: Sequence[Block]
+    fresh_seeds: int = 0
+    resources: Settings = field(default_factory=dict)
+
+    def text(self) -> str:
+        """The file's text."""
+        comment = textwrap.wrap(self.comment, _WIDTH - 2, break_on_hyphens=False)
+        lines = [
+            *(f"# {line}" for line in comment),
+            "# Written by `python -m sweeps.experiments.write`; change that program, not this file.",
+            f"name: {self.name}",
+            "base:",
+            *(f"  {name}: {_value(value)}" for name, value in self.base.items()),
+            f"seeds: {_value(list(self.seeds))}",
+            "blocks:",
+            *(line for block in self.blocks for line in _block(block)),
+        ]
+        lines += [f"replicate: {{seeds: {self.fresh_seeds}}}"] if self.fresh_seeds else []
+        lines += [f"resources: {_value(self.resources)}"] if self.resources else []
+        return "\n".join(lines) + "\n"
+
+
+def _block(block: Block) -> list[str]:
+    lines = [f"  - name: {block.name}", f"    set: {_value(block.set)}"]
+    lines += [f"    space: {_value({'optimizer.lr': list(block.rates)})}"]
+    return lines + ([f"    resources: {_value(block.resources)}"] if block.resources else [])
+
+
+def _value(value: Any) -> str:
+    """A plain value as YAML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return _number(value)
+    return str(value)
+
+
+def _number(value: float) -> str:
+    """A number without an exponent, which YAML 1.1 would read as a word."""
+    text = f"{value:.12f}".rstrip("0")
+    return text + "0" if text.endswith(".") else text

@@ -1,0 +1,119 @@
+"""The same experiments on embedded data: `nano`, and `quick` with a quarter of the steps and half the rates.
+
+Honest protocol: the rate is chosen on validation among as many rates for every row, and the chosen one runs
+on three fresh seeds. Grids are in octaves (digits: in factors of three), wide enough that no optimum lies at
+an edge. Weight decay, p, interval and rank exponent are those of the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.paper import experiments, scales
+from harness.paper.experiments import Place
+from optimizers import ZOO
+from sweeps.experiments import paper
+from sweeps.experiments.files import Block, SweepFile
+from sweeps.experiments.names import block_name
+
+_RATES = 6
+# Lowest rate of each grid by the nano task and model, else by the optimizer alone.
+_LOWEST = {
+    "adam": 0.001,
+    "adamw": 0.001,
+    "muon": 0.01,
+    "muon_svd": 0.01,
+    "normuon": 0.01,
+    "adamuon": 0.004,
+    "mars": 0.001,
+    "soap": 0.002,
+    "cautious": 0.001,
+    "cosmos": 0.002,
+    "galore": 0.01,
+    "sophia": 0.0002,
+    "htmuon": 0.02,
+    "htmuon_ns": 0.02,
+    "htmuon_normuon": 0.02,
+    "htmuon_ht": 0.01,
+    "htmuon_ht_normuon": 0.01,
+}
+_LOWEST_AT = {
+    ("gpt2-nano", "adamw"): 0.0005,
+    ("llama-nano-1b", "adam"): 0.0005,
+    ("llama-nano-1b", "adamw"): 0.0005,
+    ("glyphs", "sgdm"): 0.05,
+    ("digits", "sgdm"): 0.02,
+    ("vit-nano", "adam"): 0.0005,
+    ("vit-nano", "muon"): 0.005,
+    ("vit-nano", "htmuon"): 0.01,
+    **{("glyphs", name): 0.04 for name in ("muon", "normuon", "htmuon", "htmuon_normuon")},
+    **{("digits", name): 0.01 for name in ("muon", "normuon")},
+    **{("digits", name): 0.02 for name in ("htmuon", "htmuon_normuon")},
+}
+_STEPS = {
+    "llama-nano-60m": 250,
+    "llama-nano-135m": 250,
+    "llama-nano-350m": 200,
+    "llama-nano-1b": 150,
+    "gpt2-nano": 250,
+    "vit-nano": 250,
+}
+_IMAGE_STEPS = {"digits": 60, "glyphs": 150}
+_BATCH = {"pydocs": 16, "digits": 64, "glyphs": 64}
+_TIMED = ("muon", "htmuon", "htmuon_ns")  # whose time to a target is in a table
+
+
+def files(scale: str) -> list[SweepFile]:
+    """One file per experiment.
+
+    Args:
+        scale: "nano" or "quick".
+    """
+    return [_file(scale, name) for name in experiments.experiments(scale)]
+
+
+def _file(scale: str, experiment: str) -> SweepFile:
+    own = [place for place, name in experiments.places(scale).items() if name == experiment]
+    how = "in miniature" if scale == "nano" else "in miniature and in a hurry"
+    return SweepFile(
+        experiments.sweep(scale, experiment),
+        f"{paper.title(experiment)} The same {how}, on embedded data.",
+        {"evaluation.untrained": True, "spectra.final": True},
+        [0],
+        [_block(scale, place) for place in own],
+        fresh_seeds=3,
+    )
+
+
+def _block(scale: str, place: Place) -> Block:
+    task, model = scales.workload(scale, place.dataset, place.model)
+    steps = _STEPS.get(model) or _IMAGE_STEPS[task]
+    rates = grid(task, model, place)
+    if scale == "quick":
+        steps, rates = steps // 4, rates[1::2]
+    workload: dict[str, Any] = {"task": task, "model": model, "steps": steps, "batch_size": _BATCH[task]}
+    timed = place.setting.optimizer in _TIMED and place.model in ("llama-60m", "llama-135m")
+    workload["evaluation.every"] = 10 if timed else 25
+    if place.model == "llama-1b":
+        workload["checkpoint.keep_weights"] = True
+    rule = paper.optimizer_settings(place) | _full_precision(place.setting.optimizer)
+    return Block(block_name(place), workload | rule | paper.spectra_settings(place), rates)
+
+
+def _full_precision(optimizer: str) -> dict[str, Any]:
+    """Newton-Schulz in float32: most CPUs only emulate bfloat16, which is the default."""
+    return {"optimizer.ns_dtype": "float32"} if "ns_dtype" in ZOO[optimizer].params else {}
+
+
+def grid(task: str, model: str, place: Place) -> Sequence[float]:
+    """The learning rates of a place, ascending."""
+    setting = place.setting
+    name = setting.optimizer
+    lowest = _LOWEST_AT.get((model, name)) or _LOWEST_AT.get((task, name)) or _LOWEST[name]
+    if task == "pydocs" and (setting.interval or 1) > 1:
+        lowest /= 2  # most of its updates are Muon's
+    if (setting.p or 0) > 0.125:
+        lowest *= 2  # the larger p, the smaller the update
+    factor = 3 if task == "digits" else 2
+    return [float(f"{lowest * factor**i:.3g}") for i in range(_RATES)]

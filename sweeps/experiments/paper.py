@@ -1,0 +1,128 @@
+"""The experiments at the paper's own scale: its workloads, its grids, one seed, `protocol: paper`.
+
+Sources: `harness/paper/protocol.csv`, whose last column says where the paper is silent and what stands in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.paper import experiments
+from harness.paper.experiments import Place
+from optimizers import ZOO
+from sweeps.experiments.files import Block, SweepFile
+from sweeps.experiments.grids import grid, published_rates
+from sweeps.experiments.names import block_name
+
+_BASE = {"protocol": "paper", "data_seed": 42, "evaluation.untrained": True, "spectra.final": True}
+_SEED = 5  # of the released scripts
+
+_C4: dict[str, Any] = {"batch_size": 512, "seq_len": 256, "layout": "padded", "precision.params": "bfloat16"}
+_LLAMA: dict[str, dict[str, Any]] = {
+    "llama-60m": {"steps": 10000, "evaluation.every": 200},
+    "llama-135m": {"steps": 20000, "evaluation.every": 400},
+    "llama-350m": {"steps": 60000, "evaluation.every": 3000, "micro_batch": 128},
+    "llama-1b": {
+        "steps": 90000,
+        "evaluation.every": 4500,
+        "micro_batch": 64,
+        "activation_checkpointing": True,
+        "checkpoint.keep_weights": True,
+    },
+}
+_CIFAR = {"epochs": 200, "batch_size": 512, "schedule.warmup": 0, "schedule.floor": 0, "augment": "crop-flip"}
+_WORKLOADS: dict[str, dict[str, Any]] = {
+    "openwebtext": {
+        "steps": 10000,
+        "batch_size": 480,
+        "seq_len": 1024,
+        "layout": "packed",
+        "precision.autocast": "bfloat16",
+        "micro_batch": 120,
+        "evaluation.every": 500,
+    },
+    "cifar10": _CIFAR,
+    "cifar100": _CIFAR,
+    "imagenet-1k": {
+        "epochs": 90,
+        "batch_size": 1024,
+        "schedule.warmup": 10000,
+        "schedule.floor": 0,
+        "augment": "randaugment",
+        "mixup": 0.2,
+    },
+}
+# The GPUs of a run: the four A6000 of the paper's step times, the two or four of its wall-clock table.
+_GPUS = {"c4": 4, "openwebtext": 4, "imagenet-1k": 4, "cifar10": 1, "cifar100": 1}
+_TITLES = {
+    "main_result": "Perplexity on C4 of Adam, AdamW, Muon and HTMuon.",
+    "openwebtext": "GPT-2 small on OpenWebText.",
+    "cifar": "ResNet-18 and ResNet-50 on CIFAR-10 and CIFAR-100.",
+    "imagenet": "ViT-tiny on ImageNet-1k.",
+    "llama_1b": "LLaMA-1B on C4; its weights are kept for the questions of common sense.",
+    "optimizer_variants": "The other optimizers on C4.",
+    "interval": "HTMuon, HTMuon_NS and HTMuon+NorMuon with the heavy-tailed update every 5, 10 or 25 steps.",
+    "wall_clock": "Reruns on other GPUs, for hours and for hours to Muon's perplexity.",
+    "p_grid_c4": "Other values of p on C4; p = 0 is Muon and NorMuon of main_result and optimizer_variants.",
+    "p_grid_cifar": "Other values of p on CIFAR. The rerun p-ablation is a cell that no other run explains.",
+    "p_grid_openwebtext": "Other values of p on OpenWebText.",
+    "htmuon_ht": "Updates with a prescribed heavy-tailed spectrum.",
+    "muon_ns_vs_svd": "Muon with an exact SVD, for the figure that compares it with Newton-Schulz.",
+}
+
+
+def files() -> list[SweepFile]:
+    """One file per experiment."""
+    return [_file(name) for name in experiments.experiments("paper")]
+
+
+def title(experiment: str) -> str:
+    """What an experiment is, in a sentence."""
+    return _TITLES[experiment]
+
+
+def _file(experiment: str) -> SweepFile:
+    own = [place for place, name in experiments.places("paper").items() if name == experiment]
+    return SweepFile(
+        experiments.sweep("paper", experiment),
+        f"{title(experiment)} As published, on GPUs.",
+        _BASE,
+        [_SEED],
+        [_block(place) for place in own],
+        resources={"timeout_min": 1440, "cpus_per_task": 8},
+    )
+
+
+def _block(place: Place) -> Block:
+    gpus = 2 if place.setting.replica == "rtxpro6000" and place.model == "llama-60m" else _GPUS[place.dataset]
+    chosen = optimizer_settings(place) | spectra_settings(place)
+    chosen |= {"replica": place.setting.replica} if place.setting.replica else {}
+    processes = {"processes": gpus} if gpus > 1 else {}
+    return Block(
+        block_name(place),
+        {"task": place.dataset, "model": place.model} | workload_settings(place) | processes | chosen,
+        published_rates(place),
+        {"gpus_per_node": gpus},
+    )
+
+
+def workload_settings(place: Place) -> dict[str, Any]:
+    """How long a workload trains, on which batches, in which number formats."""
+    return _C4 | _LLAMA[place.model] if place.dataset == "c4" else _WORKLOADS[place.dataset]
+
+
+def optimizer_settings(place: Place) -> dict[str, Any]:
+    """The optimizer of a place, with all that the paper states of it but the learning rate."""
+    setting = place.setting
+    found = {"optimizer.name": setting.optimizer, "optimizer.weight_decay": grid(place).weight_decay}
+    found |= {f"optimizer.{name}": value for name, value in setting.hyper.items()}
+    is_image = place.dataset.startswith("cifar")
+    if is_image and "aux_weight_decay" in ZOO[setting.optimizer].params:
+        found["optimizer.aux_weight_decay"] = 0  # `protocol.csv`
+    return found
+
+
+def spectra_settings(place: Place) -> dict[str, Any]:
+    """When the figure muon_ns_vs_svd looks at updates: at the paper's steps 1, 9000 and the last ones."""
+    compared = place.setting.optimizer in ("muon", "muon_svd") and place.model in ("llama-60m", "llama-135m")
+    return {"spectra.updates": [0, 0.45, 0.95]} if compared else {}

@@ -1,0 +1,41 @@
+"""The paper as data."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.paper import experiments, reported
+from harness.paper.reported import Setting
+
+
+def test_all_published_numbers_are_there() -> None:
+    lines = reported.everything()
+    assert len(lines) == 329
+    assert len(reported.tables()) == 18
+    assert len(set(lines)) == len(lines)
+
+
+def test_a_number_keeps_its_printed_digits() -> None:
+    *_, last = reported.of_table("p_grid_c4")
+    assert (last.printed, last.digits, last.value) == ("22.1", 1, 22.1)
+    assert last.setting == Setting("htmuon_normuon", p=0.25, interval=1)
+
+
+def test_an_unknown_table_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="main_result"):
+        reported.of_table("main_results")
+
+
+def test_tables_share_experiments() -> None:
+    assert experiments.needed("nano", "htmuon_ht") == ["main_result", "optimizer_variants", "htmuon_ht"]
+    assert experiments.needed("paper", "wall_clock") == ["wall_clock"]
+    assert experiments.needed("nano", "wall_clock") == ["main_result", "interval"]
+    with pytest.raises(UsageError, match="Unknown experiment 'cifer'; did you mean 'cifar'"):
+        experiments.needed("nano", "cifer")
+
+
+def test_only_sweeps_of_the_list_have_a_scale() -> None:
+    assert experiments.scale_of("nano-main_result") == "nano"
+    assert experiments.scale_of("nano-spectra") == ""
+    assert experiments.scale_of("equal-c4-llama-60m") == ""

@@ -1,0 +1,138 @@
+"""The sweep files of the experiments: written from one list, with a run for all that the paper shows."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.paper import experiments, reported, scales
+from harness.store.points import SEED_FIELDS
+from sweeps.experiments import equal, write
+from sweeps.plan.planned import Planned, search_points
+from sweeps.spec.sweep_file import load
+
+SHIPPED = Path(write.__file__).parents[1]
+
+
+@functools.cache
+def planned(scale: str) -> dict[str, list[Planned]]:
+    """The points of each sweep of a scale, by its name."""
+    specs = [load(path) for path in sorted((SHIPPED / scale).glob("*.yaml"))]
+    return {spec.name: search_points(spec) for spec in specs}
+
+
+@functools.cache
+def by_rule(scale: str) -> dict[tuple[str, ...], list[Planned]]:
+    """The points of a scale by sweep, task, model, replica and optimizer."""
+    found: dict[tuple[str, ...], list[Planned]] = {}
+    for name, points in planned(scale).items():
+        for one in points:
+            config = one.config
+            place = (name, config.task, config.model, config.replica, config.optimizer.name)
+            found.setdefault(place, []).append(one)
+    return found
+
+
+def runs(scale: str, place: experiments.Place) -> list[Planned]:
+    """The planned points of a place, found by their configs."""
+    setting = place.setting
+    sweep = experiments.sweep(scale, experiments.places(scale)[place])
+    workload = scales.workload(scale, place.dataset, place.model)
+    own = by_rule(scale)[(sweep, *workload, setting.replica, setting.optimizer)]
+    return [
+        one
+        for one in own
+        if all(one.config.optimizer.hyper[name] == value for name, value in setting.hyper.items())
+    ]
+
+
+def test_the_files_are_those_of_the_list() -> None:
+    texts = write.files()
+    for path, text in texts.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: run `python -m sweeps.experiments.write`"
+    shipped = {
+        path for folder in ("paper", "nano", "quick", "equal") for path in (SHIPPED / folder).iterdir()
+    }
+    assert shipped == set(texts)
+
+
+@pytest.mark.parametrize("scale", scales.SCALES)
+def test_every_published_number_has_a_planned_run(scale: str) -> None:
+    for line in reported.everything():
+        assert runs(scale, experiments.place(line, scale)), line
+
+
+def test_the_published_rate_is_among_the_planned_ones() -> None:
+    for line in reported.everything():
+        rates = {one.config.optimizer.lr for one in runs("paper", experiments.place(line))}
+        assert line.lr is None or line.lr in rates, (line, rates)
+
+
+def test_the_stated_grids_are_planned_whole() -> None:
+    stated = {
+        (row["dataset"], row["model"], row["optimizer"]): sorted(map(float, row["lr_grid"].split()))
+        for row in reported.rows("hyperparameters")
+        if row["lr_grid"]
+    }
+    found = {
+        (place.dataset, place.model, place.setting.optimizer): [
+            one.config.optimizer.lr for one in runs("paper", place)
+        ]
+        for place in reversed(experiments.places("paper"))  # the first place of an optimizer has its grid
+    }
+    assert {name: sorted(rate for rate in found[name] if rate is not None) for name in stated} == stated
+
+
+@pytest.mark.parametrize("scale", scales.SCALES)
+def test_every_panel_of_a_figure_has_planned_runs(scale: str) -> None:
+    shown = {(place.dataset, place.model, place.setting.optimizer) for place in experiments.places(scale)}
+    for row in reported.rows("figures"):
+        workloads = [
+            (dataset, model)
+            for dataset in row["dataset"].split()
+            for model in row["models"].split()
+            if (dataset, model) in scales.WORKLOADS
+        ]
+        assert workloads, row
+        for workload in workloads:
+            for optimizer in set(row["optimizers"].split()) - {"..."}:
+                assert (*workload, optimizer) in shown, (row, workload, optimizer)
+
+
+@pytest.mark.parametrize("scale", scales.SCALES)
+def test_shared_points_are_planned_once(scale: str) -> None:
+    keys = Counter(one.point.key for points in planned(scale).values() for one in points)
+    assert max(keys.values()) == 1
+    assert set(planned(scale)) == {experiments.sweep(scale, name) for name in experiments.experiments(scale)}
+
+
+@pytest.mark.parametrize("scale", ["nano", "quick"])
+def test_miniatures_give_every_row_the_same_budget_and_fresh_seeds(scale: str) -> None:
+    sizes = {len(runs(scale, place)) for place in experiments.places(scale)}
+    assert sizes == {6 if scale == "nano" else 3}
+    for path in (SHIPPED / scale).glob("*.yaml"):
+        assert load(path).fresh_seeds == 3
+    assert {one.config.protocol for points in planned(scale).values() for one in points} == {"honest"}
+
+
+def test_the_paper_scale_follows_its_protocol() -> None:
+    for points in planned("paper").values():
+        for one in points:
+            assert (one.config.protocol, one.config.seed, one.config.data_seed) == ("paper", 5, 42)
+            if one.config.task == "c4":
+                assert one.config.precision.params == "bfloat16"
+                assert (one.config.batch_size, one.config.seq_len, one.config.grad_clip) == (512, 256, None)
+
+
+def test_the_equal_budget_has_every_optimizer() -> None:
+    from optimizers import ZOO
+
+    for file in equal.files():
+        spec = load(SHIPPED / "equal" / f"{file.name}.yaml")
+        sizes = Counter(one.config.optimizer.name for one in search_points(spec))
+        assert set(sizes) == set(ZOO)
+        assert set(sizes.values()) == {7}
+        assert not set(spec.base) & set(SEED_FIELDS)
