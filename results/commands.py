@@ -15,7 +15,9 @@ from harness.system import atomic
 from harness.system.folders import make_folder
 from results.analysis.load import load
 from results.figures.files import update
+from results.figures.kinds import PUBLISHED
 from results.figures.registry import FIGURES
+from results.figures.view import SOURCES, views
 from results.formats.cells import Table
 from results.formats.render import FORMATS, render, render_all
 from results.tables.registry import TABLES
@@ -93,22 +95,24 @@ def add_paper_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [NAME ...] [--sweep NAME]... [--out DIR]."""
+    """Add [NAME ...] [--sweep NAME]... [--source SOURCE] [--scale SCALE]... [--out DIR]."""
     _add_common(parser, FIGURES)
+    add_paper_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to put them (default: ROOT/figures)")
 
 
 def figure(args: argparse.Namespace) -> int:
-    """Draw the figures whose data have changed, as PNG and PDF.
+    """Draw the figures whose data have changed, as PNG and PDF, with the CSV file of their values.
 
     Raises:
         UsageError: a figure is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, FIGURES, "figure")
     store = Store(args.root)
-    frame = load(store, sweeps)
+    frame = None if args.source == PUBLISHED else load(store, sweeps)
+    shown = views(frame, store, args.source, args.scale)
     for name in names:
-        done = update(name, frame, store, args.out or store.root / "figures")
+        done = update(name, frame, store, args.out or store.root / "figures", shown)
         for warning in done.warnings:
             print(f"htbench: {warning}", file=sys.stderr)
         print(": ".join([f"{name}: {done.outcome}", *filter(None, [", ".join(map(str, done.paths))])]))

@@ -14,6 +14,7 @@ from harness.store.points import SEARCH
 from results.analysis.beyond import beyond, legal_end
 from results.analysis.identity import setting_name
 from results.analysis.load import tuned_columns
+from results.analysis.rows import rows
 from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Row, searched
 
 _AT_END = 0.01  # of a searched range, of its logarithm if that is how it was searched
@@ -47,13 +48,11 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
         chosen: the winner.
         columns: the tuned ones.
     """
-    rows = frame[frame["stage"] == SEARCH]
-    for name in OPTIMIZER:
-        rows = rows[rows[name] == chosen.value(name)]
-    rivals: list[Row] = [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
+    place = {"stage": SEARCH} | {name: chosen.value(name) for name in OPTIMIZER}
+    rivals = [row for row in rows(frame) if all(row[name] == value for name, value in place.items())]
     own = [row for row in rivals if row["candidate"] == chosen.name]
     from_grid = [row for row in own if not row["slot"]]
-    tuned = searched(rows, tuned_columns(frame))
+    tuned = searched(rivals, tuned_columns(frame))
     found = []
     for column in columns:
         near = _slice(column, own[0], rivals, tuned)

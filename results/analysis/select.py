@@ -15,8 +15,9 @@ import pandas as pd
 
 from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.score import Score, mean_score, winner
+from results.analysis.rows import Rows, rows
 
-Row = dict[str, Any]  # of the tidy frame
+Row = Mapping[str, Any]  # of the tidy frame
 
 WORKLOAD = ("task", "model", "setting")
 OPTIMIZER = (*WORKLOAD, "optimizer")
@@ -86,10 +87,11 @@ class Choice:
         return Counter(state for state in states if state in UNFINISHED)
 
 
-def choose(frame: pd.DataFrame, fixed: Sequence[str]) -> list[Choice]:
+def choose(frame: pd.DataFrame | Rows, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    replicas = _grouped(_unique(frame, REPLICATE).values(), ["candidate"])
-    groups = _grouped(_unique(frame, SEARCH).values(), fixed)
+    found = rows(frame)
+    replicas = _grouped(_unique(found, REPLICATE).values(), ["candidate"])
+    groups = _grouped(_unique(found, SEARCH).values(), fixed)
     return [
         _choose(dict(zip(fixed, values, strict=True)), group, replicas) for values, group in groups.items()
     ]
@@ -119,29 +121,29 @@ def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
     )
 
 
-def _unique(frame: pd.DataFrame, stage: str) -> dict[str, Row]:
+def _unique(found: Iterable[Row], stage: str) -> dict[str, Row]:
     """The rows of a stage by key, in the order of the plan. A run that two sweeps share counts once."""
-    rows: dict[str, Row] = {}
-    for row in frame[frame["stage"] == stage].to_dict("records"):
-        rows.setdefault(str(row["key"]), {str(name): value for name, value in row.items()})
-    return rows
+    unique: dict[str, Row] = {}
+    for row in found:
+        if row["stage"] == stage:
+            unique.setdefault(str(row["key"]), row)
+    return unique
 
 
-def _grouped(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+def _grouped(found: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
+    for row in found:
         groups.setdefault(tuple(row[name] for name in columns), []).append(row)
     return groups
 
 
-def searched(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+def searched(frame: pd.DataFrame | Rows, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
-    found: dict[tuple[Any, ...], set[Any]] = {}
-    search = frame.loc[frame["stage"] == SEARCH, [*OPTIMIZER, *columns]]
-    for row in search.itertuples(index=False, name=None):
-        group, values = row[: len(OPTIMIZER)], row[len(OPTIMIZER) :]
-        for name, value in zip(columns, values, strict=True):
-            if value is not None and value == value:  # NaN: this optimizer has no such setting
-                found.setdefault((*group, name), set()).add(value)
-    several = {key[-1] for key, values in found.items() if len(values) > 1}
-    return [name for name in columns if name in several]
+    groups = _grouped((row for row in rows(frame) if row["stage"] == SEARCH), OPTIMIZER).values()
+    return [name for name in columns if any(_has_two_values(group, name) for group in groups)]
+
+
+def _has_two_values(group: Iterable[Row], name: str) -> bool:
+    values = (row[name] for row in group)
+    known = {value for value in values if value is not None and value == value}  # NaN: it has no such setting
+    return len(known) > 1

@@ -18,7 +18,7 @@ from harness.system.folders import make_folder
 from results.figures.kinds import AnyPanel
 from results.figures.registry import FIGURES, Figure, Panels
 from results.figures.render import REVISION, render
-from results.figures.view import View, other_sweeps, views
+from results.figures.view import View, other_sweeps, unpublished, views
 
 SUFFIXES = ("png", "pdf", "csv")
 
@@ -53,7 +53,7 @@ def update(
     shown = views(frame, store) if shown is None else shown
     rows = groups(FIGURES[name], frame, store, shown)
     if not rows:
-        return FigureResult(name, "nothing to draw yet", [], [])
+        return FigureResult(name, _why_nothing(name, shown), [], [])
     paths = [folder / f"{name}.{suffix}" for suffix in SUFFIXES]
     digest = _digest(rows)
     known = _known(folder).get(name, {})
@@ -67,6 +67,14 @@ def update(
     entry = {name: {"digest": digest, "warnings": warnings}}
     atomic.write_json(folder / "figures.json", _known(folder) | entry)
     return FigureResult(name, "drawn", paths, warnings)
+
+
+def _why_nothing(name: str, shown: Sequence[View]) -> str:
+    if not shown or any(view.ours is not None for view in shown):
+        return "nothing to draw yet"
+    if FIGURES[name].paper is None or not unpublished(name):
+        return "not in the paper, so nothing of it is published"
+    return "the paper has it as a picture only: no values of it are published"
 
 
 def groups(

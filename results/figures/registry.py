@@ -12,6 +12,7 @@ from results.figures.cost_panels import cost
 from results.figures.kinds import AnyPanel, StoredPanel
 from results.figures.loss_panels import loss
 from results.figures.panels import lr_curve, p_curve
+from results.figures.paper import bars, curves, layers, losses, rates, svd
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
 from results.figures.view import View
 
@@ -32,13 +33,20 @@ class Figure:
 
 
 FIGURES = {
-    "lr_curve": Figure(sweeps=lr_curve),
-    "p_curve": Figure(sweeps=p_curve),
-    "loss": Figure(sweeps=loss),
-    "alpha_layers": Figure(sweeps=alpha_layers),
+    "muon_ns_vs_svd": Figure(svd.muon_ns_vs_svd),
+    "alpha_teaser": Figure(bars.alpha_teaser),
+    "muon_variants": Figure(bars.muon_variants),
+    "optimizer_variants": Figure(bars.optimizer_variants),
+    "interval": Figure(curves.interval),
+    "normuon_interval": Figure(curves.normuon_interval),
+    "alpha_layers": Figure(layers.alpha_layers, alpha_layers),
+    "alpha_layers_more": Figure(layers.alpha_layers_more),
+    "norms": Figure(layers.norms, norms),
+    "p_curve": Figure(curves.p_curve, p_curve),
+    "lr_curve": Figure(rates.lr_curve, lr_curve),
+    "loss": Figure(losses.loss, loss),
     "alpha_kinds": Figure(sweeps=alpha_kinds),
     "alpha_bars": Figure(sweeps=alpha_bars),
-    "norms": Figure(sweeps=norms),
     "update_spectra": Figure(sweeps=update_spectra),
     "cost": Figure(sweeps=cost),
 }

@@ -31,8 +31,8 @@ _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
 _HEIGHT = 2.1  # of a panel without its title
 _LINE = {"title": 0.155, "subtitle": 0.125}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
-_BESIDE = 0.62  # inches that the labels of an axis take beside a panel
-_LETTER = 0.0078  # inches of an average letter per point
+_BESIDE = 0.58  # inches that the labels of an axis take beside a panel
+_LETTER = 0.0074  # inches of an average letter per point
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -45,6 +45,8 @@ def render(groups: Sequence[Sequence[AnyPanel]]) -> dict[str, bytes]:
     panels = [panel for group in groups for panel in group]
     with _look():
         canvas = draw(groups)
+        canvas.draw_without_rendering()  # lays it out, once for all files
+        canvas.set_layout_engine("none")
         pictures = {suffix: _save(canvas, suffix) for suffix in _METADATA}
     return pictures | {"csv": data_csv.write(panels).encode()}
 
@@ -55,9 +57,11 @@ def _look() -> Any:
 
     look = sns.axes_style("ticks") | sns.plotting_context("paper")
     sizes = {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
-    ticks = {"xtick.labelsize": 7, "ytick.labelsize": 7, "hatch.linewidth": 0.6, "hatch.color": "white"}
+    ticks = {"xtick.labelsize": 7, "ytick.labelsize": 7}
+    widths = {"xtick.major": 0.8, "ytick.major": 0.8, "xtick.minor": 0.6, "ytick.minor": 0.6}
+    lines = {f"{name}.width": width for name, width in widths.items()} | {"hatch.linewidth": 0.6, "axes.linewidth": 0.8}
     fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
-    return matplotlib.style.context(["default", look | sizes | ticks | fixed])
+    return matplotlib.style.context(["default", look | sizes | ticks | lines | fixed])
 
 
 def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:

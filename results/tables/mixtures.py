@@ -14,6 +14,7 @@ import pandas as pd
 
 from results.analysis.identity import DATA
 from results.analysis.metrics import word
+from results.analysis.rows import rows as frame_rows
 from results.formats.cells import Cell, Section
 
 Row = Mapping[Any, Any]  # of the tidy frame
@@ -29,7 +30,7 @@ def complete(section: Section, part: pd.DataFrame) -> Section:
         section: of a table.
         part: the rows of the frame that it was made of.
     """
-    known = {str(run["key"]): run for run in part.to_dict("records") if word(run.get("code")) != "none"}
+    known = {str(run["key"]): run for run in frame_rows(part) if word(run.get("code")) != "none"}
     rows = [[_marked(cell, known) for cell in row] for row in section.rows]
     keys = sorted({key for row in rows for cell in row for key in cell.runs} & known.keys())
     shown = [known[key] for key in keys]

@@ -7,6 +7,7 @@ from functools import partial
 
 import pandas as pd
 
+from results.analysis.rows import parts
 from results.analysis.select import OPTIMIZER, WORKLOAD, searched
 from results.formats.cells import Section, Table
 from results.tables import lr_grid, main_result, mixtures, paper_sections
@@ -20,20 +21,20 @@ def main_result_table(view: View) -> Table:
     Chosen on validation, reported on test from fresh seeds.
     """
     own = paper_sections.table("main_result", view).sections
-    others = _sections(_parts(view.others, WORKLOAD), main_result.section)
+    others = _sections(parts(view.others, WORKLOAD), main_result.section)
     return Table("main_result", "test result of each optimizer's best setting", [*own, *others])
 
 
 def lr_grid_table(view: View) -> Table:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
-    sections = _sections(_parts(view.frame, WORKLOAD), partial(lr_grid.section, row_axis="optimizer"))
+    sections = _sections(parts(view.frame, WORKLOAD), partial(lr_grid.section, row_axis="optimizer"))
     return Table("lr_grid", "validation result by optimizer and learning rate", sections)
 
 
 def p_grid_table(view: View) -> Table:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
-    parts = [part for part in _parts(view.frame, OPTIMIZER) if "p" in part and searched(part, ["p"])]
-    sections = _sections(parts, partial(lr_grid.section, row_axis="p"))
+    own = [part for part in parts(view.frame, OPTIMIZER) if "p" in part and searched(part, ["p"])]
+    sections = _sections(own, partial(lr_grid.section, row_axis="p"))
     return Table("p_grid", "validation result by p and learning rate", sections)
 
 
@@ -46,9 +47,5 @@ TABLES: dict[str, Callable[[View], Table]] = {
 }
 
 
-def _parts(frame: pd.DataFrame | None, columns: tuple[str, ...]) -> list[pd.DataFrame]:
-    return [] if frame is None else [part for _, part in frame.groupby(list(columns), sort=False)]
-
-
-def _sections(parts: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
-    return [mixtures.complete(make(part), part) for part in parts]
+def _sections(found: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
+    return [mixtures.complete(make(part), part) for part in found]
