@@ -44,7 +44,7 @@ def _cell(timed: Sequence[Row], usual: tuple[str, ...]) -> Cell:
     used = usual if usual in own else _most_common(map(timing, timed))
     runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_othertiming(used, usual), *_left_out(len(timed) - len(runs), own - {used}, used)]
+    notes = [*_other_conditions(used, usual), *_left_out(len(timed) - len(runs), own - {used}, used)]
     notes += _shared_cores(runs)
     notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
     return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
@@ -56,7 +56,7 @@ def _timed_runs(choice: Choice) -> list[Row]:
     return [run for run in runs if finite_values([run], "seconds_per_step")]
 
 
-def _othertiming(used: tuple[str, ...], usual: tuple[str, ...]) -> list[str]:
+def _other_conditions(used: tuple[str, ...], usual: tuple[str, ...]) -> list[str]:
     if used == usual:
         return []
     return [f"measured with {_differing(used, usual)}: not comparable with the other rows"]
