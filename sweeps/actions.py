@@ -15,10 +15,10 @@ from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_fold
 from harness.system import slurm
 from harness.system.folders import make_folder
 from harness.upkeep.check import faults
-from sweeps.plan.planned import filled, search_points, write_plan
+from sweeps.plan.planned import Planned, filled, search_points, write_plan
 from sweeps.plan.replicas import everything
 from sweeps.plan.start import check_start
-from sweeps.plan.states import settled, state
+from sweeps.plan.states import settled, state, states
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
 
     runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
     for live in runner.sweeps:
-        check_start(live.spec, live.search, store.root, action="run")
+        check_start(live.spec, _unsettled(store, live.search), store.root, action="run")
     make_folder(store.root)
     runner.run()
     if runner.interrupted:
@@ -46,6 +46,12 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
             file=sys.stderr,
         )
     return EXIT_RUN_FAILED if runner.unfinished else 0
+
+
+def _unsettled(store: Store, planned: Sequence[Planned]) -> list[Planned]:
+    """Those that need a machine: the rest is looked up, also where it could not be trained."""
+    found = states(store, [one.point for one in filled(store.root, planned)])
+    return [one for one in planned if not settled(found[one.point.id])]
 
 
 def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:

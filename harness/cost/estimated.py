@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from harness.config import OptimizerConfig, RunConfig
+from harness.cost.run_class import run_class
 from harness.cost.shapes import NotEstimatedError, Shapes
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def _simulate(config: RunConfig, shapes: Shapes, device: str) -> tuple[Passes, S
         with torch.random.fork_rng(gpus), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             interval = passes.curvature_interval(config)
-            name = repr((replace(config, optimizer=OptimizerConfig()), interval, shapes, device))
+            kind = run_class(replace(config, optimizer=OptimizerConfig()))
+            name = repr((kind, interval, shapes, device))
             if name not in _known_passes:
                 _remember(_known_passes, name, passes.run(config, shapes, device))
             return _known_passes[name], state.run(config, shapes, device)

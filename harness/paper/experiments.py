@@ -73,7 +73,7 @@ def needed(scale: str, name: str) -> list[str]:
         own = {places(scale)[place(line, scale)] for line in reported.of_table(name)}
         return [one for one in known if one in own]
     if name not in known:
-        raise UsageError(f"Unknown experiment '{name}'; {nearest(name, [*known, *reported.tables()])}")
+        raise UsageError(f"Unknown experiment {name!r}; {nearest(name, {*known, *reported.tables()})}")
     return [name]
 
 

@@ -20,6 +20,11 @@ def usable_cores() -> float:
     return min([cores, *quotas])
 
 
+def default_workers() -> int:
+    """The default number of processes at a time: the usable cores, at most 8."""
+    return max(1, min(int(usable_cores()), 8))
+
+
 def visible_gpus() -> list[str]:
     """The GPUs that runs may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -33,8 +33,10 @@ def rows(frame: pd.DataFrame | Rows) -> Rows:
     return found
 
 
-def parts(frame: pd.DataFrame, columns: Sequence[str]) -> list[pd.DataFrame]:
+def parts(frame: pd.DataFrame | None, columns: Sequence[str]) -> list[pd.DataFrame]:
     """The parts of a frame that agree in some columns, in the order of their first rows."""
+    if frame is None:
+        return []
     found = rows(frame)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, row in enumerate(found):

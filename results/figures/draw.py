@@ -21,6 +21,7 @@ from results.figures.style import (
 )
 
 _MOST_VALUES = 6  # more values than these do not fit as labels of an axis
+_SHADES, _DASHES = (0.0, 0.4, 0.8), ("-", DASHED, DOTTED)  # of several series of one optimizer
 _MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
 
 
@@ -30,6 +31,7 @@ def draw_curves(ax: Any, panel: CurvePanel) -> None:
     if right is not ax:
         right.set_ylabel(panel.right_label)
         right.grid(visible=False)
+        right.spines[["top", "left"]].set_visible(False)
     for number, one in enumerate(panel.series):
         own = right if one.right else ax
         _draw_series(own, panel, one)
@@ -51,8 +53,9 @@ def draw_curves(ax: Any, panel: CurvePanel) -> None:
 def _style(one: Series) -> dict[str, Any]:
     """Colour, marker and dashes; open markers and thin lines for published values."""
     style = optimizer_style(one.optimizer)
-    colour = GREY if one.right else shaded(style["color"], one.shade)
-    style |= {"color": colour, "linestyle": DOTTED if one.right else style["linestyle"]}
+    colour = GREY if one.right else shaded(style["color"], _SHADES[one.variant % len(_SHADES)])
+    dashes = _DASHES[one.variant % len(_DASHES)] if one.variant else style["linestyle"]
+    style |= {"color": colour, "linestyle": DOTTED if one.right else dashes}
     if one.source == PUBLISHED:
         return style | {"markerfacecolor": "white", "markeredgecolor": colour, "linewidth": 0.8}
     return style | {"markeredgecolor": "white", "linewidth": 1.4}
@@ -150,4 +153,3 @@ def _scale_y(ax: Any, panel: CurvePanel) -> None:
         ax.set_ylim(*panel.y_limits)
         if ax.get_yscale() == "log":
             label_log(ax.yaxis)
-

@@ -93,7 +93,7 @@ class Series:
         label: in the legend; empty for the optimizer's display name.
         chosen: the x of the setting that was chosen, if one was.
         diverged: the x at which every run diverged.
-        shade: from 0 (the optimizer's colour) to 1 (black), for several series of one optimizer.
+        variant: a number that tells several series of one optimizer apart, by shade and dashes.
         right: whether the right axis is its own.
     """
 
@@ -103,7 +103,7 @@ class Series:
     label: str = ""
     chosen: float | None = None
     diverged: list[float] = field(default_factory=list)
-    shade: float = 0.0
+    variant: int = 0
     right: bool = False
 
 
@@ -169,18 +169,20 @@ class Bar:
     Attributes:
         group: its label on the axis; bars of one group stand side by side.
         optimizer: decides colour and hatch.
-        y, sd, n, source, keys: as in `DataRow`.
+        y, sd, n, source, keys: as in `DataRow`. Without y a word stands in the place of the bar.
         median: a second mark; None for none.
+        state: that word, such as "diverged".
     """
 
     group: str
     optimizer: str
-    y: float
+    y: float | None
     sd: float | None = None
     n: int | None = None
     source: str = RUNS
     keys: tuple[str, ...] = ()
     median: float | None = None
+    state: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.paper import experiments
+from harness.paper import experiments, reported
 from harness.paper.scales import SCALES
 from harness.store import Store
 from results.figures.kinds import PUBLISHED, RUNS
@@ -24,12 +24,15 @@ class View:
     Attributes:
         published: whether the published numbers are shown.
         ours: our runs; None if they are not shown.
-        store: where their curves and spectra are; None without runs.
     """
 
     published: bool
     ours: Ours | None = None
-    store: Store | None = None
+
+    @property
+    def store(self) -> Store | None:
+        """Where curves and spectra of our runs are; None without runs."""
+        return None if self.ours is None else self.ours.store
 
     @property
     def scale(self) -> str:
@@ -52,10 +55,12 @@ def views(
     """
     if source == PUBLISHED:
         return [View(published=True)]
-    found = [Ours(frame, scale) for scale in SCALES if frame is not None and scale in (scales or SCALES)]
+    found = [
+        Ours(frame, scale, store) for scale in SCALES if frame is not None and scale in (scales or SCALES)
+    ]
     planned = [ours for ours in found if ours]
     beside = source == BOTH
-    rows = [View(beside and ours.scale == "paper", ours, store) for ours in planned]
+    rows = [View(beside and ours.scale == "paper", ours) for ours in planned]
     alone = beside and (planned or scales) and not any(row.published for row in rows)
     return [*([View(published=True)] if alone else []), *rows]
 
@@ -64,3 +69,9 @@ def other_sweeps(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of sweeps that are not the paper's experiments."""
     own = [name for name in frame["sweep"].unique() if not experiments.scale_of(name)]
     return frame[frame["sweep"].isin(own)]
+
+
+def unpublished(figure: str) -> list[str]:
+    """The panels of a figure of the paper that are pictures only: the paper has no table of their values."""
+    rows = [row for row in reported.rows("figures") if row["figure"] == figure]
+    return [row["panels"] for row in rows if not row["data_published"].startswith("yes")]

@@ -15,12 +15,7 @@ from harness.system.folders import make_folder
 from results.analysis.load import load
 from results.figures.files import update
 from results.figures.registry import FIGURES
-from results.formats.cells import Table
-from results.report import overview, page
-from results.report.page import Part
-from results.report.runs import MOST_RUNS, Behind, details
-from results.report.styles import styles
-from results.tables.registry import TABLES
+from results.report import contents
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,51 +40,16 @@ def report(args: argparse.Namespace) -> int:
     frame = load(store, sweeps or None)
     out = args.out or store.root / "report.html"
     make_folder(out.parent)
-    text = _page(store, frame, out.parent / "figures")
+    text = contents.write(store, frame, _figures(store, frame, out.parent / "figures"))
     atomic.write_text(out, text)
     print(f"{out}: {memory(len(text))}")
     return 0
 
 
-def _page(store: Store, frame: pd.DataFrame, folder: Path) -> str:
-    tables = [table for make in TABLES.values() if (table := make(frame)).sections]
-    behind = Behind.of(tables, frame["key"])
-    told = details(store, frame, behind)
-    parts = [
-        _summary(frame),
-        _tables(tables, behind),
-        _figures(store, frame, folder),
-        Part("cost", "Cost", _plain(overview.cost(frame))),
-        Part("runs", "Runs", page.table(overview.runs(frame, behind), behind.attributes, heading=False)),
-    ]
-    data = {"runs-data": told | {"styles": styles({run["optimizer"] for run in told["runs"]})}}
-    return page.page("htbench report", parts, data)
-
-
-def _summary(frame: pd.DataFrame) -> Part:
-    tables = [overview.sweeps(frame), overview.environments(frame)]
-    return Part("summary", "Summary", page.facts(overview.in_words(frame)) + _plain(tables))
-
-
-def _plain(tables: list[Table]) -> str:
-    return "\n".join(page.table(table, heading=False) for table in tables)
-
-
-def _tables(tables: list[Table], behind: Behind) -> Part:
-    body = [page.table(table, behind.attributes) for table in tables]
-    hint = '<p class="script">Click a value: its runs, with curves, settings, environment and log.</p>'
-    if behind.left_out:
-        hint += f"<p>Only the first {MOST_RUNS} runs have their details on this page.</p>"
-    return Part("tables", "Tables", "\n".join([hint, *body]), [(f"table-{t.name}", t.name) for t in tables])
-
-
-def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> Part:
-    """The figures that have something to show; warnings on files that they were drawn from go to stderr."""
-    shown = []
-    for name in FIGURES:
-        done = update(name, frame, store, folder)
-        for warning in done.warnings:
-            print(f"htbench: {warning}", file=sys.stderr)
-        shown += [(name, path.read_bytes()) for path in done.paths if path.suffix == ".png"]
-    body = "\n".join(page.figure(name, png) for name, png in shown)
-    return Part("figures", "Figures", body, [(f"figure-{name}", name) for name, _ in shown])
+def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> dict[str, bytes]:
+    """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
+    done = [update(name, frame, store, folder) for name in FIGURES]
+    for warning in (warning for one in done for warning in one.warnings):
+        print(f"htbench: {warning}", file=sys.stderr)
+    pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}
+    return {name: path.read_bytes() for name, path in pictures.items()}

@@ -18,7 +18,7 @@ _ENVIRONMENT = ("code", "python", "torch", "machine", "device", "processes", "th
 _SECONDS_AN_HOUR, _PETA = 3600, 1e15
 _WORK = (
     "Hours are those of the training steps that count: without evaluations, and without steps made again.",
-    "FLOPs are counted: model and optimizer. Runs of older code have none.",
+    "FLOPs are those of model and optimizer. Runs of older code and of under a second are not counted.",
 )
 Row = Mapping[Any, Any]
 
@@ -108,7 +108,7 @@ def _totals(
     columns = [*map(_text, by), _number("runs"), _number("hours"), _number("PFLOP")]
     rows = []
     for values, part in done.groupby([done[column].map(word) for column in by], sort=False):
-        totals = [Cell(len(part)), Cell(float(f"{_hours(part):.3g}")), Cell(_flops(part))]
+        totals = [Cell(len(part)), Cell(float(f"{_hours(part):.3g}")), _flops(part)]
         rows.append([*map(Cell, values), *totals])
     return Table(name, title, [Section(title, {}, columns, rows, notes=notes)])
 
@@ -117,10 +117,12 @@ def _hours(part: pd.DataFrame) -> float:
     return float(part["useful_seconds"].sum()) / _SECONDS_AN_HOUR if "useful_seconds" in part else 0.0
 
 
-def _flops(part: pd.DataFrame) -> float | None:
-    if TOTAL_FLOPS not in part or part[TOTAL_FLOPS].isna().all():
-        return None
-    return float(f"{float(part[TOTAL_FLOPS].sum()) / _PETA:.3g}")
+def _flops(part: pd.DataFrame) -> Cell:
+    counted = int(part[TOTAL_FLOPS].notna().sum()) if TOTAL_FLOPS in part else 0
+    if not counted:
+        return Cell()
+    notes = (f"counted for {counted} of the {len(part)} runs",) if counted < len(part) else ()
+    return Cell(float(f"{float(part[TOTAL_FLOPS].sum()) / _PETA:.3g}"), notes=notes)
 
 
 def _value(x: Any) -> float | None:

@@ -45,9 +45,10 @@ class Behind:
         return cls({key: number for number, key in enumerate(list(keys)[:most])}, max(0, len(keys) - most))
 
     def attributes(self, cell: Cell) -> str:
-        """For the element of a cell: the numbers of its runs."""
+        """For the element of a cell: the numbers of its runs, and whether a grid has chosen it."""
         numbers = [str(self.numbers[key]) for key in cell.runs if key in self.numbers]
-        return f' data-runs="{" ".join(numbers)}"' if numbers else ""
+        chosen = " data-chosen" if cell.chosen else ""
+        return f' data-runs="{" ".join(numbers)}"{chosen}' if numbers else ""
 
 
 def _cells(tables: Iterable[Table]) -> Iterator[Cell]:

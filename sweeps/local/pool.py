@@ -25,14 +25,9 @@ from harness.parallel.processes import Ranks
 from harness.store.points import Point
 from harness.system import environment
 from harness.system.environment import HOME
-from harness.system.machine import usable_cores, visible_gpus
+from harness.system.machine import default_workers, visible_gpus
 from harness.train.monitor import Monitor, signals_held_back
 from sweeps.execute import execute
-
-
-def default_workers() -> int:
-    """The default number of processes at a time: the cores by affinity and cgroup quota, at most 8."""
-    return max(1, min(int(usable_cores()), 8))
 
 
 class Counter(Protocol):

@@ -91,12 +91,24 @@ function numbersOf(cell) {
   return cell.dataset.runs.split(" ").map(Number);
 }
 
+// Of a row of a grid the chosen step, of any other the first value that has runs.
+function mainRuns(row) {
+  const cell = row.querySelector("td[data-runs][data-chosen]") || row.querySelector("td[data-runs]");
+  return cell ? numbersOf(cell) : [];
+}
+
+// `report.html#run-KEY` opens a run.
+function openAddressed() {
+  const number = DATA.runs.findIndex((run) => location.hash === `#run-${run.key}`);
+  if (number >= 0) openRuns([number], DATA.runs[number].label);
+}
+
 for (const cell of document.querySelectorAll("td[data-runs]")) {
   cell.append(element("button", { type: "button", class: "open" }, ...cell.childNodes));
 }
 for (const tools of document.querySelectorAll("main .tools")) {
-  const cells = [...tools.nextElementSibling.querySelectorAll("td[data-runs]")];
-  const numbers = [...new Set(cells.flatMap(numbersOf))];
+  const rows = [...tools.nextElementSibling.querySelectorAll("tbody tr")];
+  const numbers = [...new Set(rows.flatMap(mainRuns))];
   if (numbers.length < 2 || tools.closest("#runs")) continue;
   const button = element("button", { type: "button" }, "Curves of all rows");
   button.addEventListener("click", () =>
@@ -110,3 +122,5 @@ document.addEventListener("click", (event) => {
 dialog.addEventListener("click", (event) => {
   if (event.target === dialog || event.target.closest("button.close")) dialog.close();
 });
+addEventListener("hashchange", openAddressed);
+openAddressed();

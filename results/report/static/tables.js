@@ -66,7 +66,7 @@ function equip(table) {
   makeSortable(table);
   const tools = element("div", { class: "tools" });
   table.parentElement.before(tools);
-  makeFilter(table, tools);
+  if (table.tBodies[0].rows.length > 3) makeFilter(table, tools);
 }
 
 document.querySelectorAll("main table").forEach(equip);

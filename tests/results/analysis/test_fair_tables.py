@@ -6,12 +6,13 @@ from harness.store.points import REPLICATE
 from results.analysis.load import load
 from results.formats.render import render
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 IMAGES = 299
 
 
 def written(bench, name="main_result"):
-    return render(TABLES[name](load(bench.write())), "md")
+    return render(TABLES[name](View(load(bench.write()))), "md")
 
 
 def bold(bench):

@@ -10,6 +10,7 @@ from results.formats import html
 from results.formats.cells import Cell, Column, Section, Table
 from results.formats.render import render, render_all
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 HOSTILE = "<script>alert('1')</script> & \"x\" </td>"
 VOID = {"meta", "!doctype"}
@@ -48,7 +49,7 @@ def a_table(text, **cell):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_all_cells_are_there(name, mixed_store):
-    table = TABLES[name](load(mixed_store))
+    table = TABLES[name](View(load(mixed_store)))
     rows = Reader(render(table, "html")).rows
     shown = [section for section in table.sections if not section.too_wide()]
     assert len(rows) == sum(1 + len(section.rows) for section in shown) > 0
@@ -86,7 +87,7 @@ def test_an_outcome_without_number_sorts_as_text():
 
 def test_several_tables_are_one_page(demo_store):
     frame = load(demo_store)
-    text = render_all([TABLES[name](frame) for name in TABLES], "html")
+    text = render_all([TABLES[name](View(frame)) for name in TABLES], "html")
     page = Reader(text)
     assert [tag for tag, _ in page.tags].count("html") == 1 and text.endswith("</html>\n")
     assert [tag for tag, _ in page.tags].count("h2") == len(TABLES)

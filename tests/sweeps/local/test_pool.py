@@ -5,14 +5,15 @@ import pytest
 from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_settings
 from harness.store.points import SEARCH, Point
+from harness.system import machine
 from sweeps.local import pool as pools
 from sweeps.local.pool import Pool
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (4, 4), (64, 8)])
 def test_as_many_workers_as_cores_but_not_more_than_eight(monkeypatch, cores, expected):
-    monkeypatch.setattr(pools, "usable_cores", lambda: cores)
-    assert pools.default_workers() == expected
+    monkeypatch.setattr(machine, "usable_cores", lambda: cores)
+    assert machine.default_workers() == expected
 
 
 @pytest.mark.parametrize(("told", "expected"), [("3,5", ["3", "5"]), ("", []), ("GPU-1a", ["GPU-1a"])])

@@ -1,0 +1,317 @@
+"""`htbench reproduce`: which commands it gives in which order, and that a killed call goes on."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness import cli
+from harness.commands import reproduce, reproduce_card
+from harness.downstream.results import CLOZE
+from harness.paper import experiments
+from harness.store import Store
+from harness.store.points import REPLICATE, SEARCH, Point, write_points
+from tests.helpers import stored_runs
+from tests.helpers.command import TINY
+
+
+class Commands:
+    """Stands for all commands but `reproduce`: notes them, and answers with the given exit statuses."""
+
+    def __init__(self, left=3, **statuses):
+        self.left, self.statuses, self.given = left, statuses, []
+
+    def __call__(self, words):
+        words = list(words)
+        assert words[-2] == "--root"
+        self.given.append(words[:-2])
+        name = words[1] if words[0] == "sweep" else words[0]
+        if name == "plan":
+            files = [word for word in words if word.endswith(".yaml")]
+            print(json.dumps([plan(file.rpartition("/")[2][:-5], self.left) for file in files]))
+        return self.statuses.get(name, 0)
+
+    @property
+    def names(self):
+        return [" ".join(words[: 2 if words[0] == "sweep" else 1]) for words in self.given]
+
+
+def plan(sweep, left, seconds=None, hours=None):
+    priced = [{"runs": left, "offers": [{"gpu_hours": hours}]}] if hours else []
+    return {
+        "sweep": sweep,
+        "points": [{}] * 5,
+        "replicas_to_come": 2,
+        "to_run": left,
+        "seconds": seconds or 0.0,
+        "card": [{"runs": left, "seconds": seconds, "steps": 10}] if left else [],
+        "estimated": priced,
+    }
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def give(monkeypatch, tmp_path):
+    """Call `htbench reproduce WORDS` with all other commands replaced; returns its status."""
+    real = cli.main
+
+    def call(commands, *words):
+        monkeypatch.setattr(cli, "main", commands)
+        try:
+            return real(["reproduce", *words, "--root", str(tmp_path / "store")])
+        finally:
+            monkeypatch.setattr(cli, "main", real)
+
+    return call
+
+
+FINISH = ["figure", "table", "report"]
+
+
+# --- what is wanted ---
+
+
+def test_all_experiments_at_nano_scale_are_the_default():
+    wanted = reproduce._wanted([], False)
+    assert (wanted.scale, wanted.experiments) == ("nano", experiments.experiments("nano"))
+    assert "commonsense" in wanted.tables and "wall_clock_to_target" in wanted.tables
+
+
+@pytest.mark.parametrize("words", [["paper", "lr_grid_cifar10"], ["lr_grid_cifar10", "paper"]])
+def test_a_table_brings_its_experiments_and_their_other_tables(words):
+    wanted = reproduce._wanted(words, False)
+    assert wanted.sweeps == ["paper-cifar"]
+    assert {"cifar", "lr_grid_cifar10", "lr_grid_cifar100"} == set(wanted.tables)
+
+
+@pytest.mark.parametrize("scale", ["nano", "quick", "paper"])
+def test_every_experiment_has_a_shipped_sweep_file(scale):
+    wanted = reproduce._wanted([scale], False)
+    assert all(os.path.isfile(file) for file in wanted.files)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["main_resul"], "did you mean 'main_result'?"),
+        (["../../etc\npasswd"], "Unknown experiment '../../etc\\npasswd'; known are"),
+        ([""], "Unknown experiment ''"),
+        (["steps=3"], "Unknown experiment 'steps=3'"),
+        (["wall_clok", "paper"], "did you mean 'wall_clock'?"),
+        (["nano", "paper"], "One scale at a time, not nano and paper."),
+        (["paper", "--quick"], "One scale at a time, not paper and --quick."),
+        (["--workers", "0"], "--workers must be at least 1, not 0."),
+        (["--workers", "two"], "invalid int value"),
+    ],
+)
+def test_a_mistake_is_one_sentence(give, capsys, words, sentence):
+    commands = Commands()
+    assert give(commands, *words) == 2
+    told = capsys.readouterr().err
+    assert sentence in told and told.count("\n") == 1 and not commands.given
+
+
+# --- the commands ---
+
+
+def test_the_commands_of_nano_and_their_order(give, tmp_path):
+    commands = Commands()
+    assert give(commands, "interval", "--workers", "3") == 0
+    assert commands.names == ["sweep plan", "sweep run", *FINISH]
+    (run,) = [words for words in commands.given if words[:2] == ["sweep", "run"]]
+    assert run[-2:] == ["--workers", "3"]
+    table = commands.given[-2]
+    assert "interval_perplexity" in table and table[table.index("--scale") + 1] == "nano"
+    # The tables are made of these sweeps only, whatever else is in the store.
+    assert all(words[words.index("--sweep") + 1].startswith("nano-") for words in commands.given[-3:])
+
+
+def test_nothing_is_left_to_do_but_print(give, capsys):
+    commands = Commands(left=0)
+    assert give(commands, "paper", "cifar") == 0
+    assert commands.names == ["sweep plan", "sweep run", *FINISH]
+    assert "to run" not in capsys.readouterr().err
+
+
+def test_an_experiment_without_a_table_prints_none(give):
+    commands = Commands()
+    assert give(commands, "muon_ns_vs_svd") == 0
+    assert commands.names == ["sweep plan", "sweep run", "figure", "report"]
+
+
+def test_a_failed_run_is_told_at_last_and_all_is_printed(give):
+    commands = Commands(run=1)
+    assert give(commands, "cifar") == 1
+    assert commands.names[-3:] == FINISH
+
+
+@pytest.mark.parametrize(("command", "status"), [("plan", 2), ("run", 130), ("run", 2), ("figure", 130)])
+def test_an_interruption_and_a_mistake_end_it(give, command, status):
+    commands = Commands(**{command: status})
+    assert give(commands, "cifar") == status
+    assert commands.names[-1].endswith(command)
+
+
+# --- the question ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "flags", "runs"),
+    [("y\n", [], True), ("\n", [], False), ("", [], False), ("", ["--yes"], True)],
+)
+def test_at_a_terminal_it_asks_once(give, monkeypatch, capsys, answer, flags, runs):
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    commands = Commands()
+    assert give(commands, "cifar", *flags) == 0
+    assert ("sweep run" in commands.names) == runs
+    said = capsys.readouterr()
+    assert said.err.count("Start? [y/N]") == (not flags)
+    assert ("Nothing was started." in said.out) == (not runs)
+    assert all(len(line) <= 80 for line in said.err.splitlines() if not line.startswith("$"))
+
+
+# --- the paper's own scale ---
+
+
+def test_the_paper_is_not_begun_without_a_gpu(give, monkeypatch, capsys):
+    monkeypatch.setattr(reproduce, "has_gpu", lambda: False)
+    commands = Commands()
+    assert give(commands, "paper", "cifar") == 2
+    assert commands.names == ["sweep plan"]
+    said = capsys.readouterr().err
+    assert "3 runs of the paper are missing" in said and "`htbench reproduce paper cifar --submit`" in said
+
+
+def test_submit_returns_and_says_what_to_call_later(give, capsys):
+    commands = Commands()
+    assert give(commands, "paper", "cifar", "--submit") == 0
+    assert commands.names == ["sweep plan", "sweep submit"]
+    assert commands.given[0][-3:] == ["--gpu", "a6000", "--json"]
+    said = capsys.readouterr()
+    assert "htbench sweep status paper-cifar" in said.out
+    assert "`htbench reproduce paper cifar --submit` again" in said.out
+    assert "GPU-hours are estimates for a6000" in said.err
+
+
+def test_submit_with_nothing_left_prints(give):
+    commands = Commands(left=0)
+    assert give(commands, "paper", "cifar", "--submit") == 0
+    assert commands.names[-3:] == FINISH
+
+
+def test_submit_hands_its_failure_on(give):
+    assert give(Commands(submit=1), "paper", "cifar", "--submit") == 1
+
+
+# --- the multiple-choice questions ---
+
+
+def test_reported_models_are_asked_once(give, tmp_path):
+    root = tmp_path / "store"
+    keys = {}
+    for number, name in enumerate(("asked", "open", "searched", "diverged")):
+        status = "diverged" if name == "diverged" else "completed"
+        keys[name] = stored_runs.put(root, status, lr=0.1 * (number + 1))
+    store = Store(root)
+    entry = {"acc": 0.5, "limit": None}
+    store.amend(keys["asked"], lambda record: _with(record, {CLOZE: entry}))
+    stage = dict.fromkeys(keys, REPLICATE) | {"searched": SEARCH}
+    points = [Point("nano-llama_1b", "b", stage[name], key, {}) for name, key in keys.items()]
+    points.append(Point("nano-llama_1b", "b", REPLICATE, "f" * 12, {}))  # not run yet
+    sweep = root / "sweeps" / "nano-llama_1b"
+    sweep.mkdir(parents=True)
+    write_points(root, "nano-llama_1b", points)
+    commands = Commands(left=0, downstream=1)
+    assert give(commands, "commonsense") == 1
+    assert [words for words in commands.given if words[0] == "downstream"] == [["downstream", keys["open"]]]
+    assert commands.names[-3:] == FINISH
+
+
+def _with(record, downstream):
+    import dataclasses
+
+    return dataclasses.replace(record, downstream=downstream)
+
+
+# --- the card ---
+
+
+def test_the_card_adds_what_was_measured_priced_seen_before_and_what_nobody_knows():
+    known = {"c": 1.2}
+    parts = [
+        reproduce_card.left(plan("nano-a", 4, seconds=100.0), known),
+        reproduce_card.left(plan("nano-b", 3, hours=2.0), known),
+        reproduce_card.left(plan("nano-c", 5), known),
+        reproduce_card.left(plan("nano-d", 6), known),
+    ]
+    times = ["100 s", "6 GPU-hours", "60 s", "not known for 6 runs"]
+    assert [one.time for one in parts] == times
+    sum_of_all = reproduce_card.card(parts).splitlines()[-1].split(maxsplit=3)
+    assert sum_of_all == ["together", "28", "18", "2.7 min + 6 GPU-hours + not known for 6 runs"]
+
+
+# --- for real ---
+
+_SWEEP = f"""
+name: nano-htmuon_ht
+base: {json.dumps({**TINY, "steps": 3, "optimizer.name": "muon"})}
+blocks:
+  - {{name: cifar10-resnet18-muon, space: {{optimizer.lr: [0.01, 0.02]}}}}
+  - {{name: cifar10-resnet18-sgdm, set: {{optimizer.name: sgdm}}, space: {{optimizer.lr: [0.1, 0.2]}}}}
+replicate: {{seeds: 1}}
+"""
+_DRIVER = """
+import sys
+from pathlib import Path
+from harness import cli
+from harness.commands import reproduce
+reproduce.SWEEPS = Path(sys.argv.pop(1))
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_call_goes_on_and_nothing_is_trained_twice(tmp_path):
+    sweeps, root = tmp_path / "sweeps", tmp_path / "store"
+    (sweeps / "nano").mkdir(parents=True)
+    (sweeps / "nano" / "nano-htmuon_ht.yaml").write_text(_SWEEP)
+    words = [sys.executable, "-c", _DRIVER, sweeps, "reproduce", "nano", "htmuon_ht", "--root", root]
+
+    def start():
+        return subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def records():
+        return {path: path.stat().st_mtime_ns for path in root.glob("runs/*/*/record.json")}
+
+    for least in (1, 3):
+        process = start()
+        while process.poll() is None and len(records()) < least:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    before = records()
+    assert before
+    process = start()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "6 of 6 points have a result" in out and "report.html" in out
+    after = records()
+    assert len(after) == 6 and before.items() <= after.items()
+    process = start()
+    again, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert records() == after
+    assert again.replace("unchanged", "drawn") == out
