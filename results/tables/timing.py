@@ -27,15 +27,29 @@ _OLDER = "measured by an older version as a median, which misses periodic work: 
 def cells(choices: Sequence[Choice]) -> list[Cell]:
     """Milliseconds per step, one cell per choice. Footnotes mark rows not measured like most others."""
     timed = [_timed_runs(choice) for choice in choices]
+    return [
+        _cell(runs).noted(*own) if runs else Cell() for runs, own in zip(timed, notes(timed), strict=True)
+    ]
+
+
+def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[str, ...]]:
+    """Per row the footnotes that say why its time can't be compared with most others.
+
+    Args:
+        timed: the runs behind each row's time; empty for a row without any.
+    """
     usual = Counter(_conditions(runs[0]) for runs in timed if runs).most_common(1)
-    return [_cell(runs, usual[0][0]) if runs else Cell() for runs in timed]
+    return [_notes(runs, usual[0][0]) if runs else () for runs in timed]
 
 
-def _cell(runs: Sequence[Row], usual: tuple[str, ...]) -> Cell:
+def _cell(runs: Sequence[Row]) -> Cell:
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_other_conditions(runs, usual), *_shared_cores(runs)]
-    notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
-    return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
+    return Cell(mean, digits=2, runs=footnotes.keys(runs))
+
+
+def _notes(runs: Sequence[Row], usual: tuple[str, ...]) -> tuple[str, ...]:
+    older = [] if all(is_number(run.get("timed_steps")) for run in runs) else [_OLDER]
+    return (*_other_conditions(runs, usual), *_shared_cores(runs), *older)
 
 
 def _timed_runs(choice: Choice) -> list[Row]:
