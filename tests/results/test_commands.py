@@ -16,7 +16,7 @@ from results.analysis.load import load
 from results.figures import files
 from results.figures.registry import FIGURES
 from results.formats.render import render_all
-from results.tables.registry import TABLES
+from results.tables.registry import GENERAL
 from results.tables.view import View
 
 
@@ -31,7 +31,7 @@ def test_all_tables_are_printed_in_order(demo_store, capsys):
     assert call("table", demo_store.root) == 0
     out, err = capsys.readouterr()
     heads = [line.split(":")[0] for line in out.splitlines() if line.startswith("## ")]
-    assert heads == [f"## {name}" for name in TABLES]
+    assert heads == [f"## {name}" for name in GENERAL]
     assert err == ""
 
 
@@ -84,7 +84,7 @@ def test_several_tables_as_csv_have_one_header(demo_store, tmp_path, capsys):
     assert text.startswith("table,") and not any(None in row or None in row.values() for row in rows)
     assert [line for line in text.splitlines() if line.startswith("table")] == text.splitlines()[:1]
     call("table", demo_store.root, "--format", "csv", "--out", tmp_path)
-    for name in TABLES:
+    for name in GENERAL:
         alone = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
         here = [{k: row[k] for k in alone[0]} for row in rows if row["table"] == name]
         assert here == alone and "table" not in alone[0]
@@ -200,7 +200,7 @@ def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(words, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr
-    text = render_all([TABLES[name](View(load(mixed_store))) for name in TABLES], "md")
+    text = render_all([GENERAL[name](View(load(mixed_store))) for name in GENERAL], "md")
     assert "±" in text and "–" in text and "…" in text
     plain = {"ascii": {"±": "+-", "–": "-", "…": "..."}, "latin-1": {"–": "-", "…": "..."}, "utf-8": {}}
     for sign, spelling in plain[encoding].items():
