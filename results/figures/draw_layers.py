@@ -36,13 +36,12 @@ def draw_layers(ax: Any, panel: LayerPanel) -> None:
 
 def _over_seeds(seeds: list[list[float | None]]) -> tuple[list[float], list[float], list[float]]:
     """Mean, least and greatest value of each layer; nan where a seed has none."""
-    layers = []
+    found = []
     for values in zip(*seeds, strict=True):
         known = [one for one in values if one is not None]
-        mean, _, low, high = spread(known if len(known) == len(values) else [])
-        layers.append([math.nan if one is None else one for one in (mean, low, high)])
-    mean, low, high = map(list, zip(*layers, strict=True))
-    return mean, low, high
+        mean, _, low, high = spread(known if len(known) == len(values) else [math.nan])
+        found.append((mean, low, high))
+    return [one for one, _, _ in found], [one for _, one, _ in found], [one for _, _, one in found]
 
 
 def _label_layers(ax: Any, panel: LayerPanel) -> None:

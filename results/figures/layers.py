@@ -1,4 +1,4 @@
-"""Spectra of the weights as panels, whichever runs they come from: quantities by layer, and means of alpha."""
+"""Spectra of the weights as panels, whichever runs they come from: layers, and means of alpha."""
 
 from __future__ import annotations
 
