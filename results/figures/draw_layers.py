@@ -23,6 +23,9 @@ def draw_layers(ax: Any, panel: LayerPanel) -> None:
         style = optimizer_style(optimizer) | {"label": display_name(optimizer), "linewidth": 1.2}
         ax.plot(places, mean, markersize=3.5, **style)
         ax.fill_between(places, low, high, color=style["color"], alpha=0.2, linewidth=0)
+        ax.vlines(
+            places, low, high, color=style["color"], alpha=0.5, linewidth=1
+        )  # of a layer without neighbours
     if panel.random:
         random = [math.nan if one is None else one for one in panel.random]
         ax.plot(places, random, label="random matrix", zorder=1.5, **_RANDOM)

@@ -146,7 +146,7 @@ def test_a_figure_without_data_says_so(small, tmp_path):
     assert not list(tmp_path.glob("p_curve*"))
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", [name for name in FIGURES if FIGURES[name].sweeps])
 def test_half_finished_sweeps_can_be_drawn(name, mixed_store, tmp_path):
     assert update(name, load(mixed_store), mixed_store, tmp_path).outcome == "drawn"
 
