@@ -19,7 +19,7 @@ from results.analysis.stats import Summary, summarize
 from results.analysis.summary import finite_values
 from results.analysis.winners import Winner, chosen_among, span, winners
 from results.figures.focus import worst_shown
-from results.figures.kinds import RUNS, DataRow
+from results.figures.kinds import DataRow
 from results.figures.panels import titles, workloads
 from results.figures.style import display_name
 from results.figures.units import OPERATIONS, SECONDS, unit
@@ -74,10 +74,16 @@ class CostPanel:
             yield self._row("Pareto front", point)
 
     def _row(self, series: str, point: CostPoint) -> DataRow:
-        cost, metric = point.cost, point.metric
-        spread = {"y_sd": metric.std, "x_sd": cost.std, "n": metric.n}
-        quantity = f"test {self.metric} against {self.axis}"
-        return DataRow(quantity, series, cost.mean, metric.mean, source=RUNS, keys=point.keys, **spread)
+        return DataRow(
+            f"test {self.metric} against {self.axis}",
+            series,
+            point.cost.mean,
+            point.metric.mean,
+            y_sd=point.metric.std,
+            n=point.metric.n,
+            keys=point.keys,
+            x_sd=point.cost.std,
+        )
 
 
 def pareto(frame: pd.DataFrame, _: Store) -> list[CostPanel]:
