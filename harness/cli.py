@@ -40,6 +40,7 @@ COMMANDS = {
     "runs": ("harness.commands.runs", "List runs, clear away leftovers, take in the runs of another store"),
     "table": ("results.commands", "Print tables from the stored runs"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
+    "report": ("results.report.command", "Write one HTML page: tables, figures, and the runs behind them"),
     "zoo": ("harness.commands.zoo", "List the optimizers"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),

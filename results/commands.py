@@ -8,21 +8,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
+from harness.paper.scales import SCALES
 from harness.store import Store
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
 from results.analysis.load import load
 from results.figures.files import update
+from results.figures.kinds import PUBLISHED
 from results.figures.registry import FIGURES
+from results.figures.view import SOURCES, views
 from results.formats.cells import Table
 from results.formats.render import FORMATS, render, render_all
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [NAME ...] [--sweep NAME]... [--format FORMAT] [--out DIR] [--strict]."""
+    """Add [NAME ...] [--sweep NAME]... [--source S] [--scale S]... [--format F] [--out DIR] [--strict]."""
     _add_common(parser, TABLES)
+    add_paper_arguments(parser)
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -41,8 +46,10 @@ def table(args: argparse.Namespace) -> int:
         UsageError: a table is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, TABLES, "table")
-    frame = load(Store(args.root), sweeps)
-    tables = [TABLES[name](frame) for name in names]
+    view = _view(args, sweeps)
+    made = {name: TABLES[name](view) for name in names}
+    full = {name: one for name, one in made.items() if args.names or one.sections} or made
+    names, tables = list(full), list(full.values())
     if args.out is None:
         print(render_all(tables, args.format), end="")
         return _report_mixtures(tables) if args.strict else 0
@@ -52,6 +59,13 @@ def table(args: argparse.Namespace) -> int:
         atomic.write_text(path, render(shown, args.format))
         print(path)
     return _report_mixtures(tables) if args.strict else 0
+
+
+def _view(args: argparse.Namespace, sweeps: list[str] | None) -> View:
+    """What is to be shown. Published numbers alone need no store."""
+    store = Store(args.root)
+    frame = None if args.source == "published" else load(store, sweeps)
+    return View(frame, args.source, args.scale, store)
 
 
 def _report_mixtures(tables: Iterable[Table]) -> int:
@@ -64,23 +78,41 @@ def _report_mixtures(tables: Iterable[Table]) -> int:
     return EXIT_RUN_FAILED if found else 0
 
 
+def add_paper_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add [--source SOURCE] [--scale SCALE]..., for what stands in the paper."""
+    parser.add_argument(
+        "--source",
+        choices=SOURCES,
+        default="both",
+        help="of the paper's tables: published numbers, our runs, or both (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--scale",
+        choices=SCALES,
+        action="append",
+        help="runs of the paper's experiments at this scale; may be repeated (default: all that are planned)",
+    )
+
+
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [NAME ...] [--sweep NAME]... [--out DIR]."""
+    """Add [NAME ...] [--sweep NAME]... [--source SOURCE] [--scale SCALE]... [--out DIR]."""
     _add_common(parser, FIGURES)
+    add_paper_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to put them (default: ROOT/figures)")
 
 
 def figure(args: argparse.Namespace) -> int:
-    """Draw the figures whose data have changed, as PNG and PDF.
+    """Draw the figures whose data have changed, as PNG and PDF, with the CSV file of their values.
 
     Raises:
         UsageError: a figure is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, FIGURES, "figure")
     store = Store(args.root)
-    frame = load(store, sweeps)
+    frame = None if args.source == PUBLISHED else load(store, sweeps)
+    shown = views(frame, store, args.source, args.scale)
     for name in names:
-        done = update(name, frame, store, args.out or store.root / "figures")
+        done = update(name, frame, store, args.out or store.root / "figures", shown)
         for warning in done.warnings:
             print(f"htbench: {warning}", file=sys.stderr)
         print(": ".join([f"{name}: {done.outcome}", *filter(None, [", ".join(map(str, done.paths))])]))

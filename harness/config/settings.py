@@ -7,6 +7,7 @@ the command line and a sweep's points are all turned into it, and `a | b` merges
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,11 +71,15 @@ def param_of(optimizer: str, setting: str) -> Param:
     return known[setting] if setting in known else hyper_schedules.params_of(row)[setting]
 
 
-def known_settings() -> set[str]:
+def known_settings() -> frozenset[str]:
     """The names of all settings, but for hyperparameters of optimizers outside the zoo."""
-    return {
-        name for row in optimizers.ZOO.values() for name in (*params_of(row), *hyper_schedules.params_of(row))
-    }
+    return _settings_of(tuple(optimizers.ZOO))
+
+
+@functools.cache
+def _settings_of(names: tuple[str, ...]) -> frozenset[str]:
+    rows = [optimizers.ZOO[name] for name in names]
+    return frozenset(name for row in rows for name in (*params_of(row), *hyper_schedules.params_of(row)))
 
 
 def is_setting(name: str, rules: Iterable[object] = ()) -> bool:

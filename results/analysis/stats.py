@@ -1,4 +1,4 @@
-"""Spread over seeds: summaries, comparisons of two rows, and which row of a table may be bold.
+"""Spread over seeds: summaries, and the comparison of two rows.
 
 scipy takes a second to import, so only what needs a distribution imports it.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SIGNIFICANCE = 0.05
+MIN_SEEDS = 3  # fewer than this give no verdict: two values say almost nothing about their spread
 _ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equal values
 
 
@@ -64,6 +65,47 @@ class Sample:
         return statistics.fmean(self.values.values())
 
 
+@dataclass(frozen=True)
+class Error:
+    """The variance of the difference of two rows' means.
+
+    Attributes:
+        groups: the seeds' part: of one difference per shared seed, or of the values of each row; each is the
+            variance of one value and the number of values. Empty without spread.
+        test_variance: the part of the finite test sets.
+    """
+
+    groups: tuple[tuple[float, int], ...]
+    test_variance: float
+
+    @property
+    def variance(self) -> float:
+        """Of the difference."""
+        return sum(variance / n for variance, n in self.groups) + self.test_variance
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom, by Satterthwaite. A test set's variance counts as known."""
+        total = self.variance
+        inverse = sum((variance / n / total) ** 2 / (n - 1) for variance, n in self.groups)
+        return 1 / inverse if inverse else math.inf
+
+    def with_seeds(self, n: int) -> Error:
+        """What it would be with so many seeds per row."""
+        return replace(self, groups=tuple((variance, n) for variance, _ in self.groups))
+
+
+def error_of_difference(a: Sample, b: Sample) -> Error | None:
+    """The error of the difference of two rows, as `p_value` takes it; None if there is no test."""
+    if min(len(a.values), len(b.values)) < 2:
+        return None
+    groups = _groups(a, b)
+    if not groups and None in (a.test_variance, b.test_variance):
+        return None
+    error = Error(groups, (a.test_variance or 0) + (b.test_variance or 0))
+    return error if error.variance > 0 else None
+
+
 def p_value(a: Sample, b: Sample) -> float | None:
     """Two-sided p-value of a t-test that two rows have the same mean; None if there is no test.
 
@@ -75,61 +117,25 @@ def p_value(a: Sample, b: Sample) -> float | None:
     Source: Welch, The generalization of "Student's" problem when several different population variances are
     involved, Biometrika 34, 1947; degrees of freedom by Satterthwaite, 1946.
     """
-    if min(len(a.values), len(b.values)) < 2:
+    error = error_of_difference(a, b)
+    if error is None:
         return None
-    seeds = _seed_variances(a, b)
-    if not seeds and None in (a.test_variance, b.test_variance):
-        return None
-    error = sum(variance for variance, _ in seeds) + (a.test_variance or 0) + (b.test_variance or 0)
-    if error == 0:
-        return None
-    inverse = sum((variance / error) ** 2 / freedom for variance, freedom in seeds)
     from scipy import stats
 
-    return float(
-        2 * stats.t.sf(abs(a.mean - b.mean) / math.sqrt(error), 1 / inverse if inverse else math.inf)
-    )
+    return float(2 * stats.t.sf(abs(a.mean - b.mean) / math.sqrt(error.variance), error.freedom))
 
 
-def _seed_variances(a: Sample, b: Sample) -> list[tuple[float, int]]:
-    """The seeds' part in the variance of the difference, with degrees of freedom; empty without spread."""
-    if a.values.keys() == b.values.keys():
+def is_paired(a: Sample, b: Sample) -> bool:
+    """Whether two rows have the same seeds, so that they are compared in pairs."""
+    return a.values.keys() == b.values.keys()
+
+
+def _groups(a: Sample, b: Sample) -> tuple[tuple[float, int], ...]:
+    if is_paired(a, b):
         groups = [[a.values[seed] - b.values[seed] for seed in a.values]]
     else:
         groups = [list(a.values.values()), list(b.values.values())]
     largest = max(abs(value) for sample in (a, b) for value in sample.values.values())
     if all(statistics.stdev(group) <= _ROUNDING * largest for group in groups):
-        return []
-    return [(statistics.variance(group) / len(group), len(group) - 1) for group in groups]
-
-
-def best_rows(rows: Sequence[Sample | None], *, higher_is_better: bool, digits: int) -> list[bool]:
-    """Which rows may be bold: the best mean if it is significantly better than every other row, else none.
-
-    Args:
-        rows: None is a row without values; any row with values is better.
-        higher_is_better: the direction.
-        digits: decimals printed; equal prints are a tie whatever the test says.
-    """
-    known = {index: row for index, row in enumerate(rows) if row is not None}
-    none_bold = [False] * len(rows)
-    if len(known) < 2:
-        return none_bold
-    sign = -1 if higher_is_better else 1
-    best = min(known, key=lambda index: sign * known[index].mean)
-    rivals = [row for index, row in known.items() if index != best]
-    if any(f"{rival.mean:.{digits}f}" == f"{known[best].mean:.{digits}f}" for rival in rivals):
-        return none_bold
-    if not all_rejected([p_value(known[best], rival) for rival in rivals]):
-        return none_bold
-    return [index == best for index in range(len(rows))]
-
-
-def all_rejected(p_values: Sequence[float | None]) -> bool:
-    """Whether Holm's procedure rejects every hypothesis at 5 %; a test without verdict rejects nothing.
-
-    Source: Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
-    Statistics 6, 1979.
-    """
-    ranked = sorted(1.0 if p is None else p for p in p_values)
-    return all(p < SIGNIFICANCE / (len(ranked) - i) for i, p in enumerate(ranked))
+        return ()
+    return tuple((statistics.variance(group), len(group)) for group in groups)

@@ -31,6 +31,7 @@ def draw_curves(ax: Any, panel: CurvePanel) -> None:
     if right is not ax:
         right.set_ylabel(panel.right_label)
         right.grid(visible=False)
+        right.spines[["top", "left"]].set_visible(False)
     for number, one in enumerate(panel.series):
         own = right if one.right else ax
         _draw_series(own, panel, one)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from results.figures.kinds import PUBLISHED, Bar, BarPanel
-from results.figures.style import GREY, display_name, hatch, optimizer_style
+from results.figures.style import GREY, display_name, hatch, lightened, optimizer_style
 
 _WIDTH = 0.8  # of a group whose neighbours are 1 away
-_MOST_FLAT = 24  # letters of all labels that fit side by side in the narrowest panel
+_MOST_FLAT = 46  # letters of as many labels as there are groups that fit side by side
 _MOST_UPRIGHT = 8  # bars whose values fit above them without turning
 _LEAST = 0.15  # part of the height of a cut axis that the least bar takes
 
@@ -27,6 +27,8 @@ def draw_bars(ax: Any, panel: BarPanel) -> None:
                 _draw_bar(ax, bar, x, width * 0.92, named)
             if panel.cut or bar.y is None:
                 _write_value(ax, bar, x, 90 if len(panel.bars) > _MOST_UPRIGHT else 0)
+    if named:
+        _explain_sources(ax, {bar.source for bar in panel.bars})
     _limit(ax, panel)
     _label_groups(ax, groups)
     ax.grid(visible=False, axis="x")
@@ -34,18 +36,24 @@ def draw_bars(ax: Any, panel: BarPanel) -> None:
 
 
 def _draw_bar(ax: Any, bar: Bar, x: float, width: float, named: bool) -> None:
-    """`named`: the axis says which optimizer it is, so the legend only has to tell the sources apart."""
+    """`named`: the axis says which optimizer it is, and the legend needs not."""
     colour = optimizer_style(bar.optimizer)["color"]
     light = bar.source == PUBLISHED
-    face = {"facecolor": "white" if light else colour, "edgecolor": colour if light else "white"}
-    words = [] if named else [display_name(bar.optimizer)]
-    label = ", ".join([*words, *(["published"] if light else [])])
-    ax.bar(x, bar.y, width, hatch=hatch(bar.optimizer), linewidth=1, label=label or None, **face)
+    face = {"facecolor": lightened(colour) if light else colour, "edgecolor": colour if light else "white"}
+    name = f"{display_name(bar.optimizer)}{', published' if light else ''}"
+    ax.bar(x, bar.y, width, hatch=hatch(bar.optimizer), linewidth=0.8, label="_" if named else name, **face)
     if bar.sd is not None:
         ax.errorbar(x, bar.y, bar.sd, color="0.15", capsize=3, linewidth=1.1)
     if bar.median is not None:
         mark = {"color": "white", "markeredgecolor": "0.15", "markersize": 4.5, "linestyle": "none"}
         ax.plot(x, bar.median, "D", label="median", **mark)
+
+
+def _explain_sources(ax: Any, sources: Iterable[str]) -> None:
+    """Legend entries in grey, because each optimizer has its own colour; none if all are ours."""
+    if PUBLISHED in sources:
+        square = {"marker": "s", "markersize": 8, "linestyle": "none", "color": lightened(GREY)}
+        ax.plot([], [], markeredgecolor=GREY, label="published", **square)
 
 
 def _limit(ax: Any, panel: BarPanel) -> None:
@@ -71,9 +79,11 @@ def _write_value(ax: Any, bar: Bar, x: float, rotation: int) -> None:
 
 
 def _label_groups(ax: Any, groups: Sequence[str]) -> None:
-    ax.set_xticks(range(len(groups)), groups)
-    if sum(map(len, groups)) > _MOST_FLAT:
-        ax.tick_params(axis="x", rotation=35)
-        for label in ax.get_xticklabels():
-            label.set_horizontalalignment("right")
-            label.set_rotation_mode("anchor")
+    """Long names break at "+"; if they still do not fit side by side they are turned."""
+    labels = [group.replace("+", "\n+") for group in groups]
+    most = max(len(line) for label in labels for line in label.splitlines())
+    if most * len(labels) > _MOST_FLAT:
+        style = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(range(len(groups)), groups, **style)
+    else:
+        ax.set_xticks(range(len(groups)), labels)

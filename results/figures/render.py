@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,11 +30,10 @@ DRAW: dict[type, Callable[[Any, Any], None]] = {
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
 _HEIGHT = 2.1  # of a panel without its title, unless it has its own `height`
-_LINE = {"title": 0.155, "subtitle": 0.125}  # height of a line of text in inches
+_LINE = {"title": 0.16, "subtitle": 0.13}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
 _BESIDE = 0.62  # inches that the labels of an axis take beside a panel, unless it has its own `beside`
 _MOST_COLUMNS = 3  # unless a panel has its own `most_columns`
-_LETTER = 0.0078  # inches of an average letter per point
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -46,21 +44,29 @@ _METADATA: dict[str, dict[str, None]] = {
 def render(groups: Sequence[Sequence[AnyPanel]]) -> dict[str, bytes]:
     """The contents of the files by suffix: png, pdf and csv. Each group begins a row of panels."""
     panels = [panel for group in groups for panel in group]
-    with _look():
+    with look():
         canvas = draw(groups)
+        canvas.draw_without_rendering()  # lays it out, once for all files
+        canvas.set_layout_engine("none")
         pictures = {suffix: _save(canvas, suffix) for suffix in _METADATA}
     return pictures | {"csv": data_csv.write(panels).encode()}
 
 
-def _look() -> Any:
+def look() -> Any:
+    """The settings of matplotlib under which figures are drawn, as a context."""
     import matplotlib.style
     import seaborn as sns
 
     look = sns.axes_style("ticks") | sns.plotting_context("paper")
     sizes = {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
-    ticks = {"xtick.labelsize": 7, "ytick.labelsize": 7, "hatch.linewidth": 0.6, "hatch.color": "white"}
+    ticks = {"xtick.labelsize": 7, "ytick.labelsize": 7}
+    widths = {"xtick.major": 0.8, "ytick.major": 0.8, "xtick.minor": 0.6, "ytick.minor": 0.6}
+    lines = {f"{name}.width": width for name, width in widths.items()} | {
+        "hatch.linewidth": 0.6,
+        "axes.linewidth": 0.8,
+    }
     fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
-    return matplotlib.style.context(["default", look | sizes | ticks | fixed])
+    return matplotlib.style.context(["default", look | sizes | ticks | lines | fixed])
 
 
 def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
@@ -118,12 +124,27 @@ def _save(canvas: Any, suffix: str) -> bytes:
 
 def _wrap(panel: AnyPanel, inches: float) -> tuple[str, str]:
     """Title and subtitle in lines that are no wider than the panel."""
-    found = []
-    for kind, text in (("title", panel.title), ("subtitle", panel.subtitle)):
-        letters = int(inches / (_LETTER * _SIZES[kind]))
-        lines = [part for line in text.splitlines() for part in textwrap.wrap(line, letters)]
-        found.append("\n".join(lines))
-    return found[0], found[1]
+    title, subtitle = (
+        "\n".join(part for line in text.splitlines() for part in _lines(line, _SIZES[kind], 72 * inches))
+        for kind, text in (("title", panel.title), ("subtitle", panel.subtitle))
+    )
+    return title, subtitle
+
+
+def _lines(text: str, size: float, width: float) -> list[str]:
+    """A text broken between words; size and width are in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size)
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0] <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def _height(text: tuple[str, str]) -> float:
@@ -134,7 +155,7 @@ def _height(text: tuple[str, str]) -> float:
 
 def _entitle(ax: Any, title: str, subtitle: str) -> None:
     """Above the panel, from its left edge."""
-    below = 5 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
+    below = 7 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
     ax.set_title(title, pad=below, loc="left")
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
     text = ax.annotate(subtitle, (0, 1), (0, 4), size=_SIZES["subtitle"], color=GREY, **place)

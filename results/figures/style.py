@@ -5,7 +5,10 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-# Per optimizer: index into the colour-blind palette, marker, dashes. Fixed, so that figures can be compared.
+# Indigo, wine and olive of Paul Tol's "muted" scheme, which colour-blind people tell apart, too.
+_MORE_COLOURS = ("#332288", "#882255", "#999933")
+# Per optimizer: index into the colour-blind palette and the above, marker, dashes. Fixed, so that figures can
+# be compared.
 _SOLID, DASHED, DOTTED = "-", (0, (4, 1.5)), (0, (1, 1.2))
 _STYLES: dict[str, tuple[int, str, Any]] = {
     "adam": (0, "v", DASHED),
@@ -22,11 +25,11 @@ _STYLES: dict[str, tuple[int, str, Any]] = {
     "contra_muon": (1, "X", DOTTED),
     "dynmuon": (5, "*", DOTTED),
     "soft_polar": (7, "<", DOTTED),
-    "normuon": (9, "^", _SOLID),
-    "htmuon_normuon": (9, "D", DASHED),
-    "htmuon_ht_normuon": (4, "D", DASHED),
-    "adamuon": (8, "^", _SOLID),
-    "htmuon_adamuon": (8, "D", DASHED),
+    "normuon": (9, "v", _SOLID),
+    "htmuon_normuon": (10, "s", DASHED),
+    "htmuon_ht_normuon": (11, "d", DASHED),
+    "adamuon": (12, "<", _SOLID),
+    "htmuon_adamuon": (12, ">", DASHED),
     "mars": (5, "h", DASHED),
     "soap": (6, "s", DASHED),
     "cautious": (1, "o", DASHED),
@@ -91,10 +94,12 @@ CROSS = {"marker": "x", "markersize": 7, "markeredgewidth": 2, "linestyle": "non
 def optimizer_style(optimizer: str) -> dict[str, Any]:
     """Colour, marker and dashes of an optimizer; one that is not in the table gets its own by its name."""
     import seaborn as sns
+    from matplotlib.colors import to_rgb
 
     number = zlib.crc32(optimizer.encode())
     colour, marker, dashes = _STYLES.get(optimizer, (number % 10, "ov^<>sPXDh"[number // 10 % 10], DASHED))
-    return {"color": sns.color_palette("colorblind")[colour], "marker": marker, "linestyle": dashes}
+    palette = [*sns.color_palette("colorblind"), *map(to_rgb, _MORE_COLOURS)]
+    return {"color": palette[colour], "marker": marker, "linestyle": dashes}
 
 
 def shaded(colour: Any, shade: float) -> Any:
@@ -102,6 +107,13 @@ def shaded(colour: Any, shade: float) -> Any:
     from matplotlib.colors import to_rgb
 
     return tuple((1 - shade) * part for part in to_rgb(colour))
+
+
+def lightened(colour: Any) -> Any:
+    """A colour mixed with much white."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(0.25 * part + 0.75 for part in to_rgb(colour))
 
 
 def hatch(optimizer: str) -> str:

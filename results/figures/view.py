@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.paper import experiments
+from harness.paper import experiments, reported
 from harness.paper.scales import SCALES
 from harness.store import Store
 from results.figures.kinds import PUBLISHED, RUNS
@@ -69,3 +69,9 @@ def other_sweeps(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of sweeps that are not the paper's experiments."""
     own = [name for name in frame["sweep"].unique() if not experiments.scale_of(name)]
     return frame[frame["sweep"].isin(own)]
+
+
+def unpublished(figure: str) -> list[str]:
+    """The panels of a figure of the paper that are pictures only: the paper has no table of their values."""
+    rows = [row for row in reported.rows("figures") if row["figure"] == figure]
+    return [row["panels"] for row in rows if not row["data_published"].startswith("yes")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from results.formats import latex, markdown, tidy_csv
+from results.formats import html, latex, markdown, tidy_csv
 from results.formats.cells import Table
 
 
@@ -26,6 +26,7 @@ FORMATS = {
     "md": Format("md", markdown.write, _in_turn(markdown.write)),
     "csv": Format("csv", tidy_csv.write, tidy_csv.write_all),
     "latex": Format("tex", latex.write, _in_turn(latex.write)),
+    "html": Format("html", html.write, html.write_all),
 }
 
 

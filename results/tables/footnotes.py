@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from results.analysis.edges import edges
-from results.analysis.metrics import Metric, word
+from results.analysis.metrics import Metric, reported, word
 from results.analysis.select import WORKLOAD, Candidate, Choice, Row
 from results.analysis.summary import metric_summary
 from results.formats.cells import SYMBOLS, Cell
+from results.tables import next_points
 
 SPREAD = "± is the sample standard deviation over seeds; a single seed (n=1) has none."
 
@@ -132,19 +133,24 @@ def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
     return [len(candidate.runs) for choice in choices for candidate in choice.candidates]
 
 
-def caveats(part: pd.DataFrame, choice: Choice, axes: list[str]) -> dict[str, tuple[str, ...]]:
+def caveats(
+    part: pd.DataFrame, choice: Choice, axes: list[str], rivals: Sequence[Choice] = ()
+) -> dict[str, tuple[str, ...]]:
     """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
     Args:
         part: the frame of the workload.
         choice: one with a winner.
         axes: the columns that were searched.
+        rivals: all rows of the table, this one too: could it win with one more point beyond the edge?
     """
     assert choice.winner is not None
+    metric = reported(part)[0]
     notes: dict[str, tuple[str, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     for edge in edges(part, choice.winner, axes):
         more = f"; to go on, {edge.hint}" if edge.hint else ""
-        found = f"{edge.column}={edge.value:g} is at the edge of its {edge.place}{more}"
+        outlook = next_points.outlook(edge, choice, rivals, axes, metric)
+        found = f"{edge.column}={edge.value:g} is at the edge of its {edge.place}{more}{outlook}"
         notes[edge.column] = (*notes.get(edge.column, ()), found)
     return notes
 

@@ -13,20 +13,14 @@ from results.analysis import schedules
 from results.analysis.load import tuned_columns
 from results.analysis.metrics import Metric, reported
 from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, searched
-from results.analysis.stats import SIGNIFICANCE, Summary, best_rows
+from results.analysis.stats import Summary
 from results.analysis.summary import finite_values, metric_summary, sample_by_seed
 from results.formats.cells import SYMBOLS, Cell, Column, Section
 from results.tables import footnotes, timing
+from results.tables.annotate import RULES, Annotated, annotate
 from results.tables.budgets import budgets
 
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
-_BOLD = (
-    f"Bold is better than every other row: t-tests of the best mean against each of them, all significant at "
-    f"{SIGNIFICANCE:.0%} after Holm's correction. A test is paired if both rows have the same seeds, else "
-    f"Welch's; for accuracies it counts the sampling error of the test set, too.",
-    "Nothing is bold while a run of any row is missing or has failed, if a row has one seed only, or if the "
-    "best two print alike.",
-)
 
 
 def section(part: pd.DataFrame) -> Section:
@@ -39,38 +33,64 @@ def section(part: pd.DataFrame) -> Section:
     """
     choices = choose(part, OPTIMIZER)
     axes = searched(part, tuned_columns(part))
+    verdicts = _verdicts(part, choices)
+    table = _table(part, choices, axes, verdicts)
     # a column without any text is left out
-    shown = [
-        (column, cells) for column, cells in _table(part, choices, axes) if any(cell.text() for cell in cells)
-    ]
+    shown = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
     columns = [column for column, _ in shown]
     rows = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
     notes = (
         f"{_selected(choices, axes)}; reported on test from fresh seeds (n of them).",
         *budgets(part, choices),
         footnotes.SPREAD,
-        *_BOLD,
+        *_statistics(verdicts),
         *((timing.NOTE,) if any(column.name == "ms_per_step" for column in columns) else ()),
         *footnotes.origin(part),
     )
     return Section(footnotes.title(part), footnotes.identity(part), columns, rows, notes=notes)
 
 
-def _table(part: pd.DataFrame, choices: list[Choice], axes: list[str]) -> list[tuple[Column, list[Cell]]]:
+def _verdicts(part: pd.DataFrame, choices: list[Choice]) -> dict[Metric, Annotated | None]:
+    """What the statistics say of each metric; None while a run may change it, or if it can't be fair."""
+    fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
+    return {metric: _compared(choices, metric) if fair else None for metric in reported(part)}
+
+
+def _compared(choices: list[Choice], metric: Metric) -> Annotated:
+    return annotate(
+        [sample_by_seed(choice.replicas, metric) for choice in choices],
+        names=[str(choice.fixed["optimizer"]) for choice in choices],
+        higher_is_better=metric.higher_is_better,
+        digits=metric.digits,
+        budgets=[len(choice.candidates) for choice in choices],
+    )
+
+
+def _statistics(verdicts: Mapping[Metric, Annotated | None]) -> tuple[str, ...]:
+    """The sentences under the table: the ties in the first metric, and the rules."""
+    first = next(iter(verdicts.values()))
+    return RULES if first is None else (*first.sentences, *RULES, *first.explanations)
+
+
+def _table(
+    part: pd.DataFrame, choices: list[Choice], axes: list[str], verdicts: Mapping[Metric, Annotated | None]
+) -> list[tuple[Column, list[Cell]]]:
     """Every column with its cells, one per choice."""
-    metrics = reported(part)
+    metrics = list(verdicts)
+    verdict = verdicts[metrics[0]]
     scheduled = {name for choice in choices for name in schedules.of(choice.winner)}
     shown = {"lr", "p", *axes, *scheduled}
     tuned = [name for name in tuned_columns(part) if name in shown]
-    caveats = [footnotes.caveats(part, choice, axes) if choice.winner else {} for choice in choices]
-    fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
-    tests = {metric: _tests(choices, metric, fair) for metric in metrics}
+    caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
+    tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics}
     return [
         (Column("optimizer", "optimizer", "text"), [_name(choice) for choice in choices]),
         *((Column(name, name), _settings(choices, name, caveats)) for name in tuned),
-        (Column("tried", "tried"), [Cell(len(choice.candidates)) for choice in choices]),
+        (Column("tried", "tried"), _tried(choices, verdict)),
         *((_summary("test", metric), tests[metric]) for metric in metrics),
         (Column("", "n"), _counts(choices, tests[metrics[0]])),
+        (Column("ties", "ties", "text"), [Cell(group) for group in verdict.groups] if verdict else []),
+        (Column("p_best", "P(best)"), [Cell(chance, 2) for chance in verdict.chances] if verdict else []),
         (_summary("val", metrics[0]), _validations(choices, metrics[0])),
         (Column("val_loss_ratio", "val loss / untrained"), [_untrained_ratio(choice) for choice in choices]),
         (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
@@ -104,17 +124,22 @@ def _value(winner: Candidate | None, name: str) -> str | float | None:
     return None if winner is None else footnotes.plain(winner.value(name))
 
 
+def _tried(choices: list[Choice], verdict: Annotated | None) -> list[Cell]:
+    notes = verdict.notes if verdict else [()] * len(choices)
+    return [Cell(len(choice.candidates), notes=own) for choice, own in zip(choices, notes, strict=True)]
+
+
 # --- test metrics ---
 
 
-def _tests(choices: list[Choice], metric: Metric, fair: bool) -> list[Cell]:
-    """The test cells of all rows, the best one bold if that is fair."""
+def _tests(choices: list[Choice], metric: Metric, verdict: Annotated | None) -> list[Cell]:
+    """The test cells of all rows, the best one bold if the statistics allow it."""
     found = [_test(choice, metric) for choice in choices]
-    if not fair:
+    if verdict is None:
         return found
-    samples = [sample_by_seed(choice.replicas, metric) for choice in choices]
-    bold = best_rows(samples, higher_is_better=metric.higher_is_better, digits=metric.digits)
-    return [replace(cell, bold=best and not cell.notes) for cell, best in zip(found, bold, strict=True)]
+    return [
+        replace(cell, bold=best and not cell.notes) for cell, best in zip(found, verdict.bold, strict=True)
+    ]
 
 
 def _is_settled(choice: Choice) -> bool:

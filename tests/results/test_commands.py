@@ -17,6 +17,7 @@ from results.figures import files
 from results.figures.registry import FIGURES
 from results.formats.render import render_all
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 
 def call(name, root, *words):
@@ -199,7 +200,7 @@ def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(words, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr
-    text = render_all([TABLES[name](load(mixed_store)) for name in TABLES], "md")
+    text = render_all([TABLES[name](View(load(mixed_store))) for name in TABLES], "md")
     assert "±" in text and "–" in text and "…" in text
     plain = {"ascii": {"±": "+-", "–": "-", "…": "..."}, "latin-1": {"–": "-", "…": "..."}, "utf-8": {}}
     for sign, spelling in plain[encoding].items():

@@ -175,8 +175,9 @@ def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):
 def test_the_footnotes_say_where_the_edge_is(bench, make):
     from results.formats.render import render
     from results.tables.registry import TABLES
+    from results.tables.view import View
 
     search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
-    text = render(TABLES["main_result"](load(bench.write())), "md")
+    text = render(TABLES["main_result"](View(load(bench.write()))), "md")
     told = "lr=0.0999 is at the edge of its searched range; to go on, widen `optimizer.lr` to high: 0.3"
     assert told in text

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from results.analysis.stats import SIGNIFICANCE, Sample, all_rejected, best_rows, p_value, summarize
+from results.analysis.stats import Sample, p_value, summarize
 
 
 def on_seeds(values, first=0, variance=None):
@@ -146,61 +146,3 @@ def test_a_known_sampling_error_never_makes_a_difference_surer_than_the_normal_l
     p = p_value(on_seeds(a, variance=v), place(b, variance=v))
     gap = abs(on_seeds(a).mean - on_seeds(b).mean)
     assert p >= 2 * reference.norm.sf(gap / math.sqrt(2 * v)) - 1e-12
-
-
-@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=6))
-def test_holm_is_at_least_as_strict_as_any_single_test(ps):
-    if all_rejected(ps):
-        assert all(p is not None and p < SIGNIFICANCE for p in ps)
-        assert min(ps) < SIGNIFICANCE / len(ps)
-
-
-def test_holm_by_hand():
-    assert all_rejected([0.04, 0.02, 0.01]) and not all_rejected([0.04, 0.03, 0.01])
-    assert not all_rejected([0.001, None])
-
-
-# --- who may be bold ---
-
-GOOD, NEAR, FAR = [1.00, 1.01, 0.99], [1.005, 1.02, 0.98], [2.00, 2.02, 1.97]
-WILD = [0.0, 9.0, 1.0]  # worse by its mean, but who knows
-
-
-@pytest.mark.parametrize(
-    ("groups", "higher", "digits", "bold"),
-    [
-        ([FAR, GOOD], False, 2, [False, True]),
-        ([FAR, GOOD], True, 2, [True, False]),
-        ([FAR, GOOD, None], False, 2, [False, True, False]),
-        ([FAR, GOOD, NEAR], False, 2, [False, False, False]),  # the runner-up cannot be told apart
-        ([FAR, GOOD, WILD], False, 2, [False, False, False]),  # nor can the last
-        ([GOOD, [2.0]], False, 2, [False, False]),  # one seed proves nothing
-        ([FAR, GOOD, [9.0]], False, 2, [False, False, False]),
-        ([[1.0], FAR], False, 2, [False, False]),
-        ([GOOD], False, 2, [False]),
-        ([None, None], False, 2, [False, False]),
-        ([], False, 2, []),
-    ],
-)
-def test_who_may_be_bold(groups, higher, digits, bold):
-    rows = [None if group is None else on_seeds(group) for group in groups]
-    assert best_rows(rows, higher_is_better=higher, digits=digits) == bold
-
-
-@given(st.lists(VALUES, min_size=2, max_size=5), PLACES)
-def test_bold_is_at_least_as_strict_as_the_test_against_the_runner_up(groups, place):
-    rows = [on_seeds(groups[0]), *(place(group) for group in groups[1:])]
-    bold = best_rows(rows, higher_is_better=True, digits=2)
-    assert sum(bold) <= 1
-    if any(bold):
-        first, second = sorted(rows, key=lambda row: -row.mean)[:2]
-        assert rows[bold.index(True)] is first
-        assert p_value(first, second) < SIGNIFICANCE
-
-
-def test_printed_digits_alone_can_make_a_tie():
-    a, b = on_seeds([1.001, 1.00101, 1.00099]), on_seeds([1.002, 1.00202, 1.00199])
-    p = p_value(a, b)
-    assert p is not None and p < 0.05 and not math.isclose(a.mean, b.mean)
-    assert best_rows([a, b], higher_is_better=False, digits=2) == [False, False]
-    assert best_rows([a, b], higher_is_better=False, digits=3) == [True, False]

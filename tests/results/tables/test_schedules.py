@@ -5,6 +5,7 @@ import pytest
 from results.analysis.load import load
 from results.formats.render import render
 from results.tables.registry import TABLES
+from results.tables.view import View
 from tests.results.tables.test_tables import row, written
 
 
@@ -33,7 +34,7 @@ def test_a_table_shows_a_schedule_in_place_of_the_value(store):
 
 
 def test_latex_has_an_arrow(store):
-    assert r"0.25$\to$0.125" in render(TABLES["main_result"](load(store)), "latex")
+    assert r"0.25$\to$0.125" in render(TABLES["main_result"](View(load(store))), "latex")
 
 
 def test_a_frame_has_a_column_for_each_part_and_no_value(store):

@@ -15,13 +15,14 @@ from results.analysis.load import load
 from results.formats.cells import SYMBOLS
 from results.formats.render import FORMATS, render
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tables"
 UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"
 
 
 def written(store, name, fmt="md"):
-    return render(TABLES[name](load(store)), fmt)
+    return render(TABLES[name](View(load(store))), fmt)
 
 
 def row(text, optimizer):

@@ -24,17 +24,28 @@ def planned(scale: str) -> dict[str, list[Planned]]:
     return {spec.name: search_points(spec) for spec in specs}
 
 
+@functools.cache
+def by_rule(scale: str) -> dict[tuple[str, ...], list[Planned]]:
+    """The points of a scale by sweep, task, model, replica and optimizer."""
+    found: dict[tuple[str, ...], list[Planned]] = {}
+    for name, points in planned(scale).items():
+        for one in points:
+            config = one.config
+            place = (name, config.task, config.model, config.replica, config.optimizer.name)
+            found.setdefault(place, []).append(one)
+    return found
+
+
 def runs(scale: str, place: experiments.Place) -> list[Planned]:
     """The planned points of a place, found by their configs."""
-    task, model = scales.workload(scale, place.dataset, place.model)
     setting = place.setting
-    own = planned(scale)[experiments.sweep(scale, experiments.places(scale)[place])]
+    sweep = experiments.sweep(scale, experiments.places(scale)[place])
+    workload = scales.workload(scale, place.dataset, place.model)
+    own = by_rule(scale)[(sweep, *workload, setting.replica, setting.optimizer)]
     return [
         one
         for one in own
-        if (one.config.task, one.config.model, one.config.replica) == (task, model, setting.replica)
-        and one.config.optimizer.name == setting.optimizer
-        and all(one.config.optimizer.hyper[name] == value for name, value in setting.hyper.items())
+        if all(one.config.optimizer.hyper[name] == value for name, value in setting.hyper.items())
     ]
 
 

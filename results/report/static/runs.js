@@ -1,0 +1,112 @@
+"use strict";
+// A click on a value opens its runs: their curves together, then settings, environment, attempts and log of each.
+
+const DATA = JSON.parse(document.getElementById("runs-data").textContent);
+const dialog = document.getElementById("run");
+const kept = new Set(); // numbers of runs that stay in the chart while others are opened
+
+function factsList(pairs) {
+  const items = Object.entries(pairs).flatMap(([name, value]) => [
+    element("dt", {}, name), element("dd", {}, value),
+  ]);
+  return element("dl", {}, ...items);
+}
+
+function attemptsTable(attempts) {
+  const names = Object.keys(Object.assign({}, ...attempts));
+  const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)));
+  const rows = attempts.map((one) =>
+    element("tr", {}, ...names.map((name) => element("td", {}, one[name] || ""))));
+  const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
+  return element("div", { class: "wide" }, table);
+}
+
+function details(run, open) {
+  const made = element("details", {}, element("summary", {}, `${run.label} (${run.key})`));
+  const fill = () => {
+    if (made.childElementCount > 1) return;
+    made.append(factsList(run.facts));
+    const parts = [
+      ["Settings", factsList({ ...DATA.configs[run.base], ...run.changed })],
+      ["Environment", factsList(DATA.environments[run.environment])],
+      ["Attempts", attemptsTable(run.attempts)],
+      ["End of the log", element("pre", {}, run.log || "There is no log.")],
+    ];
+    for (const [title, body] of parts) {
+      if (body.childElementCount || body.tagName === "PRE") made.append(element("h4", {}, title), body);
+    }
+  };
+  made.addEventListener("toggle", fill);
+  if (open) fill();
+  made.open = open;
+  return made;
+}
+
+function chooser(label, control) {
+  return element("label", {}, label, " ", control);
+}
+
+function chart(numbers) {
+  const box = element("div", { class: "chart" });
+  const kind = element("select", {}, element("option", { value: "train" }, "training loss"),
+    element("option", { value: "val" }, "validation loss"));
+  const smooth = element("input", { type: "checkbox" });
+  const keep = element("input", { type: "checkbox" });
+  smooth.checked = true;
+  keep.checked = numbers.every((number) => kept.has(number));
+  const draw = () => {
+    const shown = [...new Set([...kept, ...numbers])].map((number) => DATA.runs[number]);
+    drawCurves(box, shown, DATA.styles, kind.value, smooth.checked && kind.value === "train");
+  };
+  kind.addEventListener("change", draw);
+  smooth.addEventListener("change", draw);
+  keep.addEventListener("change", () => {
+    numbers.forEach((number) => (keep.checked ? kept.add(number) : kept.delete(number)));
+    draw();
+  });
+  const tools = element("div", { class: "tools" }, chooser("Show", kind), chooser("Smooth", smooth),
+    chooser("Keep in the chart to compare with others", keep));
+  return { parts: [tools, box], draw };
+}
+
+function openRuns(numbers, title) {
+  const drawn = chart(numbers);
+  const runs = numbers.map((number) => DATA.runs[number]);
+  document.getElementById("run-title").textContent = title;
+  dialog.querySelector(".body").replaceChildren(
+    ...drawn.parts, ...runs.map((run) => details(run, runs.length === 1)));
+  if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+  drawn.draw(); // the chart needs the width of the open dialog
+}
+
+function titleOf(cell) {
+  const table = cell.closest("table");
+  const head = table.tHead.rows[0].cells[cell.cellIndex].textContent;
+  const row = cell.parentElement.cells[0].textContent;
+  return [table.caption.textContent, row, head].filter((word, i, all) => all.indexOf(word) === i).join(" \u00b7 ");
+}
+
+function numbersOf(cell) {
+  return cell.dataset.runs.split(" ").map(Number);
+}
+
+for (const cell of document.querySelectorAll("td[data-runs]")) {
+  cell.append(element("button", { type: "button", class: "open" }, ...cell.childNodes));
+}
+for (const tools of document.querySelectorAll("main .tools")) {
+  const cells = [...tools.nextElementSibling.querySelectorAll("td[data-runs]")];
+  const numbers = [...new Set(cells.flatMap(numbersOf))];
+  if (numbers.length < 2 || tools.closest("#runs")) continue;
+  const button = element("button", { type: "button" }, "Curves of all rows");
+  button.addEventListener("click", () =>
+    openRuns(numbers, tools.nextElementSibling.querySelector("caption").textContent));
+  tools.append(button);
+}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.open");
+  if (button) openRuns(numbersOf(button.parentElement), titleOf(button.parentElement));
+});
+dialog.addEventListener("click", (event) => {
+  if (event.target === dialog || event.target.closest("button.close")) dialog.close();
+});
