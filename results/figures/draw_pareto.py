@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from results.figures.log_ticks import set_log_ticks
 from results.figures.pareto_panels import CostPanel, CostPoint
-from results.figures.style import DASHED, GREY, display_name, label_log, optimizer_style
+from results.figures.style import DASHED, GREY, display_name, optimizer_style
 
 _MANY_TIMES = 4  # if the ratio of largest to smallest cost is greater, the axis is logarithmic
 
@@ -23,7 +24,7 @@ def draw_pareto(ax: Any, panel: CostPanel) -> None:
     ax.margins(0.12)
     if _is_wide([point.cost.mean for point in panel.points]):
         ax.set_xscale("log")
-        label_log(ax.xaxis)
+        set_log_ticks(ax)
     ends = [_draw_beyond(ax, panel, point) for point in panel.points if _is_beyond(panel, point)]
     if ends:
         ax.plot([], [], "o", color=GREY, markerfacecolor="white", markersize=4.5, label="beyond the axis")
