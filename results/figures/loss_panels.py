@@ -105,7 +105,10 @@ def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
     """One panel per workload with completed replicas: the training loss of each optimizer's winner."""
     panels = []
     for part in workloads(frame):
-        found = {str(choice.fixed["optimizer"]): curves_of(choice.replicas, store) for choice in choose(part, OPTIMIZER)}
+        found = {
+            str(choice.fixed["optimizer"]): curves_of(choice.replicas, store)
+            for choice in choose(part, OPTIMIZER)
+        }
         runs = {name: own for name, own in found.items() if own}
         if runs:
             unit = loss_unit(part)
