@@ -29,7 +29,7 @@ from harness.system.environment import HOME
 from results.analysis.run_row import MARK, Row
 
 _FILE = "rows.json"
-_CODE = ("harness", "models", "optimizers", "results")  # packages that a row may depend on
+_CODE = ("harness", "models", "optimizers", "results/analysis")  # what a row may depend on
 _SETTLED = 2.0  # seconds; a younger file may change again within one tick of its file system's clock
 _FEW = 50  # new rows that are not worth writing the file again
 
