@@ -70,7 +70,7 @@ class PointLabels(Artist):
         at = [tuple(self.axes.transData.transform((one.x, one.y))) for one in self._labels]
         marker = _MARKER * point
         taken = [Bbox.from_bounds(x - marker, y - marker, 2 * marker, 2 * marker) for x, y in at]
-        line = self.axes.transData.transform(self._line) if self._line else []
+        line = [tuple(self.axes.transData.transform(one)) for one in self._line]
         samples = _samples(line, 3 * point)
         for label, place in zip(self._labels, at, strict=True):
             size = self._text(label).get_window_extent(renderer)

@@ -30,7 +30,7 @@ DRAW: dict[type, Callable[[Any, Any], None]] = {
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
 _HEIGHT = 2.1  # of a panel without its title, unless it has its own `height`
-_LINE = {"title": 0.16, "subtitle": 0.13}  # height of a line of text in inches
+_LINE = {"title": 0.16, "subtitle": 0.115}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
 _BESIDE = 0.62  # inches that the labels of an axis take beside a panel, unless it has its own `beside`
 _MOST_COLUMNS = 3  # unless a panel has its own `most_columns`
@@ -150,7 +150,7 @@ def _lines(text: str, size: float, width: float) -> list[str]:
 def _height(text: tuple[str, str]) -> float:
     """Of title and subtitle, in inches."""
     lines = dict(zip(_LINE, text, strict=True))
-    return sum(_LINE[kind] * len(own.splitlines()) for kind, own in lines.items())
+    return 0.1 + sum(_LINE[kind] * len(own.splitlines()) for kind, own in lines.items())
 
 
 def _entitle(ax: Any, title: str, subtitle: str) -> None:

@@ -20,6 +20,7 @@ from results.figures import files
 from results.report import contents, embed, overview, runs
 from results.report.curves import MOST_POINTS
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = re.compile(r"^\| `(uPlot\S+)` \| .* `([0-9a-f]{64})` \|$", re.MULTILINE)
@@ -120,7 +121,7 @@ def test_hostile_strings_stay_text(hostile_store, hostile):
 
 def test_cells_name_their_runs(demo):
     told = data_of(demo.text)
-    table = TABLES["main_result"](demo.frame).sections[0]
+    table = TABLES["main_result"](View(demo.frame)).sections[0]
     cell = next(cell for row in table.rows for cell in row if cell.runs)
     numbers = re.search(r'data-runs="([\d ]+)"', demo.text).group(1).split()
     assert [told["runs"][int(number)]["key"] for number in numbers] == list(cell.runs)
@@ -155,7 +156,7 @@ def test_the_settings_of_an_unfinished_run_are_read_from_its_folder(bench):
 
 
 def test_more_runs_than_fit_are_left_out_and_told(demo):
-    tables = [make(demo.frame) for make in TABLES.values()]
+    tables = [make(View(demo.frame)) for make in TABLES.values()]
     full = runs.Behind.of(tables, demo.frame["key"])
     some = runs.Behind.of(tables, demo.frame["key"], most=10)
     assert list(some.numbers) == list(full.numbers)[:10] and some.left_out == len(full.numbers) - 10 > 0
