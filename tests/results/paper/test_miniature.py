@@ -12,8 +12,10 @@ from harness.store import Store
 from harness.store.points import REPLICATE, read_points, write_points
 from results.analysis.load import load
 from results.formats.render import render
+from results.paper import to_target
 from results.paper.measured import measured
 from results.paper.ours import Ours
+from results.paper.quantities import quantity
 from results.tables.registry import TABLES
 from results.tables.view import View
 from tests.helpers.miniature_store import Miniature
@@ -140,13 +142,18 @@ def test_time_to_target_is_when_a_run_has_muons_perplexity(whole):
     assert 0.85 < float(ns["seconds"]) / float(whole["htmuon_ns", "5", "llama-nano-60m"]["seconds"]) < 0.95
 
 
-def test_a_run_that_never_has_the_target_is_not_counted(store):
-    (line,) = (one for one in reported.of_table("wall_clock_to_target") if is_muon_60m(one))
+def test_a_run_that_never_has_the_target_has_no_time(store):
     key = replicas(store, "main_result", "c4-llama-60m-muon")[0]
-    path = store.files(key).metrics
-    path.write_text(path.read_text().replace('"val_perplexity"', '"val_other"'))
-    found = measured(Ours(load(store), "quick", store), line)
-    assert found.summary is None or found.summary.n == 2
+    run = {"key": key, "seed": 1000, "data_seed": 1000, "steps": store.record(key).steps}
+    final = store.record(key).metrics["val_perplexity"]
+    perplexity = quantity(reported.of_table("main_result")[0], "quick")
+
+    def share(target):
+        return to_target.share_of_steps(store, run, {(1000, 1000): target}, perplexity)
+
+    assert share(final) == 1
+    assert share(final * 1.1) == 0.9 * run["steps"] // 1 / run["steps"]
+    assert share(final * 0.9) is None
 
 
 def test_times_of_two_machines_are_never_pooled(store):
