@@ -59,7 +59,9 @@ def test_several_sweeps_in_any_order(demo_store, capsys, words):
 
 @pytest.mark.parametrize("name", ["table", "figure"])
 def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypatch, name):
-    monkeypatch.setattr(files, "render", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(
+        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
+    )
     word = {"table": "main_result", "figure": "lr_curve"}[name]
     call(name, demo_store.root, word, "--sweep", "demo-digits")
     behind = capsys.readouterr().out
@@ -116,7 +118,9 @@ def test_tables_go_into_files(demo_store, tmp_path, capsys):
 
 
 def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
-    monkeypatch.setattr(files, "render", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(
+        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
+    )
     assert call("figure", demo_store.root, "lr_curve") == 0
     folder = demo_store.root / "figures"
     assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, {folder}/lr_curve.pdf\n"
