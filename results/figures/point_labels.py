@@ -126,7 +126,7 @@ def _best(
     samples: Sequence[tuple[float, float]],
     point: float,
 ) -> Bbox | None:
-    """The free box with the least cost: its distance, and what it covers and crosses; near ones come first."""
+    """The free box with the least cost: its distance, what it covers, what its line crosses."""
     best, least = None, math.inf
     for distance, box in candidates:
         if distance >= least:
