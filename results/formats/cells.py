@@ -80,12 +80,15 @@ class Column:
         label: for people, with the unit.
         kind: `text`, `number` or `summary` (which is several columns in CSV).
         across: the value of the section's axis, if the column is one step of a grid.
+        place: what tells the column from others of its name, as names and values of CSV columns: then CSV has
+            a line per cell.
     """
 
     name: str
     label: str
     kind: str = "number"
     across: float | None = None
+    place: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,16 +45,21 @@ def _text(lines: list[dict[str, str]]) -> str:
 
 
 def _lines(section: Section) -> Iterator[dict[str, str]]:
+    places = [_place(section, column) for column in section.columns]
     for row in section.rows:
-        cells = list(zip(section.columns, row, strict=True))
-        fixed = section.identity | _values((column, cell) for column, cell in cells if column.across is None)
-        if not section.axis:
+        cells = list(zip(section.columns, row, places, strict=True))
+        fixed = section.identity | _values((column, cell) for column, cell, place in cells if not place)
+        if not section.axis and not any(places):
             yield fixed | _words(row)
-        for column, cell in cells:
-            if column.across is not None and cell.text():
-                step = {section.axis: _plain(column.across)}
-                chosen = {"chosen": "yes" if cell.chosen else "no"}
-                yield fixed | step | _values([(column, cell)]) | chosen | _words([cell])
+        for column, cell, place in cells:
+            if place and cell.text():
+                chosen = {"chosen": "yes" if cell.chosen else "no"} if section.axis else {}
+                yield fixed | place | _values([(column, cell)]) | chosen | _words([cell])
+
+
+def _place(section: Section, column: Column) -> dict[str, str]:
+    """What a line says of the column if each of its cells has a line; empty if the row has one."""
+    return dict(column.place) or ({} if column.across is None else {section.axis: _plain(column.across)})
 
 
 def _values(cells: Iterable[tuple[Column, Cell]]) -> dict[str, str]:

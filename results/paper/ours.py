@@ -10,10 +10,11 @@ from harness.paper import experiments, scales
 from harness.paper.experiments import Place
 from harness.paper.reported import Reported
 from harness.store import Store
+from results.analysis.rows import rows
 from results.analysis.select import OPTIMIZER, Choice, choose
 
 # The columns that a place fixes, besides hyperparameters.
-_PLACE = ["task", "model", "rule", "replica"]
+_PLACE = ("task", "model", "rule", "replica")
 
 
 class Ours:
@@ -30,20 +31,24 @@ class Ours:
         self.store = store
         own = [name for name in frame["sweep"].unique() if experiments.scale_of(name) == scale]
         self.frame = frame[frame["sweep"].isin(own)]
-        self._groups = dict(iter(self.frame.groupby(_PLACE, sort=False)))
+        self._rows = rows(self.frame)
+        self._groups: dict[tuple[str, ...], list[int]] = {}  # positions in the frame
+        for position, row in enumerate(self._rows):
+            self._groups.setdefault(tuple(row[name] for name in _PLACE), []).append(position)
 
     def __bool__(self) -> bool:
         """Whether anything is planned at this scale."""
         return not self.frame.empty
 
+    @functools.cache  # noqa: B019 - lives as long as one command
     def runs(self, place: Place) -> pd.DataFrame:
         """The rows of the frame at a place; none if it is not planned."""
         task, model = scales.workload(self.scale, place.dataset, place.model)
         setting = place.setting
-        found = self._groups.get((task, model, setting.optimizer, setting.replica), self.frame.iloc[:0])
-        for name, value in setting.hyper.items():
-            found = found[found[name] == value] if name in found else found.iloc[:0]
-        return found
+        group = self._groups.get((task, model, setting.optimizer, setting.replica), [])
+        hyper = setting.hyper.items()
+        own = [i for i in group if all(self._rows[i].get(name) == value for name, value in hyper)]
+        return self.frame.iloc[own]
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
@@ -51,8 +56,7 @@ class Ours:
 
         Fixed: all but the learning rate, and that, too, if it is given.
         """
-        runs = self.runs(place)
-        return choose(runs if lr is None else runs[runs["lr"] == lr], OPTIMIZER)
+        return choose([row for row in rows(self.runs(place)) if lr is None or row["lr"] == lr], OPTIMIZER)
 
     def of(self, line: Reported) -> list[Choice]:
         """The choices beside a published number, whatever its learning rate."""

@@ -45,7 +45,7 @@ def quantity(line: Reported, scale: str) -> Quantity | None:
     of multiple-choice questions in place of the paper's average. None: nothing stands for it.
     """
     found = _quantity(line, full=scale == "paper")
-    if found is None or scale != "paper":
+    if found is None or scale != "paper" or not line.printed:
         return found
     return replace(found, metric=replace(found.metric, digits=line.digits))
 

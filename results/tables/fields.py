@@ -63,6 +63,17 @@ def label(line: Reported, field: str, scale: str) -> Value:
     return value(line, field)
 
 
+def plain(line: Reported, fields: tuple[str, ...], scale: str) -> tuple[tuple[str, str], ...]:
+    """Names and labels for CSV."""
+    return tuple((field, _plain(field, label(line, field, scale))) for field in fields)
+
+
+def _plain(field: str, found: Value) -> str:
+    if found is None:
+        return "tuned" if field == "p" else ""
+    return f"{found:g}" if isinstance(found, float | int) else found
+
+
 def words(line: Reported, fields: tuple[str, ...], scale: str) -> str:
     """Several labels as one: "llama-60m hours", "lr 0.01", "p 0.1"."""
     return " ".join(_word(field, label(line, field, scale)) for field in fields)

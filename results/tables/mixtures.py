@@ -22,6 +22,9 @@ Row = Mapping[Any, Any]  # of the tidy frame
 # Columns of the frame that can change numbers.
 _CAN_CHANGE = ("torch", "machine", "device", "threads", "processes", "micro_batch", "compile")
 
+# Columns that can't, with their names: code that makes other numbers makes other runs.
+_CANNOT = (("code", "our code"), ("python", "Python"))
+
 
 def complete(section: Section, part: pd.DataFrame) -> Section:
     """The section with marks at the cells of mixed runs, and a last line on all runs behind it.
@@ -40,6 +43,7 @@ def complete(section: Section, part: pd.DataFrame) -> Section:
         if mixed
         else []
     )
+    notes += _versions(shown)
     notes += [_line(shown)] if shown else []
     mixtures = (f"{section.title}: the runs differ in {mixed}",) if mixed else ()
     return replace(section, rows=rows, notes=(*section.notes, *notes), mixtures=mixtures)
@@ -57,6 +61,20 @@ def _mixture(runs: Sequence[Row]) -> str:
         for column in _CAN_CHANGE
         if len(values := _values(runs, column)) > 1
     )
+
+
+def _versions(runs: Sequence[Row]) -> list[str]:
+    """The sentence on several versions of our code or of Python behind one table."""
+    several = [
+        f"{what} ({' and '.join(found)})"
+        for column, what in _CANNOT
+        if len(found := _values(runs, column)) > 1
+    ]
+    if not several:
+        return []
+    return [
+        f"Several versions of {' and of '.join(several)}; code that makes other numbers makes other rows."
+    ]
 
 
 def _line(runs: Sequence[Row]) -> str:

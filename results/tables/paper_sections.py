@@ -10,7 +10,7 @@ from harness.paper import reported
 from harness.paper.reported import Reported
 from results.formats.cells import Cell, Column, Section, Table
 from results.paper.ours import Ours
-from results.paper.quantities import Quantity, quantity
+from results.paper.quantities import QUESTIONS, Quantity, quantity
 from results.tables import fields, footnotes, mixtures, paper_cells, paper_lines, paper_notes
 from results.tables.layouts import LAYOUTS, Layout
 from results.tables.view import View
@@ -87,12 +87,15 @@ class Grid:
         return [*labels, *source, *(self._column(line) for line in self._steps.values())]
 
     def _column(self, line: Reported) -> Column:
-        words = fields.words(line, self.layout.columns, self.scale)
-        step = fields.value(line, self.layout.axis) if self.layout.axis else None
-        across = step if isinstance(step, float) else None
         metric = self._quantity(line).metric
-        name = metric.column if across is not None else f"{metric.column} {words}".replace(" ", "_")
-        return Column(name, words, "summary", across)
+        step = fields.value(line, self.layout.axis) if self.layout.axis else None
+        return Column(
+            "accuracy_percent" if line.metric in QUESTIONS else metric.column,
+            fields.words(line, self.layout.columns, self.scale),
+            "summary",
+            step if isinstance(step, float) else None,
+            fields.plain(line, self.layout.columns, self.scale),
+        )
 
     def _rows(self, ours: Mapping[Reported, Cell]) -> list[list[Cell]]:
         """The rows in the order of the paper; below a row of published numbers that of ours."""
@@ -148,6 +151,7 @@ class Grid:
         where = ", ".join(str(fields.label(first, field, self.scale)) for field in self.layout.sections)
         labels = list(dict.fromkeys(self._quantity(line).metric.label for line in self.lines))
         what = " and ".join(labels) if len(labels) < 3 else "accuracy (%)"  # of several tasks
+        what = f"validation {what}" if self.layout.axis == "lr" and self.scale != "paper" else what
         source = f"{self.scale} scale" if self.ours is not None else "published"
         return ", ".join(filter(None, [where, what, source]))
 

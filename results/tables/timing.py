@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from results.analysis.metrics import is_number, word
+from results.analysis.provenance import TIMING, timing
 from results.analysis.select import Choice, Row
 from results.analysis.stats import summarize
 from results.analysis.summary import finite_values
 from results.formats.cells import Cell
 from results.tables import footnotes
 
-# Times are comparable only if these agree. Precision must agree as well, but all rows of a section share it.
-_CONDITIONS = ("machine", "threads", "processes", "micro_batch", "compile")
 _CPU = "cpu_seconds_per_step"
 _SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core
 
@@ -25,17 +24,48 @@ _OLDER = "measured by an older version as a median, which misses periodic work: 
 
 
 def cells(choices: Sequence[Choice]) -> list[Cell]:
-    """Milliseconds per step, one cell per choice. Footnotes mark rows not measured like most others."""
+    """Milliseconds per step, one cell per choice. Footnotes mark rows not measured like most others.
+
+    Times under unlike conditions are never pooled: a cell is the mean over the runs under the conditions of
+    most rows, else over those that most of its own runs share.
+    """
     timed = [_timed_runs(choice) for choice in choices]
-    usual = Counter(_conditions(runs[0]) for runs in timed if runs).most_common(1)
-    return [_cell(runs, usual[0][0]) if runs else Cell() for runs in timed]
+    usual = _usual(timed)
+    return [_cell(runs, usual) if runs else Cell() for runs in timed]
 
 
-def _cell(runs: Sequence[Row], usual: tuple[str, ...]) -> Cell:
+def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[str, ...]]:
+    """Per row the footnotes that say why its time can't be compared with most others.
+
+    Args:
+        timed: the runs behind each row's time, under the same conditions; empty for a row without any.
+    """
+    usual = _usual(timed)
+    return [_notes(runs, usual) if runs else () for runs in timed]
+
+
+def _usual(timed: Iterable[Sequence[Row]]) -> tuple[str, ...]:
+    """The conditions of most rows."""
+    return _most_common(_most_common(map(timing, runs)) for runs in timed if runs)
+
+
+def _most_common(found: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    counts = Counter(found).most_common(1)
+    return counts[0][0] if counts else ()
+
+
+def _cell(timed: Sequence[Row], usual: tuple[str, ...]) -> Cell:
+    own = set(map(timing, timed))
+    used = usual if usual in own else _most_common(map(timing, timed))
+    runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_other_conditions(runs, usual), *_shared_cores(runs)]
-    notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
-    return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
+    left_out = _left_out(len(timed) - len(runs), own - {used}, used)
+    return Cell(mean, digits=2, notes=(*_notes(runs, usual), *left_out), runs=footnotes.keys(runs))
+
+
+def _notes(runs: Sequence[Row], usual: tuple[str, ...]) -> tuple[str, ...]:
+    older = [] if all(is_number(run.get("timed_steps")) for run in runs) else [_OLDER]
+    return (*_other_conditions(_most_common(map(timing, runs)), usual), *_shared_cores(runs), *older)
 
 
 def _timed_runs(choice: Choice) -> list[Row]:
@@ -44,20 +74,22 @@ def _timed_runs(choice: Choice) -> list[Row]:
     return [run for run in runs if finite_values([run], "seconds_per_step")]
 
 
-def _conditions(run: Row) -> tuple[str, ...]:
-    return tuple(word(run.get(name)) for name in _CONDITIONS)
-
-
-def _other_conditions(runs: Sequence[Row], usual: tuple[str, ...]) -> list[str]:
-    found = sorted({_conditions(run) for run in runs})
-    if found == [usual]:
+def _other_conditions(used: tuple[str, ...], usual: tuple[str, ...]) -> list[str]:
+    if used == usual:
         return []
-    conditions = " and ".join(_differing(one, usual) or "as the others" for one in found)
-    return [f"measured with {conditions}: not comparable with the other rows"]
+    return [f"measured with {_differing(used, usual)}: not comparable with the other rows"]
+
+
+def _left_out(n: int, others: Iterable[tuple[str, ...]], used: tuple[str, ...]) -> list[str]:
+    """The footnote on runs under other conditions, which are not in the mean."""
+    if not n:
+        return []
+    conditions = " and ".join(_differing(one, used) for one in sorted(others))
+    return [f"{n} run{'s' if n > 1 else ''} with {conditions} not counted: times of unlike conditions"]
 
 
 def _differing(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:
-    pairs = zip(_CONDITIONS, conditions, usual, strict=True)
+    pairs = zip(TIMING, conditions, usual, strict=True)
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
 
 
