@@ -104,6 +104,10 @@ PICTURE = {
         "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
         "results.formats results.tables"
     ),
+    "results.report": (
+        "harness.config harness.display harness.errors harness.paper harness.store harness.system "
+        "results.analysis results.figures results.formats results.ledger results.tables"
+    ),
 }
 
 # The modules that load torch when they are imported, by their package; all others do without.
