@@ -10,7 +10,7 @@ from results.figures.kinds import RUNS, DataRow
 from results.figures.style import display_name
 
 _ROW, _AROUND = 0.135, 0.6  # inches of one row, and of the axis with its label
-_LETTER, _MARGIN = 0.055, 0.25  # inches of a letter of a name, and around it
+_LETTER, _MARGIN = 0.055, 0.35  # inches of a letter of a name, and around it
 
 
 @dataclass(frozen=True)

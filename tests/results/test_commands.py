@@ -178,7 +178,7 @@ import argparse, sys
 from pathlib import Path
 from results import commands
 args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=None, format="md", out=None)
-args.strict = False
+args.strict, args.source, args.scale = False, "both", None
 heavy = {"torch", "matplotlib", "seaborn", "optuna"}
 commands.table(args)
 print("loaded:", sorted((heavy | {"scipy"}).intersection(sys.modules)), file=sys.stderr)
