@@ -1,7 +1,8 @@
 """Writes docs/reproduction.md and its figures from a store in which `htbench reproduce nano` has run.
 
     python -m docs.reproduction_page --root STORE            prints the page
-    python -m docs.reproduction_page --root STORE --write    into docs/, with the time of the experiments
+    python -m docs.reproduction_page --root STORE --write    into docs/; its main result into the README; the
+                                                             time of the experiments beside the paper's numbers
 
 All is made from the records but docs/reproduction_discussion.md, which people write and this page includes.
 """
@@ -41,6 +42,9 @@ SCALE = "nano"
 PLACE = Path(__file__).with_name("reproduction.md")
 PICTURES = Path(__file__).with_name("reproduction")
 DISCUSSION = Path(__file__).with_name("reproduction_discussion.md")
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- by docs/reproduction_page.py -->", "<!-- end -->"
+BEST = ("main_result", "lr_curve")  # the table and the figure of the README
 MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
@@ -79,6 +83,8 @@ def main(words: Sequence[str] | None = None) -> int:
     drawn = write_pictures(store, frame)
     PLACE.write_text(page(store, frame, drawn), encoding="utf-8")
     SEEN.write_text(seen(frame), encoding="utf-8")
+    readme = put_between(README.read_text(encoding="utf-8"), excerpt(store, frame))
+    README.write_text(readme, encoding="utf-8")
     print(f"{PLACE}, {SEEN} and {len(drawn)} pictures in {PICTURES}", file=sys.stderr)
     return 0
 
@@ -86,18 +92,18 @@ def main(words: Sequence[str] | None = None) -> int:
 def page(store: Store, frame: pd.DataFrame, pictures: Iterable[str]) -> str:
     """The whole page, as Markdown."""
     view = View(frame, "both", [SCALE], store)
-    tables = [TABLES[name](view) for name in (*reported.tables(), *_OWN)]
+    tables = [TABLES[name](view) for name in (*reported.tables(), *_OWN) if name in TABLES]
     (claims,) = ledger(frame, store, [SCALE])
     return assembled(
         facts=facts(frame),
         twins=twins(frame),
         first=readable(tables[0]),
         verdict=claims.sections[0].notes[0],
-        contradicted=readable(rows_with(claims, "verdict", "disagrees")),
+        contradicted=without_title(readable(rows_with(claims, "verdict", "disagrees"))),
         discussion=DISCUSSION.read_text(encoding="utf-8") if DISCUSSION.exists() else "",
         tables=[readable(table) for table in tables[1:]],
         pictures=list(pictures),
-        ledger=readable(claims),
+        ledger=without_title(readable(claims)),
         cost=[readable(table) for table in (*overview.cost(frame), overview.environments(frame))],
     )
 
@@ -122,6 +128,28 @@ def assembled(
     parts += ["## The other tables", *tables, "## Figures", _FIGURES, *map(_picture, pictures)]
     parts += ["## Every claim", ledger, "## What it cost", *cost]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def excerpt(store: Store, frame: pd.DataFrame) -> str:
+    """The main result for the README: verdict, table and figure."""
+    name, picture = BEST
+    found = TABLES[name](View(frame, "runs", [SCALE], store))
+    (claims,) = ledger(frame, store, [SCALE])
+    shown = f"![{picture.replace('_', ' ')}]({PICTURES.parent.name}/{PICTURES.name}/{picture}.png)"
+    return f"{without_title(readable(found)).strip()}\n\n{claims.sections[0].notes[0]}\n\n{shown}"
+
+
+def put_between(readme: str, text: str) -> str:
+    """The README with a text in its place.
+
+    Raises:
+        ValueError: it has no such place.
+    """
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"The README lacks the lines '{BEGIN}' and '{END}'.")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 # --- facts ---
@@ -171,7 +199,7 @@ def seen(frame: pd.DataFrame) -> str:
 def twins(frame: pd.DataFrame) -> str:
     """The workloads of the paper and what stands for them here."""
     done = overview.finished(frame)
-    head = ["published", "here", "parameters", "steps", "seen in training"]
+    head = ["published", "here", "parameters", "steps", "tokens seen"]
     rows = []
     for dataset, model in scales.WORKLOADS:
         task, twin = scales.workload(SCALE, dataset, model)
@@ -182,9 +210,9 @@ def twins(frame: pd.DataFrame) -> str:
 
 
 def _size(run: Mapping[str, Any]) -> list[str]:
-    tokens = int(run["tokens"])
-    seen = f"{display.count(tokens)} tokens" if tokens else "images"
-    return [display.count(int(run["parameters"])), str(int(run["steps"])), seen]
+    """Parameters, steps and tokens; of images there are none."""
+    counts = [run["parameters"], run["steps"], run["tokens"]]
+    return [display.count(int(count)) if pd.notna(count) and count else "" for count in counts]
 
 
 # --- Markdown ---
@@ -197,7 +225,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def rows_with(found: Table, column: str, word: str) -> Table:
-    """A table of those rows alone that have a word in a column. Footnotes of whole sections are left out."""
+    """A table of those rows alone that have a word in a column, without the notes on whole sections."""
     sections = []
     for section in found.sections:
         place = [one.name for one in section.columns].index(column)
@@ -231,6 +259,11 @@ def _folded(kind: str, block: list[str]) -> Iterator[str]:
 
 def _details(summary: str, block: list[str]) -> list[str]:
     return ["<details>", f"<summary>{summary}</summary>", "", *block, "", "</details>"]
+
+
+def without_title(text: str) -> str:
+    """A table under a heading of the page, which says what it is."""
+    return re.sub(r"\A### .*\n", "", text)
 
 
 def under_heading(text: str) -> str:

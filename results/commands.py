@@ -21,7 +21,7 @@ from results.figures.view import SOURCES, views
 from results.formats.cells import Table
 from results.formats.render import FORMATS, render, render_all
 from results.tables.registry import TABLES
-from results.tables.view import SOURCES, View
+from results.tables.view import View
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from harness.store import Store
 from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
 from harness.system import slurm
 from harness.system.folders import make_folder
+from harness.system.machine import visible_gpus
 from harness.upkeep.check import faults
 from sweeps.plan.planned import Planned, filled, search_points, write_plan
 from sweeps.plan.replicas import everything
@@ -135,7 +136,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     if args.test_only:
         submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
     costs, views = Costs(store, not args.no_measure), []
-    named = gpus.named(args.gpu, gpus.known(store.root, args.gpus))
+    named = gpus.named(_gpus(args, loaded), gpus.known(store.root, args.gpus))
     prices = Prices(store, named, simulate=bool(named) or not args.no_measure)
     for spec in loaded:
         view = screen.preview(store, spec, costs, prices)
@@ -155,6 +156,13 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
         print(f"\n{screen.together(views)}")
     queue.say_if_silent(store, loaded)
     return 0
+
+
+def _gpus(args: argparse.Namespace, loaded: Sequence[SweepSpec]) -> str | None:
+    """The GPUs that are named; else that of the paper, if all jobs ask for a GPU and there is none here."""
+    wanted = all(block.resources.gpus_per_node for spec in loaded for block in spec.blocks)
+    here = args.gpu or args.no_measure or visible_gpus()
+    return gpus.PAPERS if wanted and not here else args.gpu
 
 
 def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 from harness import cli, display
 from harness.commands import reproduce_card
 from harness.commands.counts import at_least
+from harness.cost import gpus
 from harness.downstream.results import CLOZE, is_done
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from harness.paper import experiments, reported, scales
@@ -27,7 +28,6 @@ from harness.system.environment import HOME
 from harness.system.machine import default_workers, has_gpu
 
 SWEEPS = HOME / "sweeps"  # has a folder of sweep files for each scale
-_GPU = "a6000"  # on four of which the paper measured its steps
 _QUESTIONS = "commonsense"  # the table of multiple-choice questions
 
 
@@ -82,7 +82,7 @@ def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: by cores or GPUs)")
     parser.add_argument(
         "--gpu",
-        default=_GPU,
+        default=gpus.PAPERS,
         metavar="NAME",
         help="whose hours the card has for paper (default: %(default)s)",
     )

@@ -160,6 +160,8 @@ PROCESSORS: Final = {
 }
 
 
+PAPERS: Final = "a6000"  # on four of which the paper measured its steps
+
 # Of `htbench cost` and of `sweep plan`, as argparse takes them.
 GPU_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "--gpu": {"metavar": "NAME[,NAME]", "help": f"the time on {', '.join(PROCESSORS)}, or on your own"},

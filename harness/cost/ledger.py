@@ -72,6 +72,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.phases: dict[str, Tally] = defaultdict(Tally)
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._phase = "set-up"
+        self._times = 1
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Tally]:
@@ -82,6 +83,15 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             yield self.phases[name]
         finally:
             self._phase = before
+
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[None]:
+        """What is done inside counts so often; its memory counts once."""
+        self._times, before = times, self._times
+        try:
+            yield
+        finally:
+            self._times = before
 
     def follow(self, tensors: Iterable[Tensor]) -> None:
         """Count the memory of tensors, unless it is counted already, until it is freed."""
@@ -120,14 +130,17 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         again = self._phase == "backward" and torch.is_grad_enabled()
         tally = self.phases["recomputation" if again else self._phase]
-        tally.calls += 1
-        tally.moved += sum(x.numel() * x.itemsize for part in (args, out) for x in _tensors(part))
+        tally.calls += self._times
+        tally.moved += self._times * sum(
+            x.numel() * x.itemsize for part in (args, out) for x in _tensors(part)
+        )
         packet, formula = func._overloadpacket, formula_of(func)
         if formula is not None:
-            tally.flops[str(args[0].dtype).removeprefix("torch.")] += formula(*args, **kwargs, out_val=out)
+            precision = str(args[0].dtype).removeprefix("torch.")
+            tally.flops[precision] += self._times * formula(*args, **kwargs, out_val=out)
         elif packet in DECOMPOSITIONS:
             name, formula = DECOMPOSITIONS[packet]
-            tally.flops[name] += formula(*args[0].shape)
+            tally.flops[name] += self._times * formula(*args[0].shape)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

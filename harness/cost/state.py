@@ -92,7 +92,7 @@ def run(config: RunConfig, shapes: Shapes, device: str) -> Steps:
     ledger.follow(model.parameters())
     with mode, ledger:
         optimizer = build_optimizer(config, model)
-        with on_gpu.steps(optimizer) if device == "cuda" else nullcontext():
+        with on_gpu.steps(optimizer, ledger) if device == "cuda" else nullcontext():
             period = _shorten_periods(optimizer)
             owners = config.processes if config.shard_optimizer and separable(optimizer) else 1
             lots = list(_lots(optimizer, owners))

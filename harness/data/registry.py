@@ -155,6 +155,11 @@ def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
     return TaskSpec(name, **noted, fingerprint="", loader="", adamw_lr=0.0)
 
 
+def is_recorded(name: str, environment: Mapping[str, Any]) -> bool:
+    """Whether `recorded` needs no module from outside."""
+    return name in TASKS or isinstance(environment.get("task"), Mapping)
+
+
 # --- data ---
 
 

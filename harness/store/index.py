@@ -6,14 +6,19 @@ rebuilt. Two processes may note the same record; the later line counts.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 from harness.store.record import RunRecord
 from harness.system import atomic
+
+_START = re.compile(rb'\{"size": (\d+), "record": \{"key": "([0-9a-f]+)"')  # of a line, as `append` writes it
 
 
 class Index:
@@ -62,8 +67,43 @@ class Index:
                 found[record.key] = (row["size"], record)
         return found
 
+    @contextlib.contextmanager
+    def lookup(self) -> Iterator[Callable[[str, int], RunRecord | None]]:
+        """A function that reads the record of a key if the last line notes this size of its file, else None.
+
+        It needs much less memory than `rows`: lines are parsed one by one.
+        """
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            yield lambda key, size: None
+            return
+        with file:
+            lines = _lines(file)
+
+            def find(key: str, size: int) -> RunRecord | None:
+                noted, offset, length = lines.get(key, (None, 0, 0))
+                if noted != size:
+                    return None
+                file.seek(offset)
+                (row,) = atomic.json_objects([file.read(length)]) or [{}]
+                return RunRecord.from_json(row.get("record"))
+
+            yield find
+
     def replace(self, rows: Iterable[tuple[int, RunRecord]]) -> None:
         """Write the whole file anew. The caller holds the lock."""
         lines = [json.dumps({"size": size, "record": record.to_json()}) + "\n" for size, record in rows]
         atomic.remove_temporaries(self.path.parent)
         atomic.write_text(self.path, "".join(lines))
+
+
+def _lines(file: BinaryIO) -> dict[str, tuple[int, int, int]]:
+    """The size, offset and length that the last line of each key has."""
+    found: dict[str, tuple[int, int, int]] = {}
+    offset = 0
+    for line in file:
+        if start := _START.match(line):
+            found[start[2].decode()] = (int(start[1]), offset, len(line))
+        offset += len(line)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.store import layout
 from harness.store.index import Index
 from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RECORD, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
 
@@ -135,18 +135,29 @@ class Records:
         What the index lacks is read from the folders and noted.
         """
         noted = self.index.rows()
-        found: dict[str, RunRecord] = {}
+
+        def find(key: str, size: int) -> RunRecord | None:
+            noted_size, record = noted.get(key, (None, None))
+            return record if noted_size == size else None
+
+        return dict(self._checked(keys, find))
+
+    def each_record(self, keys: Iterable[str]) -> Iterator[tuple[str, RunRecord]]:
+        """As `records`, one after the other: a hundred thousand records at once need gigabytes."""
+        with self.index.lookup() as find:
+            yield from self._checked(keys, find)
+
+    def _checked(
+        self, keys: Iterable[str], find: Callable[[str, int], RunRecord | None]
+    ) -> Iterator[tuple[str, RunRecord]]:
         for key in keys:
             try:
-                size = os.stat(self.files(key).record).st_size
+                size = os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
             except FileNotFoundError:
                 continue
-            noted_size, record = noted.get(key, (None, None))
-            if noted_size != size:
-                record = self._read_and_note(key)
+            record = find(key, size) or self._read_and_note(key)
             if record is not None:
-                found[key] = record
-        return found
+                yield key, record
 
     def _read_and_note(self, key: str) -> RunRecord | None:
         record = self.record(key)

@@ -66,10 +66,11 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
 def _slice(column: str, chosen: Row, rivals: Iterable[Row], tuned: Iterable[str]) -> list[float]:
     """The values of a column among the rows that agree with the chosen one in every other tuned setting."""
     others = [name for name in tuned if name != column]
-    return _numbers(row[column] for row in rivals if all(_agree(row, chosen, name) for name in others))
+    return _numbers(row[column] for row in rivals if all(agree(row, chosen, name) for name in others))
 
 
-def _agree(row: Row, chosen: Row, name: str) -> bool:
+def agree(row: Row, chosen: Row, name: str) -> bool:
+    """Whether a row has the chosen row's value in a column, or will have it once it has run."""
     a, b = row[name], chosen[name]
     if _is_missing(a) or _is_missing(b):  # some defaults, such as aux_lr, are filled in by the run
         return _is_missing(a) and (_is_missing(b) or row["state"] in UNFINISHED)

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from harness.config.names import canonical
+from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
-from harness.store import Kind, Store, integrity
-from harness.store.points import SEED_FIELDS, Point, is_tuned, read_points, search_of, sweep_names
+from harness.store import Store
+from harness.store.points import SEED_FIELDS, Point, read_points, search_of, sweep_names
 from harness.store.record import RunRecord
-from harness.store.score import score
 from optimizers.zoo.registry import ZOO
-from results.analysis import cost, downstream, identity, metrics, provenance
+from results.analysis import identity, row_cache, run_row
+from results.analysis.run_row import MARK, PRUNED_BY, TUNED, Row
 
-_FIRST = (
-    *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
-    *("task", "model", "setting", "replica", "candidate", "score", "rule", "variant", "optimizer"),
-)
-_LAST = (
-    *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
-    *("steps", "seconds_per_step", "useful_seconds", "machine"),
-)
-_STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
-_TUNED = "tuned"  # key of a row before it enters the frame: the names of its tuned settings
-_TAKEN = {*_FIRST, *_LAST, *SEED_FIELDS, *metrics.TASK, _TUNED}
+_NO_SEARCH = {"search": "", "ranges": ""}
 
 
 def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
@@ -53,27 +45,34 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     points = [point for name in _names(store, sweeps) for point in read_points(store.root, name)]
     if not points:
         raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
-    records = store.records({point.key for point in points if point.key})
-    made = identity.origins(points, records)
-    terms = {point.study: search_of(store.root, point) for point in _one_per_study(points)}
+    searches = _searches(points, store)
     rows = [
-        {
-            "search": _search(found := terms.get(point.study)),
-            "ranges": _ranges(found),
-            **_row(point, records.get(point.key), store, made),
-        }
-        for point in points
+        _place(point) | searches.get(point.study, _NO_SEARCH) | row
+        for point, row in zip(points, _rows(points, store), strict=True)
     ]
     _tell_data_apart(rows)
     _tell_variants_apart(rows)
-    return _in_order(pd.DataFrame(rows), {name for row in rows for name in row[_TUNED]})
+    return _frame(rows)
 
 
-def _one_per_study(points: Iterable[Point]) -> Iterable[Point]:
-    return {point.study: point for point in points if point.slot}.values()
+def _place(point: Point) -> Row:
+    """Where the point stands in the plans."""
+    return {"sweep": point.sweep, "block": point.block, "stage": point.stage, "slot": point.slot}
 
 
-def _search(terms: dict[str, Any] | None) -> str:
+# --- searches ---
+
+
+def _searches(points: Iterable[Point], store: Store) -> dict[str, Row]:
+    """The columns `search` and `ranges` of the points of each study."""
+    found = {}
+    for point in {point.study: point for point in points if point.slot}.values():
+        terms = search_of(store.root, point)
+        found[point.study] = {"search": _search(terms), "ranges": _ranges(terms)}
+    return found
+
+
+def _search(terms: dict[str, Any]) -> str:
     """ "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"."""
     if not terms:
         return ""
@@ -82,9 +81,55 @@ def _search(terms: dict[str, Any] | None) -> str:
     return f"{terms['mode']} in {terms['trials']} trials{pruned}"
 
 
-def _ranges(terms: dict[str, Any] | None) -> str:
-    axes = (terms or {}).get("axes") or {}
+def _ranges(terms: dict[str, Any]) -> str:
+    axes = terms.get("axes") or {}
     return json.dumps({canonical(name): axis for name, axis in axes.items()}) if axes else ""
+
+
+# --- runs ---
+
+
+def _rows(points: Sequence[Point], store: Store) -> list[Row]:
+    """What the run of each point says."""
+    ended = _ended({point.key for point in points if point.key}, store)
+    rows = [_of_study(ended.get(point.key), point.study) for point in points]
+    waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None}
+    made = _origins([point for point in points if point.sweep in waiting], store)
+    return [
+        run_row.unfinished(point, store, identity.of_plan(point, made)) if row is None else row
+        for point, row in zip(points, rows, strict=True)
+    ]
+
+
+def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
+    """The rows of all runs that have a record, by key; kept ones where nothing has changed."""
+    marks = {key: mark for key in keys if (mark := row_cache.mark(store, key))}
+    kept = row_cache.read(store)
+    rows = {key: row for key in marks if (row := kept.get(key, {})).get(MARK) == marks[key]}
+    new = {}
+    for key, record in store.each_record(key for key in marks if key not in rows):
+        lasting = tasks.is_recorded(record.config["task"], record.environment)
+        new[key] = run_row.finished(record, store) | {MARK: marks[key] if lasting else ""}
+    row_cache.write(store, kept, new)
+    return rows | new
+
+
+def _of_study(row: Row | None, study: str) -> Row | None:
+    """The row, unless its run was pruned by other studies only."""
+    ended = row is not None and (row[PRUNED_BY] is None or study in row[PRUNED_BY])
+    return row if ended else None
+
+
+def _origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], identity.Values]:
+    """The data and code of the finished runs of some sweeps; the first run of each block is enough."""
+    first: dict[tuple[str, ...], RunRecord] = {}
+    points = list(points)
+    for point in points:
+        block = (point.sweep, point.block, str(point.overrides.get("task")))
+        record = store.record(point.key) if point.key and block not in first else None
+        if record is not None:
+            first[block] = record
+    return identity.origins(points, {record.key: record for record in first.values()})
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
@@ -96,7 +141,7 @@ def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
     return known if wanted is None else sorted(set(wanted))
 
 
-def _tell_data_apart(rows: Sequence[dict[str, Any]]) -> None:
+def _tell_data_apart(rows: Sequence[Row]) -> None:
     """If runs of one task have seen different data, the data's fingerprint becomes part of `setting`."""
     several = _several(rows, "task", identity.DATA)
     for row in rows:
@@ -105,7 +150,7 @@ def _tell_data_apart(rows: Sequence[dict[str, Any]]) -> None:
             row["setting"] = ", ".join(filter(None, [row["setting"], data]))
 
 
-def _tell_variants_apart(rows: Sequence[dict[str, Any]]) -> None:
+def _tell_variants_apart(rows: Sequence[Row]) -> None:
     """If an optimizer's code has several versions, the version becomes part of the optimizer's name."""
     several = _several(rows, "rule", "variant")
     for row in rows:
@@ -114,7 +159,7 @@ def _tell_variants_apart(rows: Sequence[dict[str, Any]]) -> None:
         row["optimizer"] = f"{row['rule']} ({word})" if shown else row["rule"]
 
 
-def _several(rows: Iterable[dict[str, Any]], name: str, of: str) -> set[str]:
+def _several(rows: Iterable[Row], name: str, of: str) -> set[str]:
     """The values of a column whose rows have several values of another."""
     found: dict[str, set[str]] = {}
     for row in rows:
@@ -122,104 +167,24 @@ def _several(rows: Iterable[dict[str, Any]], name: str, of: str) -> set[str]:
     return {value for value, others in found.items() if len(others) > 1}
 
 
-def _in_order(frame: pd.DataFrame, tuned: Collection[str]) -> pd.DataFrame:
+# --- the frame ---
+
+
+def _frame(rows: Sequence[Row]) -> pd.DataFrame:
     """The columns always in the same order, whichever kind of run comes first."""
-    first = [name for name in ("lr", "p") if name in tuned]
-    known = [*_FIRST, *first, *sorted(set(tuned).difference(first)), *SEED_FIELDS]
-    last = [name for name in _LAST if name in frame]
-    others = sorted(set(frame.columns).difference(known, last, [_TUNED]))
-    return frame[[*known, *others, *last]]
+    names = dict.fromkeys(name for shape in {tuple(row) for row in rows} for name in shape)
+    tuned = {name for shape in {row[TUNED] for row in rows} for name in shape}
+    ordered = run_row.columns(names, tuned)
+    return pd.DataFrame({name: _column([row.get(name, math.nan) for row in rows]) for name in ordered})
+
+
+def _column(values: list[Any]) -> pd.Series[Any]:
+    """Words stay Python's strings: tables go run by run, which takes ten times as long with Arrow's."""
+    words = any(isinstance(value, str) for value in values)
+    return pd.Series(values, dtype=object) if words else pd.Series(values)
 
 
 def tuned_columns(frame: pd.DataFrame) -> list[str]:
     """The frame's columns that hold settings that compete, lr and p first."""
     columns = list(frame.columns)
-    return columns[columns.index(_FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]
-
-
-def _row(
-    point: Point, record: RunRecord | None, store: Store, made: Mapping[tuple[str, ...], identity.Values]
-) -> dict[str, Any]:
-    record, found = _state(point, record, store)
-    values = identity.of_record(record) if record is not None else identity.of_plan(point, made)
-    counts = record is not None and found["state"] != "damaged"
-    return {
-        **_place(point),
-        **found,
-        **_settings(point, values),
-        "score": score(record) if record is not None and counts else None,
-        **(_outcome(record) if record is not None and counts else {}),
-    }
-
-
-def _place(point: Point) -> dict[str, Any]:
-    """Where the point stands in the plans."""
-    names = ("sweep", "block", "stage", "slot")
-    return {name: getattr(point, name) for name in names} | {"key": point.key or point.slot}
-
-
-def _settings(point: Point, values: identity.Values) -> dict[str, Any]:
-    """The columns of the settings. Those of an empty slot are not sampled yet.
-
-    Each part of a schedule has a column (`schedule.p.to`), and what follows the schedule has no value.
-    """
-    competing = {
-        identity.column(name, _TAKEN): None if identity.is_scheduled(name, values) else values[name]
-        for name in values
-        if is_tuned(name)
-    }
-    tuned = competing if point.key else dict.fromkeys(competing)
-    return {
-        "task": values["task"],
-        "model": values["model"],
-        "setting": identity.setting(values),
-        "replica": values["replica"],
-        "candidate": identity.candidate(values) if point.key else point.slot,
-        "rule": values["optimizer.name"],
-        "variant": identity.variant(values),
-        "optimizer": values["optimizer.name"],
-        **tuned,
-        _TUNED: tuned.keys(),
-        **{name: values[name] for name in SEED_FIELDS},
-        identity.DATA: values[identity.DATA],
-    }
-
-
-def _state(point: Point, record: RunRecord | None, store: Store) -> tuple[RunRecord | None, dict[str, str]]:
-    """The record that counts for the point, if there is one, and the columns `state` and `reason`."""
-    found = {"state": "waiting", "reason": ""}
-    if record is not None and not record.ends(point.study):
-        record = None  # pruned, but not by the study that this point belongs to
-    if record is None and point.key:
-        record, found = _unfinished(point, store)
-    return record, found if record is None else _finished(record, store)
-
-
-def _unfinished(point: Point, store: Store) -> tuple[RunRecord | None, dict[str, str]]:
-    """State and reason of a run without record; and its record, if that was written in the meantime."""
-    state = store.state(point.key, point.study)
-    gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
-    if gone:
-        return None, {"state": "damaged", "reason": gone}
-    return state.record, {"state": _STATES.get(state.kind, ""), "reason": state.reason}
-
-
-def _finished(record: RunRecord, store: Store) -> dict[str, str]:
-    """State and reason from the record; `damaged` if record and curve contradict each other."""
-    wrong = integrity.contradiction(store.run_folder(record.key), record, cut_counts=False)
-    if wrong:
-        return {"state": "damaged", "reason": wrong}
-    return {"state": record.status, "reason": record.note}
-
-
-def _outcome(record: RunRecord) -> dict[str, Any]:
-    return {
-        **record.metrics,
-        **metrics.columns(record),
-        **provenance.outcome(record),
-        **cost.outcome(record),
-        **downstream.outcome(record),
-        "steps": record.steps,
-        "seconds_per_step": record.seconds_per_step,
-        "useful_seconds": record.useful_seconds,
-    }
+    return columns[columns.index(run_row.FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]

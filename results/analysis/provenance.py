@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.store.record import RunRecord
+from results.analysis.metrics import word
 
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
     *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step"),
 )
+# Times are comparable only if these agree. Precision must agree as well, but all runs of a workload share it.
+TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
+
+
+def timing(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of TIMING of a row of the frame."""
+    return tuple(word(run.get(name)) for name in TIMING)
+
+
+def timings(runs: Iterable[Mapping[str, Any]]) -> int:
+    """How many conditions some runs were timed under; times of more than one are never pooled."""
+    return len({timing(run) for run in runs})
 
 
 def outcome(record: RunRecord) -> dict[str, Any]:

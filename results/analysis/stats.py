@@ -1,6 +1,7 @@
 """Spread over seeds: summaries, and the comparison of two rows.
 
-scipy takes a second to import, so only what needs a distribution imports it.
+Only what needs a distribution imports scipy. Its functions in `special` are those behind `stats`, without a
+second of import and a millisecond of checks per call.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Summary:
         """95 % interval of the mean by Student's t; None for a single value."""
         if self.std is None:
             return None
-        from scipy import stats
+        from scipy import special
 
-        half = float(stats.t.ppf(1 - SIGNIFICANCE / 2, self.n - 1)) * self.std / math.sqrt(self.n)
+        half = float(special.stdtrit(self.n - 1, 1 - SIGNIFICANCE / 2)) * self.std / math.sqrt(self.n)
         return self.mean - half, self.mean + half
 
 
@@ -120,9 +121,9 @@ def p_value(a: Sample, b: Sample) -> float | None:
     error = error_of_difference(a, b)
     if error is None:
         return None
-    from scipy import stats
+    from scipy import special
 
-    return float(2 * stats.t.sf(abs(a.mean - b.mean) / math.sqrt(error.variance), error.freedom))
+    return float(2 * special.stdtr(error.freedom, -abs(a.mean - b.mean) / math.sqrt(error.variance)))
 
 
 def is_paired(a: Sample, b: Sample) -> bool:

@@ -153,4 +153,3 @@ def _scale_y(ax: Any, panel: CurvePanel) -> None:
         ax.set_ylim(*panel.y_limits)
         if ax.get_yscale() == "log":
             label_log(ax.yaxis)
-

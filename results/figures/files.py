@@ -56,9 +56,9 @@ def update(
         return FigureResult(name, _why_nothing(name, shown), [], [])
     paths = [folder / f"{name}.{suffix}" for suffix in SUFFIXES]
     digest = _digest(rows)
-    known = _known(folder).get(name, {})
+    known, left_out = _known(folder).get(name, {}), _left_out(name, shown)
     if known.get("digest") == digest and all(path.exists() for path in paths):
-        return FigureResult(name, "unchanged", paths, known.get("warnings", []))
+        return FigureResult(name, "unchanged", paths, [*left_out, *known.get("warnings", [])])
     make_folder(folder)
     panels, warnings = read(rows, store)
     contents = render(panels)
@@ -66,7 +66,15 @@ def update(
         atomic.write_bytes(path, contents[path.suffix[1:]])
     entry = {name: {"digest": digest, "warnings": warnings}}
     atomic.write_json(folder / "figures.json", _known(folder) | entry)
-    return FigureResult(name, "drawn", paths, warnings)
+    return FigureResult(name, "drawn", paths, [*left_out, *warnings])
+
+
+def _left_out(name: str, shown: Sequence[View]) -> list[str]:
+    """A sentence on panels that only our runs could fill."""
+    panels = unpublished(name)
+    if not panels or not shown or any(view.ours is not None for view in shown):
+        return []
+    return [f"Panel {', '.join(panels)} of {name} is left out: the paper has it as a picture only."]
 
 
 def _why_nothing(name: str, shown: Sequence[View]) -> str:
@@ -77,9 +85,7 @@ def _why_nothing(name: str, shown: Sequence[View]) -> str:
     return "the paper has it as a picture only: no values of it are published"
 
 
-def groups(
-    figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequence[View]
-) -> list[Panels]:
+def groups(figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequence[View]) -> list[Panels]:
     """The panels of a figure: a group for each view of the paper, then one for all other sweeps."""
     found = [figure.paper(view) for view in shown] if figure.paper else []
     if figure.sweeps and frame is not None:

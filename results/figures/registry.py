@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.store import Store
-from results.figures.cost_panels import cost
 from results.figures.kinds import AnyPanel, StoredPanel
 from results.figures.loss_panels import loss
+from results.figures.lr_width_panels import lr_width, published_widths
 from results.figures.panels import lr_curve, p_curve
-from results.figures.paper import bars, curves, layers, losses, rates, svd
+from results.figures.paper import bars, curves, hours, layers, losses, rates, svd
+from results.figures.pareto_panels import pareto
+from results.figures.seed_spread_panels import seed_spread
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
+from results.figures.to_target_panels import to_target
 from results.figures.view import View
 
 Panels = Sequence[AnyPanel | StoredPanel]
@@ -32,6 +35,27 @@ class Figure:
     sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
 
 
+def _of_any(
+    panels: Callable[[pd.DataFrame, Store], Panels], published: Callable[[View], Panels] | None = None
+) -> Figure:
+    """A figure that shows our runs of the paper's experiments as it shows any other sweep.
+
+    Args:
+        panels: of a frame.
+        published: what there is of published numbers.
+    """
+
+    def paper(view: View) -> Panels:
+        found = [*published(View(published=True))] if published and view.published else []
+        if view.ours is None or view.store is None:
+            return found
+        runs = view.ours.frame
+        runs = runs[runs["replica"] == ""]  # a deliberate rerun is no second chance
+        return [*found, *panels(runs, view.store)]
+
+    return Figure(paper, panels)
+
+
 FIGURES = {
     "muon_ns_vs_svd": Figure(svd.muon_ns_vs_svd),
     "alpha_teaser": Figure(bars.alpha_teaser),
@@ -48,5 +72,8 @@ FIGURES = {
     "alpha_kinds": Figure(sweeps=alpha_kinds),
     "alpha_bars": Figure(sweeps=alpha_bars),
     "update_spectra": Figure(sweeps=update_spectra),
-    "cost": Figure(sweeps=cost),
+    "pareto": _of_any(pareto, hours.hours),
+    "to_target": _of_any(to_target),
+    "lr_width": _of_any(lr_width, lambda view: published_widths(rates.lr_curve(view))),
+    "seed_spread": _of_any(seed_spread),
 }

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from results.figures import data_csv
-from results.figures.cost_panels import CostPanel
 from results.figures.draw import draw_curves, explain_marks
 from results.figures.draw_bars import draw_bars
-from results.figures.draw_cost import draw_cost
 from results.figures.draw_layers import draw_layers
+from results.figures.draw_pareto import draw_pareto
+from results.figures.draw_rows import draw_rows
 from results.figures.kinds import AnyPanel, BarPanel, CurvePanel, LayerPanel
+from results.figures.pareto_panels import CostPanel
+from results.figures.row_panel import RowPanel
 from results.figures.style import GREY
 
 REVISION = 3  # raised when the drawing changes, so that old pictures are drawn again
@@ -22,16 +23,17 @@ DRAW: dict[type, Callable[[Any, Any], None]] = {
     CurvePanel: draw_curves,
     BarPanel: draw_bars,
     LayerPanel: draw_layers,
-    CostPanel: draw_cost,
+    CostPanel: draw_pareto,
+    RowPanel: draw_rows,
 }
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
-_HEIGHT = 2.1  # of a panel without its title
-_LINE = {"title": 0.155, "subtitle": 0.125}  # height of a line of text in inches
+_HEIGHT = 2.1  # of a panel without its title, unless it has its own `height`
+_LINE = {"title": 0.16, "subtitle": 0.115}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
-_BESIDE = 0.58  # inches that the labels of an axis take beside a panel
-_LETTER = 0.0074  # inches of an average letter per point
+_BESIDE = 0.62  # inches that the labels of an axis take beside a panel, unless it has its own `beside`
+_MOST_COLUMNS = 3  # unless a panel has its own `most_columns`
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
@@ -42,7 +44,7 @@ _METADATA: dict[str, dict[str, None]] = {
 def render(groups: Sequence[Sequence[AnyPanel]]) -> dict[str, bytes]:
     """The contents of the files by suffix: png, pdf and csv. Each group begins a row of panels."""
     panels = [panel for group in groups for panel in group]
-    with _look():
+    with look():
         canvas = draw(groups)
         canvas.draw_without_rendering()  # lays it out, once for all files
         canvas.set_layout_engine("none")
@@ -50,7 +52,8 @@ def render(groups: Sequence[Sequence[AnyPanel]]) -> dict[str, bytes]:
     return pictures | {"csv": data_csv.write(panels).encode()}
 
 
-def _look() -> Any:
+def look() -> Any:
+    """The settings of matplotlib under which figures are drawn, as a context."""
     import matplotlib.style
     import seaborn as sns
 
@@ -58,7 +61,10 @@ def _look() -> Any:
     sizes = {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
     ticks = {"xtick.labelsize": 7, "ytick.labelsize": 7}
     widths = {"xtick.major": 0.8, "ytick.major": 0.8, "xtick.minor": 0.6, "ytick.minor": 0.6}
-    lines = {f"{name}.width": width for name, width in widths.items()} | {"hatch.linewidth": 0.6, "axes.linewidth": 0.8}
+    lines = {f"{name}.width": width for name, width in widths.items()} | {
+        "hatch.linewidth": 0.6,
+        "axes.linewidth": 0.8,
+    }
     fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
     return matplotlib.style.context(["default", look | sizes | ticks | lines | fixed])
 
@@ -71,8 +77,13 @@ def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
     columns = max(map(_columns, groups))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
     rows = [row for group in groups for row in _rows(group, columns)]
-    wrapped = [[_wrap(panel, width / columns - _BESIDE) for panel in row] for row in rows]
-    heights = [_HEIGHT + max(map(_height, row)) for row in wrapped]
+    wrapped = [
+        [_wrap(panel, width / columns - _own(panel, "beside", _BESIDE)) for panel in row] for row in rows
+    ]
+    heights = [
+        max(_own(panel, "height", _HEIGHT) for panel in row) + max(map(_height, texts))
+        for row, texts in zip(rows, wrapped, strict=True)
+    ]
     canvas = Canvas(figsize=(width, sum(heights) + 0.4), layout="constrained")
     axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
     for line, row, texts in zip(axes, rows, wrapped, strict=True):
@@ -89,7 +100,13 @@ def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
 
 def _columns(group: Sequence[AnyPanel]) -> int:
     """Two panels fit well beside each other, and three where that leaves no hole."""
-    return 3 if len(group) % 3 == 0 else min(2, len(group))
+    most = min(int(_own(panel, "most_columns", _MOST_COLUMNS)) for panel in group)
+    return 3 if most == 3 and len(group) % 3 == 0 else min(2, most, len(group))
+
+
+def _own(panel: AnyPanel, name: str, usual: float) -> float:
+    """What a kind of panel needs for itself, else the usual size."""
+    return float(getattr(panel, name, usual))
 
 
 def _rows(group: Sequence[AnyPanel], columns: int) -> list[Sequence[AnyPanel]]:
@@ -107,23 +124,38 @@ def _save(canvas: Any, suffix: str) -> bytes:
 
 def _wrap(panel: AnyPanel, inches: float) -> tuple[str, str]:
     """Title and subtitle in lines that are no wider than the panel."""
-    found = []
-    for kind, text in (("title", panel.title), ("subtitle", panel.subtitle)):
-        letters = int(inches / (_LETTER * _SIZES[kind]))
-        lines = [part for line in text.splitlines() for part in textwrap.wrap(line, letters)]
-        found.append("\n".join(lines))
-    return found[0], found[1]
+    title, subtitle = (
+        "\n".join(part for line in text.splitlines() for part in _lines(line, _SIZES[kind], 72 * inches))
+        for kind, text in (("title", panel.title), ("subtitle", panel.subtitle))
+    )
+    return title, subtitle
+
+
+def _lines(text: str, size: float, width: float) -> list[str]:
+    """A text broken between words; size and width are in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size)
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0] <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def _height(text: tuple[str, str]) -> float:
     """Of title and subtitle, in inches."""
     lines = dict(zip(_LINE, text, strict=True))
-    return sum(_LINE[kind] * len(own.splitlines()) for kind, own in lines.items())
+    return 0.1 + sum(_LINE[kind] * len(own.splitlines()) for kind, own in lines.items())
 
 
 def _entitle(ax: Any, title: str, subtitle: str) -> None:
     """Above the panel, from its left edge."""
-    below = 5 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
+    below = 7 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
     ax.set_title(title, pad=below, loc="left")
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
     text = ax.annotate(subtitle, (0, 1), (0, 4), size=_SIZES["subtitle"], color=GREY, **place)

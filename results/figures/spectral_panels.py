@@ -95,9 +95,7 @@ def _layers(part: pd.DataFrame, found: Found, column: str, kind: str = "") -> La
     return layer_panel(", ".join(filter(None, [title, kind])), [setting], found, column, kind)
 
 
-def _update_panel(
-    part: pd.DataFrame, found: Found, step: int, shape: updates.Shape
-) -> list[CurvePanel]:
+def _update_panel(part: pd.DataFrame, found: Found, step: int, shape: updates.Shape) -> list[CurvePanel]:
     values = {name: updates.matrices(own, step, shape) for name, own in found.items()}
     values = {name: own for name, own in values.items() if own}
     if not values:

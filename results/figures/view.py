@@ -55,7 +55,9 @@ def views(
     """
     if source == PUBLISHED:
         return [View(published=True)]
-    found = [Ours(frame, scale, store) for scale in SCALES if frame is not None and scale in (scales or SCALES)]
+    found = [
+        Ours(frame, scale, store) for scale in SCALES if frame is not None and scale in (scales or SCALES)
+    ]
     planned = [ours for ours in found if ours]
     beside = source == BOTH
     rows = [View(beside and ours.scale == "paper", ours) for ours in planned]

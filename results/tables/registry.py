@@ -38,12 +38,17 @@ def p_grid_table(view: View) -> Table:
     return Table("p_grid", "validation result by p and learning rate", sections)
 
 
-# The tables of any sweep, then those of the paper in its order.
-TABLES: dict[str, Callable[[View], Table]] = {
+Make = Callable[[View], Table]
+
+# The tables of any sweep.
+GENERAL: dict[str, Make] = {
     "main_result": main_result_table,
     "lr_grid": lr_grid_table,
     "p_grid": p_grid_table,
-    **{name: partial(paper_sections.table, name) for name in LAYOUTS if name != "main_result"},
+}
+# And those of the paper in its order.
+TABLES: dict[str, Make] = GENERAL | {
+    name: partial(paper_sections.table, name) for name in LAYOUTS if name not in GENERAL
 }
 
 

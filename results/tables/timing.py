@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from results.analysis.metrics import is_number, word
+from results.analysis.provenance import TIMING, timing
 from results.analysis.select import Choice, Row
 from results.analysis.stats import summarize
 from results.analysis.summary import finite_values
 from results.formats.cells import Cell
 from results.tables import footnotes
 
-# Times are comparable only if these agree. Precision must agree as well, but all rows of a section share it.
-_CONDITIONS = ("machine", "threads", "processes", "micro_batch", "compile")
 _CPU = "cpu_seconds_per_step"
 _SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core
 
@@ -31,8 +30,23 @@ def cells(choices: Sequence[Choice]) -> list[Cell]:
     most rows, else over those that most of its own runs share.
     """
     timed = [_timed_runs(choice) for choice in choices]
-    usual = _most_common(_most_common(map(_conditions, runs)) for runs in timed if runs)
+    usual = _usual(timed)
     return [_cell(runs, usual) if runs else Cell() for runs in timed]
+
+
+def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[str, ...]]:
+    """Per row the footnotes that say why its time can't be compared with most others.
+
+    Args:
+        timed: the runs behind each row's time, under the same conditions; empty for a row without any.
+    """
+    usual = _usual(timed)
+    return [_notes(runs, usual) if runs else () for runs in timed]
+
+
+def _usual(timed: Iterable[Sequence[Row]]) -> tuple[str, ...]:
+    """The conditions of most rows."""
+    return _most_common(_most_common(map(timing, runs)) for runs in timed if runs)
 
 
 def _most_common(found: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -41,24 +55,23 @@ def _most_common(found: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _cell(timed: Sequence[Row], usual: tuple[str, ...]) -> Cell:
-    own = set(map(_conditions, timed))
-    used = usual if usual in own else _most_common(map(_conditions, timed))
-    runs = [run for run in timed if _conditions(run) == used]
+    own = set(map(timing, timed))
+    used = usual if usual in own else _most_common(map(timing, timed))
+    runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_other_conditions(used, usual), *_left_out(len(timed) - len(runs), own - {used}, used)]
-    notes += _shared_cores(runs)
-    notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
-    return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
+    left_out = _left_out(len(timed) - len(runs), own - {used}, used)
+    return Cell(mean, digits=2, notes=(*_notes(runs, usual), *left_out), runs=footnotes.keys(runs))
+
+
+def _notes(runs: Sequence[Row], usual: tuple[str, ...]) -> tuple[str, ...]:
+    older = [] if all(is_number(run.get("timed_steps")) for run in runs) else [_OLDER]
+    return (*_other_conditions(_most_common(map(timing, runs)), usual), *_shared_cores(runs), *older)
 
 
 def _timed_runs(choice: Choice) -> list[Row]:
     """The runs of the chosen setting (search and replicate stage) that have a time per step."""
     runs = [*choice.winner.runs, *choice.replicas] if choice.winner else []
     return [run for run in runs if finite_values([run], "seconds_per_step")]
-
-
-def _conditions(run: Row) -> tuple[str, ...]:
-    return tuple(word(run.get(name)) for name in _CONDITIONS)
 
 
 def _other_conditions(used: tuple[str, ...], usual: tuple[str, ...]) -> list[str]:
@@ -76,7 +89,7 @@ def _left_out(n: int, others: Iterable[tuple[str, ...]], used: tuple[str, ...]) 
 
 
 def _differing(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:
-    pairs = zip(_CONDITIONS, conditions, usual, strict=True)
+    pairs = zip(TIMING, conditions, usual, strict=True)
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
 
 

@@ -99,10 +99,15 @@ PICTURE = {
     "results.figures": "harness.store harness.system results.analysis",
     "results.formats": "results.analysis",
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
-    "results.tables": "harness.store results.analysis results.formats",
+    "results.tables": "harness.paper harness.store results.analysis results.formats results.paper",
+    "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
     "results.commands": (
-        "harness.errors harness.store harness.system results.analysis results.figures results.formats "
-        "results.tables"
+        "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
+        "results.formats results.tables"
+    ),
+    "results.report": (
+        "harness.config harness.display harness.errors harness.paper harness.store harness.system "
+        "results.analysis results.figures results.formats results.ledger results.tables"
     ),
 }
 

@@ -126,7 +126,7 @@ class Bench:
         losses = [3 * math.exp(-6 * s / steps) + noise.gauss(0, 0.08) for s in range(1, steps + 1)]
         level = final.get("train_loss", 2.0) - statistics.fmean(losses[-max(1, steps // 10) :])
         rows = [{"step": s, "loss": level + loss, "lr": 0.01} for s, loss in enumerate(losses, 1)]
-        rows.append({"step": steps // 2, "val_loss": level + 0.2})
+        rows += [_evaluation(steps * quarter // 4, 1 - quarter / 4, level, final) for quarter in (1, 2, 3)]
         for split in ("val_", "test_"):
             figures = {name: value for name, value in final.items() if name.startswith(split)}
             rows += [{"step": steps} | figures] if figures else []
@@ -156,6 +156,15 @@ class Bench:
             sweep_folder(self.store.root, sweep).mkdir(parents=True, exist_ok=True)
             write_points(self.store.root, sweep, points)
         return self.store
+
+
+def _evaluation(step, left, level, final):
+    """What a run evaluates on the way: worse than in the end by the share of the run that is left."""
+    found = {"step": step, "val_loss": level + 0.4 * left}
+    for name, better in (("val_perplexity", -1), ("val_accuracy", 1)):
+        if final.get(name) is not None:
+            found[name] = final[name] * (1 - better * left)
+    return found
 
 
 def _config(overrides):

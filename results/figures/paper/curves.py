@@ -96,7 +96,10 @@ def _interval_panel(view: View, letter: str, model: str, optimizer: str, base: s
     if not left:
         return None
     name = display_name(optimizer)
-    left = [*left, *series_of(optimizer, found["interval_step_time"], label=f"{name}, time (right)", right=True)]
+    left = [
+        *left,
+        *series_of(optimizer, found["interval_step_time"], label=f"{name}, time (right)", right=True),
+    ]
     return CurvePanel(
         words.title(letter, f"{name}, {words.workload(view, 'c4', model)}"),
         words.below(view, "c4", model, words.seeds(quality, "" if view.scale == "paper" else "test")),

@@ -29,7 +29,7 @@ def _panel(view: View, letter: str, model: str) -> LossPanel | None:
     full = view.scale == "paper"
     own = lines("main_result", "c4", model, _OPTIMIZERS)
     chosen = {line.setting.optimizer: completed(at_published_rate(view, line, _RATE)) for line in own}
-    runs = {name: own for name, rows in chosen.items() if (own := curves_of(rows, view.store))}
+    runs = {name: kept for name, rows in chosen.items() if (kept := curves_of(rows, view.store))}
     if not runs:
         return None
     title = words.title(letter, words.workload(view, "c4", model))

@@ -60,7 +60,11 @@ def _update_panel(
     if not series:
         return []
     which = f"matrices {shape[0]} x {shape[1]} of {words.workload(view, 'c4', _SHOWN)}"
-    how = f"mean and range over matrices and {len(runs)} seeds" if len(runs) > 1 else "mean and range over matrices"
+    how = (
+        f"mean and range over matrices and {len(runs)} seeds"
+        if len(runs) > 1
+        else "mean and range over matrices"
+    )
     subtitle = "\n".join([words.source(view), which, how])
     title = words.title(letter, f"{display_name(optimizer)} updates")
     levels = [Level("", "all ones", 1.0)]

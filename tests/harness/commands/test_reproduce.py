@@ -263,11 +263,11 @@ def test_the_card_adds_what_was_measured_priced_seen_before_and_what_nobody_know
 # --- for real ---
 
 _SWEEP = f"""
-name: nano-htmuon_ht
+name: nano-imagenet
 base: {json.dumps({**TINY, "steps": 3, "optimizer.name": "muon"})}
 blocks:
-  - {{name: cifar10-resnet18-muon, space: {{optimizer.lr: [0.01, 0.02]}}}}
-  - {{name: cifar10-resnet18-sgdm, set: {{optimizer.name: sgdm}}, space: {{optimizer.lr: [0.1, 0.2]}}}}
+  - {{name: imagenet-1k-vit-tiny-muon, space: {{optimizer.lr: [0.01, 0.02]}}}}
+  - {{name: imagenet-1k-vit-tiny-sgdm, set: {{optimizer.name: sgdm}}, space: {{optimizer.lr: [0.1, 0.2]}}}}
 replicate: {{seeds: 1}}
 """
 _DRIVER = """
@@ -284,8 +284,8 @@ sys.exit(cli.main(sys.argv[1:]))
 def test_a_killed_call_goes_on_and_nothing_is_trained_twice(tmp_path):
     sweeps, root = tmp_path / "sweeps", tmp_path / "store"
     (sweeps / "nano").mkdir(parents=True)
-    (sweeps / "nano" / "nano-htmuon_ht.yaml").write_text(_SWEEP)
-    words = [sys.executable, "-c", _DRIVER, sweeps, "reproduce", "nano", "htmuon_ht", "--root", root]
+    (sweeps / "nano" / "nano-imagenet.yaml").write_text(_SWEEP)
+    words = [sys.executable, "-c", _DRIVER, sweeps, "reproduce", "nano", "imagenet", "--root", root]
 
     def start():
         return subprocess.Popen(
@@ -305,13 +305,13 @@ def test_a_killed_call_goes_on_and_nothing_is_trained_twice(tmp_path):
     before = records()
     assert before
     process = start()
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
     assert "6 of 6 points have a result" in out and "report.html" in out
     after = records()
     assert len(after) == 6 and before.items() <= after.items()
     process = start()
-    again, err = process.communicate(timeout=120)
+    again, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
     assert records() == after
     assert again.replace("unchanged", "drawn") == out

@@ -14,7 +14,7 @@ from harness.store.points import REPLICATE, slot_path, sweep_folder, write_point
 from results.analysis.load import load
 from results.formats.cells import SYMBOLS
 from results.formats.render import FORMATS, render
-from results.tables.registry import TABLES
+from results.tables.registry import GENERAL
 from results.tables.view import View
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tables"
@@ -22,7 +22,7 @@ UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"
 
 
 def written(store, name, fmt="md"):
-    return render(TABLES[name](View(load(store))), fmt)
+    return render(GENERAL[name](View(load(store))), fmt)
 
 
 def row(text, optimizer):
@@ -35,7 +35,7 @@ def row(text, optimizer):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 def test_golden(name, fmt, mixed_store):
     path = GOLDEN / f"{name}.{FORMATS[fmt].suffix}"
     text = written(mixed_store, name, fmt)
@@ -46,7 +46,7 @@ def test_golden(name, fmt, mixed_store):
     )
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 def test_same_records_and_plans_same_bytes(name, demo_store, tmp_path):
     first = written(demo_store, name)
     moved = Store(shutil.move(demo_store.root, tmp_path / "elsewhere"))
@@ -57,7 +57,7 @@ def test_same_records_and_plans_same_bytes(name, demo_store, tmp_path):
     assert written(moved, name) == first
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_no_table_holds_a_path_or_a_date(name, fmt, mixed_store):
     text = written(mixed_store, name, fmt)
@@ -67,7 +67,7 @@ def test_no_table_holds_a_path_or_a_date(name, fmt, mixed_store):
 
 
 def test_each_symbol_is_shown_and_explained(mixed_store):
-    text = "".join(written(mixed_store, name) for name in TABLES)
+    text = "".join(written(mixed_store, name) for name in GENERAL)
     for state, (symbol, meaning) in SYMBOLS.items():
         assert re.search(rf"\| +{re.escape(symbol)}[ @]", text), state
         assert f"- `{symbol}` {meaning}" in text

@@ -1,0 +1,54 @@
+"""A synthetic store with the paper's experiments at nano scale: every place of a figure, unlucky ones too."""
+
+import math
+import random
+
+import pytest
+
+from harness.paper import experiments, scales
+from harness.store import Store
+from harness.store.points import REPLICATE
+from tests.results.conftest import Bench, image, text
+
+_RATES = (0.02, 0.04, 0.08)
+_SEEDS = (1, 2)
+_STEPS = 40
+_DRAWN = ("llama-60m", "llama-135m", "resnet18", "resnet50")  # models of the paper's figures
+
+
+@pytest.fixture(scope="session")
+def nano_store(tmp_path_factory):
+    """Written once, read only."""
+    bench = Bench(tmp_path_factory.mktemp("nano") / "store")
+    for place, experiment in experiments.places("nano").items():
+        if place.model in _DRAWN and experiment not in ("p_grid_cifar", "wall_clock"):
+            _add(bench, place, f"nano-{experiment}")
+    return Store(bench.write().root)
+
+
+def _add(bench, place, sweep):
+    """SOAP diverges everywhere; COSMOS has no replica yet; NorMuon diverges at the largest rate."""
+    setting = place.setting
+    task, model = scales.workload("nano", place.dataset, place.model)
+    base = {"task": task, "model": model, "steps": _STEPS}
+    common = {"sweep": sweep, "block": f"{place.model}-{setting.optimizer}", "base": base, **setting.hyper}
+    for lr in _RATES:
+        diverges = setting.optimizer == "soap" or (setting.optimizer, lr) == ("normuon", _RATES[-1])
+        outcome = {"state": "diverged", "reason": "x at step 3", "steps": 3} if diverges else {}
+        metrics = _metrics(place, lr, 0)
+        bench.add("digits", setting.optimizer, lr, metrics=metrics, curve=False, **common, **outcome)
+    if setting.optimizer in ("soap", "cosmos"):
+        return
+    best = min(_RATES, key=lambda lr: (_metrics(place, lr, 0)["val_loss"], lr))
+    for seed in _SEEDS:
+        add = {"stage": REPLICATE, "seed": seed, "metrics": _metrics(place, best, seed)}
+        key = bench.add("digits", setting.optimizer, best, **add, **common)
+        noise = random.Random(f"{place}{seed}")
+        alphas = [noise.uniform(1.8, 3.2) for _ in range(3)]
+        bench.spectra(key, alphas, steps=_STEPS, updates=[(1, 0.9), (18, 1.1), (38, noise.random())], n=16)
+
+
+def _metrics(place, lr, seed):
+    noise = random.Random(f"{place}{lr}{seed}").gauss(0, 0.02)
+    loss = 1 + 0.1 * math.log(lr / 0.04) ** 2 + noise
+    return text(loss) if place.dataset in ("c4", "openwebtext") else image(0.9 - loss / 10, loss)

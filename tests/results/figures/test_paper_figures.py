@@ -1,0 +1,157 @@
+"""The paper's figures: each can be read, shows what the tables have, and says what is missing."""
+
+import csv
+import io
+import warnings
+
+import pytest
+
+from harness.paper import reported
+from harness.store import Store
+from results.analysis.load import load
+from results.figures import data_csv, render
+from results.figures.files import groups, read, update
+from results.figures.registry import FIGURES
+from results.figures.style import display_name, hatch, optimizer_style
+from results.figures.view import views
+from tests.helpers import layout
+
+PAPER = list(dict.fromkeys(row["figure"] for row in reported.rows("figures")))
+PICTURES = ["muon_ns_vs_svd", "alpha_layers", "alpha_layers_more", "norms", "loss"]
+PUBLISHED = [name for name in PAPER if name not in PICTURES]
+
+
+@pytest.fixture(scope="module")
+def nano_frame(nano_store):
+    return load(nano_store)
+
+
+def panels(name, frame, store, source):
+    found, wrong = read(groups(FIGURES[name], frame, store, views(frame, store, source)), store)
+    assert wrong == []
+    return found
+
+
+def rows(found):
+    text = data_csv.write(panel for group in found for panel in group)
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def assert_readable(found):
+    """No warning, no text on top of another or outside."""
+    with warnings.catch_warnings(), render.look():
+        warnings.simplefilter("error")
+        assert layout.problems(render.draw(found)) == []
+
+
+def test_every_figure_of_the_paper_has_a_name():
+    assert [name for name, figure in FIGURES.items() if figure.paper][: len(PAPER)] == PAPER
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_figures_can_be_read(name, nano_store, nano_frame):
+    found = panels(name, nano_frame, nano_store, "both")
+    assert_readable(found)
+    letters = "".join(row["panels"] for row in reported.rows("figures") if row["figure"] == name)
+    first, last = letters.replace(" ", "-").split("-")[0][0], letters[-1]
+    titles = [panel.title for panel in found[-1]]
+    assert titles[0].startswith(f"({first})") and titles[-1].startswith(f"({last})")
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if FIGURES[name].sweeps])
+def test_figures_of_other_sweeps_can_be_read(name, mixed_store):
+    assert_readable(panels(name, load(mixed_store), mixed_store, "both"))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_figures_need_no_store(name, tmp_path):
+    found = panels(name, None, Store(tmp_path / "none"), "published")
+    assert_readable(found)
+    assert {row["source"] for row in rows(found)} == {"published"}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_what_is_not_published_is_said(name, tmp_path):
+    store = Store(tmp_path)
+    done = update(name, None, store, tmp_path, views(None, store, "published"))
+    assert done.outcome.endswith("no values of it are published") and not done.paths
+
+
+def test_published_values_are_those_of_the_tables(tmp_path):
+    def shown(name):
+        found = rows(panels(name, None, Store(tmp_path), "published"))
+        return sorted(float(row["y"]) for row in found)
+
+    def printed(*tables, of=lambda _: True):
+        return sorted(one.value for name in tables for one in reported.of_table(name) if of(one))
+
+    assert shown("lr_curve") == printed("lr_grid_c4", "lr_grid_cifar10", "lr_grid_cifar100")
+    assert shown("p_curve") == printed("p_grid_c4")
+    bars = {"normuon", "htmuon_normuon", "adamuon"}
+    others = printed("optimizer_variants", of=lambda one: one.setting.optimizer not in bars)
+    assert shown("optimizer_variants") == others
+
+
+def test_missing_bars_say_why(nano_store, nano_frame):
+    (group,) = panels("optimizer_variants", nano_frame, nano_store, "runs")
+    states = {bar.optimizer: bar.state for bar in group[0].bars if bar.y is None}
+    assert states == {"soap": "diverged", "cosmos": "not run yet"}
+    assert group[0].subtitle.endswith("n = 2, 1 diverged, 1 not run yet")
+
+
+def test_bars_and_points_are_means_over_fresh_seeds(nano_store, nano_frame):
+    (group,) = panels("muon_variants", nano_frame, nano_store, "runs")
+    row = next(row for row in rows([group]) if row["series"] == "muon")
+    own = nano_frame[nano_frame["key"].isin(row["keys"].split())]
+    assert set(own["stage"]) == {"replicate"} and int(row["n"]) == len(own) == 2
+    assert float(row["y"]) == pytest.approx(own["test_perplexity"].mean(), rel=1e-8)
+    assert float(row["y_sd"]) == pytest.approx(own["test_perplexity"].std(), rel=1e-6)
+
+
+def test_a_rate_that_diverged_is_a_cross(nano_store, nano_frame):
+    (group,) = panels("lr_curve", nano_frame, nano_store, "runs")
+    assert len(group) == 6
+    normuon = next(one for one in group[0].series if one.optimizer == "normuon")
+    assert normuon.diverged == [0.08] and [point.x for point in normuon.points] == [0.02, 0.04]
+
+
+def test_both_shows_published_and_ours_in_rows_of_their_own(nano_store, nano_frame):
+    published, ours = panels("p_curve", nano_frame, nano_store, "both")
+    assert published[0].title == "(a) LLaMA-60M on C4" and published[0].subtitle == "published"
+    assert ours[0].title == "(a) llama-nano-60m on pydocs"
+    assert "stands for LLaMA-60M on C4" in ours[0].subtitle
+
+
+def test_a_store_without_such_sweeps_has_no_published_row(demo_store):
+    frame = load(demo_store)
+    assert len(panels("lr_curve", frame, demo_store, "both")) == 1
+    assert panels("muon_variants", frame, demo_store, "both") == []
+
+
+def test_same_data_same_bytes(nano_store, nano_frame, tmp_path):
+    shuffled = nano_frame.copy()
+    for folder, frame in (("a", nano_frame), ("b", shuffled)):
+        for name in ("muon_variants", "interval"):
+            assert update(name, frame, nano_store, tmp_path / folder).outcome == "drawn"
+    for path in sorted((tmp_path / "a").iterdir()):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+
+
+def test_optimizers_differ_in_grey_where_the_paper_shows_them_together():
+    """Markers in curves, hatches in bars."""
+    curves = [("muon", "normuon", "htmuon", "htmuon_normuon"), ("muon", "htmuon", "htmuon_ns", "htmuon_ht")]
+    bars = [
+        ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"),
+        ("muon", "muon_svd"),
+        ("muon", "cosmos"),
+    ]
+    bars += [("muon", "htmuon", "mars", "soap", "cautious", "cosmos", "galore", "sophia")]
+    for names in curves:
+        assert len({optimizer_style(name)["marker"] for name in names}) == len(names)
+    for names in bars:
+        assert len({hatch(name) for name in names}) == len(names)
+
+
+def test_a_version_of_an_optimizer_keeps_its_version():
+    assert display_name("htmuon_normuon (revision 2)") == "HTMuon+NorMuon (revision 2)"
+    assert display_name("mine") == "mine"

@@ -1,0 +1,124 @@
+"""The figure `pareto`: what enters it, its front, its labels, and stores whose records have no operations."""
+
+import itertools
+import random
+
+import pytest
+
+from harness.store.points import REPLICATE
+from results.analysis.cost import COLUMNS
+from results.analysis.load import load
+from results.analysis.stats import Summary
+from results.figures.draw_pareto import draw_pareto
+from results.figures.kinds import PUBLISHED
+from results.figures.paper.hours import hours
+from results.figures.pareto_panels import CostPanel, CostPoint, front, pareto
+from results.figures.view import View
+
+
+def point(name, price, metric):
+    return CostPoint(name, Summary(price, None, 1), Summary(metric, None, 1))
+
+
+def test_the_front_has_what_no_other_beats():
+    a, b, c, d = point("a", 1, 9), point("b", 2, 5), point("c", 3, 6), point("d", 3, 4)
+    assert front([a, b, c, d], higher_is_better=False) == [a, b, d]
+    assert front([a, b, c, d], higher_is_better=True) == [a]
+    assert front([point("x", 1, 9), point("y", 1, 8)], higher_is_better=False) == [point("y", 1, 8)]
+
+
+@pytest.fixture
+def two(bench, make):
+    """Muon is better, AdamW is faster."""
+    for name, seconds, accuracy in (("muon", 0.5, 0.9), ("adamw", 0.1, 0.8)):
+        bench.add("digits", name, 0.02, metrics=make.image(0.9, 0.4))
+        for seed in (1, 2):
+            metrics = make.image(accuracy + seed / 100, 0.4)
+            bench.add("digits", name, 0.02, stage=REPLICATE, seed=seed, metrics=metrics, seconds=seconds)
+    bench.write()
+    return bench
+
+
+def test_older_records_have_a_panel_of_times_only(two):
+    store = two.store
+    frame = load(store).drop(columns=list(COLUMNS))
+    (panel,) = pareto(frame, store)
+    assert panel.axis.startswith("training time") and panel.higher_is_better
+    adamw, muon = panel.points
+    fresh = frame[(frame["stage"] == REPLICATE) & (frame["optimizer"] == "adamw")]
+    mean = 100 * fresh["test_accuracy"].mean()
+    assert (adamw.optimizer, adamw.metric.n, adamw.metric.mean) == ("adamw", 2, pytest.approx(mean))
+    assert adamw.metric.std == pytest.approx(0.5**0.5) and panel.front == [adamw, muon]
+    assert load(store)["total_flops"].dropna().unique().tolist() == [100 * 4e9]
+    counted = frame.assign(total_flops=4e12)
+    times, work = pareto(counted, store)
+    assert times == panel and work.axis.endswith("model and optimizer (GFLOP)")
+    assert work.points[0].cost.mean == 4000
+    one_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["seed"] != 1))
+    assert len(pareto(one_lacks, store)) == 1, "a mean of some seeds would mislead"
+
+
+def test_times_of_different_hardware_are_never_on_one_axis(two):
+    frame = load(two.store)
+    frame.loc[frame["optimizer"] == "muon", "machine"] = "Testium 2"
+    (panel,) = pareto(frame, two.store)
+    assert panel.axis.endswith("(GFLOP)")
+    assert panel.subtitle.endswith("no times: the runs are from 2 kinds of hardware")
+
+
+def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
+    for interval, accuracy in ((1, 0.9), (5, 0.8), (10, 0.7)):
+        common = {"p": 0.125, "interval": interval, "metrics": make.image(accuracy, 0.4)}
+        bench.add("digits", "htmuon", 0.02, **common)
+        if interval < 10:
+            bench.add("digits", "htmuon", 0.02, stage=REPLICATE, seed=1, seconds=0.1 / interval, **common)
+    panel = pareto(load(bench.write()), bench.store)[0]
+    assert [point.name for point in panel.points] == ["HTMuon, interval 5", "HTMuon, interval 1"]
+    assert "without" not in panel.subtitle
+    small, _ = hours(View(published=True))
+    assert small.title == "LLaMA-60M on C4" and small.subtitle == "published, 2x RTX PRO 6000"
+    assert [point.name for point in small.front] == [
+        *("Muon", "HTMuon_NS, interval 5", "HTMuon_NS, interval 1", "HTMuon, interval 1"),
+    ]
+    assert {row.source for row in small.rows()} == {PUBLISHED}
+
+
+def test_who_has_no_result_is_named(two):
+    two.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
+    panel = pareto(load(two.write()), two.store)[0]
+    assert panel.subtitle.endswith("without a result: SGD") and len(panel.points) == 2
+
+
+def test_the_rows_of_the_csv_have_both_spreads_and_the_front(two):
+    rows = list(pareto(load(two.store), two.store)[0].rows())
+    assert [row.series for row in rows] == ["adamw", "muon", "Pareto front", "Pareto front"]
+    assert rows[0].quantity == "test accuracy (%) against training time (seconds)"
+    assert rows[0].x_sd == 0 and rows[0].y_sd == pytest.approx(0.5**0.5) and len(rows[0].keys) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_twenty_names_cover_neither_points_nor_each_other(seed):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    from results.figures.point_labels import PointLabels
+
+    noise = random.Random(seed)
+    points = [point(f"optimizer_{i}", noise.uniform(1, 3), noise.gauss(50, 5)) for i in range(20)]
+    panel = CostPanel("t", "", "perplexity", False, "seconds", points, front(points, False))
+    canvas = Canvas(figsize=(3.4, 2.9), layout="constrained")
+    ax = canvas.subplots()
+    draw_pareto(ax, panel)
+    renderer = FigureCanvasAgg(canvas).get_renderer()
+    canvas.draw(renderer)
+    (labels,) = (artist for artist in ax.get_children() if isinstance(artist, PointLabels))
+    found = list(labels.places(renderer))
+    boxes = [box for _, _, box in found]
+    assert len(found) >= 12 and {one.optimizer for one in panel.front} <= {
+        label.text for label, _, _ in found
+    }
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    centres = [ax.transData.transform((one.cost.mean, one.metric.mean)) for one in points]
+    assert not any(box.contains(*centre) for box in boxes for centre in centres)
+    assert all(ax.bbox.x0 <= box.x0 and box.x1 <= ax.bbox.x1 for box in boxes)
+    assert [box.bounds for _, _, box in labels.places(renderer)] == [box.bounds for box in boxes]

@@ -1,0 +1,201 @@
+"""The figures with a row per optimizer: seed_spread, to_target and lr_width, and how rows are drawn."""
+
+import json
+
+import pytest
+
+from harness.store.points import REPLICATE
+from results.analysis.load import load
+from results.figures.draw_rows import draw_rows
+from results.figures.focus import worst_shown
+from results.figures.kinds import PUBLISHED, CurvePanel, Point, Series
+from results.figures.log_ticks import log_ticks
+from results.figures.lr_width_panels import lr_width, published_widths
+from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
+from results.figures.seed_spread_panels import seed_spread
+from results.figures.to_target_panels import to_target
+from results.figures.units import SECONDS, unit
+
+STEPS = 100  # of a run on digits
+
+
+def falling(bench, key, values):
+    """A curve that ends as its record says, with evaluations at equal distances."""
+    path = bench.store.files(key).metrics
+    ends = [row for row in map(json.loads, path.read_text().splitlines()) if row["step"] == STEPS]
+    steps = [STEPS * i // len(values) for i in range(1, len(values))]
+    rows = [{"step": step, "val_accuracy": value} for step, value in zip(steps, values, strict=False)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *ends]))
+
+
+def replicas(bench, make, optimizer, curves, **more):
+    """A searched setting and its replicas, whose evaluations are as given; the last one is the result."""
+    bench.add("digits", optimizer, 0.02, metrics=make.image(0.9, 0.4), **more)
+    for seed, values in enumerate(curves, 1):
+        metrics = make.image(values[-1], 0.4)
+        key = bench.add("digits", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=metrics, **more)
+        falling(bench, key, values)
+
+
+# --- seed_spread ---
+
+
+def test_every_seed_is_a_dot_and_the_best_mean_is_on_top(bench, make):
+    for name, tests in (("adamw", (0.80, 0.84)), ("muon", (0.90, 0.92, 0.94))):
+        bench.add("digits", name, 0.02, metrics=make.image(0.9, 0.4))
+        for seed, test in enumerate(tests, 1):
+            metrics = make.image(0.9, 0.4, test=test)
+            bench.add("digits", name, 0.02, stage=REPLICATE, seed=seed, metrics=metrics)
+    bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=3, state="failed", reason="oom")
+    bench.add("digits", "sgdm", 0.3, metrics=make.image(0.9, 0.4))
+    (panel,) = seed_spread(load(bench.write()), bench.store)
+    muon, adamw, sgdm = panel.entries
+    assert [one.optimizer for one in panel.entries] == ["muon", "adamw", "sgdm"]
+    assert [dot.x for dot in muon.dots] == pytest.approx([90, 92, 94]) and muon.mark == pytest.approx(92)
+    (interval,) = muon.spans.values()
+    assert interval.high - muon.mark == pytest.approx(
+        4.302653 * 2 / 3**0.5
+    )  # Student's t, 2 degrees of freedom
+    assert (muon.text, adamw.text, sgdm.text) == ("92.00 ± 2.00", "82.00 ± 2.83 (2/3)", "waiting")
+    assert panel.subtitle.endswith("n=2-3 seeds")
+
+
+# --- to_target ---
+
+
+def test_the_target_is_muons_worst_run_and_who_misses_it_is_marked(bench, make):
+    replicas(bench, make, "muon", [(0.2, 0.4, 0.6, 0.8), (0.2, 0.4, 0.6, 0.9)])
+    replicas(bench, make, "htmuon", [(0.6, 0.7, 0.9, 0.95), (0.8, 0.8, 0.8, 0.8)], p=0.125)
+    replicas(bench, make, "adamw", [(0.1, 0.2, 0.3, 0.79), (0.7, 0.81, 0.7, 0.7)])
+    steps, time = to_target(load(bench.write()), bench.store)
+    assert steps.subtitle.splitlines()[1:] == [
+        "to validation accuracy (%) 80.00, Muon's worst run",
+        "n=2 seeds, 4 evaluations",
+    ]
+    htmuon, muon, adamw = steps.entries
+    assert [dot.x for dot in muon.dots] == pytest.approx([100, 75 + 25 * 2 / 3])
+    assert [dot.x for dot in htmuon.dots] == pytest.approx([62.5, 25])
+    assert [(dot.x, dot.reached) for dot in adamw.dots] == [
+        (100, False),
+        (pytest.approx(25 + 25 * 10 / 11), True),
+    ]
+    assert adamw.text.endswith("(1/2)") and adamw.mark == adamw.dots[1].x
+    assert time.entries[0].dots[1].x == pytest.approx(25 * 0.01) and "(seconds)" in time.x_label
+
+
+def test_times_of_different_hardware_are_not_drawn(bench, make):
+    replicas(bench, make, "muon", [(0.2, 0.4, 0.6, 0.8)])
+    replicas(bench, make, "adamw", [(0.2, 0.4, 0.6, 0.9)], cpu="Testium 2")
+    (steps,) = to_target(load(bench.write()), bench.store)
+    assert "steps" in steps.x_label and steps.subtitle.endswith(
+        "no times: the runs are from 2 kinds of hardware"
+    )
+
+
+def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_it(bench, make):
+    replicas(bench, make, "adamw", [(0.2, 0.4, 0.6, 0.8)])
+    replicas(bench, make, "sgdm", [(0.2, 0.4, 0.6, 0.7)])
+    bench.add(
+        "digits",
+        "sgdm",
+        0.02,
+        stage=REPLICATE,
+        seed=2,
+        state="diverged",
+        reason="x at step 9",
+        steps=9,
+        curve=False,
+    )
+    steps, _ = to_target(load(bench.write()), bench.store)
+    assert "70.00, the worst run" in steps.subtitle
+    sgdm = steps.entries[1]
+    assert [(dot.x, dot.reached) for dot in sgdm.dots] == [(100, True), (9, False)]
+
+
+def test_curves_with_one_evaluation_have_no_panel(bench, make):
+    replicas(bench, make, "muon", [(0.8,)])
+    assert to_target(load(bench.write()), bench.store) == []
+
+
+# --- lr_width ---
+
+
+def test_a_searched_p_does_not_widen_the_optimum(bench, make):
+    grid = {(0.01, 0.1): 0.80, (0.02, 0.1): 0.90, (0.04, 0.1): 0.72, (0.04, 0.2): 0.895, (0.01, 0.2): 0.89}
+    for (lr, p), accuracy in grid.items():
+        bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
+    bench.add("digits", "htmuon", 0.08, p=0.1, state="diverged", reason="x at step 3", steps=3, curve=False)
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    (panel,) = lr_width(load(bench.write()), bench.store)
+    htmuon, muon = panel.entries
+    five, one = htmuon.spans.values()
+    assert (htmuon.mark, muon.text) == (0.02, "one rate only")
+    assert (five.low, five.high) == (pytest.approx(0.02 / 2**0.45), pytest.approx(0.02 * 2**0.25))
+    assert five.low < one.low < one.high < five.high and not five.open_low
+    assert htmuon.text == f"{0.09 + 0.05:.1f} / 0.7"
+
+
+def test_published_rates_have_widths_too():
+    points = [Point(0.01, 30.0), Point(0.02, 29.0), Point(0.03, 28.0)]
+    curve = CurvePanel("t", "published", "lr", "perplexity", [Series("muon", points, PUBLISHED)])
+    (panel,) = published_widths([curve])
+    (muon,) = panel.entries
+    assert muon.mark == 0.03 and muon.source == PUBLISHED and muon.text.startswith(">")
+    rows = list(panel.rows())
+    assert [row.x for row in rows] == [
+        "chosen learning rate",
+        "within 5% of its best, open at the high end",
+        "within 1% of its best, open at the high end",
+    ]
+    assert {row.source for row in rows} == {PUBLISHED} and rows[1].y_high == 0.03
+
+
+# --- how rows are drawn ---
+
+
+def test_one_very_bad_result_is_left_to_a_mark_at_the_end():
+    assert worst_shown([50, 52, 55, 60, 200], higher_is_better=False) == 60
+    assert worst_shown([95, 94, 92, 90, 10], higher_is_better=True) == 90
+    assert worst_shown([50, 52, 55, 60], higher_is_better=False) is None
+    assert worst_shown([50, 50, 50, 90], higher_is_better=False) is None, (
+        "half of them tie: nothing to scale by"
+    )
+    assert worst_shown([1, 100], higher_is_better=False) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "ticks"),
+    [
+        ((0.0145, 0.031), [0.015, 0.02, 0.03]),
+        ((1e-4, 1), [1e-4, 1e-3, 1e-2, 1e-1]),
+        ((0.5, 6), [0.5, 1, 2, 5]),
+        ((1e-7, 1e2), [1e-7, 1e-5, 1e-3, 1e-1, 10]),
+    ],
+)
+def test_a_logarithmic_axis_has_a_few_round_ticks(limits, ticks):
+    assert log_ticks(*limits) == ticks
+
+
+def test_units_are_the_largest_that_can_be_read():
+    assert unit(SECONDS, 0.2) == ("seconds", 1) and unit(SECONDS, 599) == ("seconds", 1)
+    assert unit(SECONDS, 600) == ("minutes", 60) and unit(SECONDS, 36000) == ("hours", 3600)
+
+
+def test_the_drawing_has_every_row_and_explains_what_it_shows():
+    from matplotlib.figure import Figure as Canvas
+
+    rows = [
+        OptimizerRow("muon", 2.0, [Dot(2.0, 1, "a")], {"range": Span(1.0, 3.0, open_high=True)}, "2.0"),
+        OptimizerRow("adamw", None, [Dot(3.0, 1, "b", reached=False)], text="(0/1)"),
+        OptimizerRow("sgdm", 9.0, [Dot(9.0, 1, "c")], text="9.0"),
+    ]
+    panel = RowPanel(
+        "t", "", "x", rows, mark="mean", dot="run", missed="missed", heading="mean", worst_shown=3.0
+    )
+    ax = Canvas().subplots()
+    draw_rows(ax, panel)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["Muon", "AdamW", "SGD"]
+    assert [text.get_text() for text in ax.texts] == ["2.0", "(0/1)", "9.0", "mean"]
+    _, labels = ax.get_legend_handles_labels()
+    assert labels == ["mean", "run", "missed", "beyond the axis", "range", "nothing worse was tried beyond"]
+    assert ax.get_xlim()[1] < 9, "the axis ends before the row that is marked as beyond it"
