@@ -100,6 +100,7 @@ PICTURE = {
     "results.formats": "results.analysis",
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
     "results.tables": "harness.paper harness.store results.analysis results.formats results.paper",
+    "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
     "results.commands": (
         "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
         "results.formats results.tables"
