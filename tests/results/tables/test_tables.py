@@ -289,3 +289,53 @@ def test_unequal_searches_are_told(bench, make):
         path.write_text(json.dumps(terms))
     text = written(bench.write(), "main_result")
     assert "- Not searched alike: adamw by tpe in 8 trials; muon by tpe in 4 trials.\n" in text
+
+
+# --- statistics in main_result ---
+
+
+def test_rows_that_cannot_be_told_apart_share_a_letter_and_the_notes_say_what_would_decide(bench, make):
+    contest(bench, make, muon=[0.90, 0.92, 0.91], adamw=[0.91, 0.90, 0.915], sgdm=[0.50, 0.51, 0.52])
+    text = main_result(bench)
+    found = {name: row(text, name) for name in ("muon", "adamw", "sgdm")}
+    assert [cells["ties"] for cells in found.values()] == ["A", "A", "B"]
+    assert found["sgdm"]["P(best)"] == "0.00"
+    assert sum(float(cells["P(best)"]) for cells in found.values()) == pytest.approx(1, abs=0.011)
+    assert "- Not told from the best row, muon: adamw (gap 0.17, p = " in text
+    assert "no number of seeds would do)." in text, "the sampling error of 360 pictures alone is larger"
+
+
+def test_the_notes_say_how_many_seeds_would_tell_two_rows_apart(bench, make):
+    for optimizer, losses in (("muon", (3.0, 3.1, 3.2)), ("adamw", (3.03, 3.1, 3.24))):
+        bench.add("pydocs", optimizer, 0.02, metrics=make.text(3.0))
+        for seed, loss in enumerate(losses, start=1):
+            bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss))
+    text = main_result(bench)
+    assert re.search(
+        r"- Not told from the best row, muon: adamw \(gap 0\.\d\d, p = 0\.\d+, \d+ seeds needed\)", text
+    )
+    assert "- Seeds needed: per row" in text
+
+
+def test_two_fresh_seeds_are_too_few_for_any_verdict(bench, make):
+    contest(bench, make, muon=[0.90, 0.91], adamw=[0.50, 0.51])
+    text = main_result(bench)
+    assert bold(text) == [] and "ties" not in row(text, "muon")
+    assert "adamw (gap 40.00, fewer than 3 seeds)" in text
+
+
+def test_an_unequal_budget_is_a_footnote_of_the_comparison(bench, make):
+    contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
+    for lr in (0.01, 0.04):
+        bench.add("digits", "muon", lr, metrics=make.image(0.5, 0.9))
+    text = main_result(bench)
+    assert row(text, "adamw")["tried"] == "1 [a]" and row(text, "muon")["tried"] == "3"
+    assert "- [a] unequal budget: 1 against 3 trials of muon, the best row" in text
+
+
+def test_several_versions_of_code_behind_a_table_are_named(bench, make):
+    for seed, code in enumerate(("0123456789ab", "ba9876543210"), start=1):
+        options = {"metrics": make.image(0.9, 0.4), "environment": {"code": code}}
+        bench.add("digits", "muon", 0.02, seed=seed, **options)
+    text = main_result(bench)
+    assert "- Several versions of our code (0123456789ab and ba9876543210); code that makes other" in text
