@@ -10,7 +10,7 @@ import pandas as pd
 from results.analysis.rows import parts
 from results.analysis.select import OPTIMIZER, WORKLOAD, searched
 from results.formats.cells import Section, Table
-from results.tables import lr_grid, main_result, mixtures, paper_sections
+from results.tables import flops, hyperparameters, lr_grid, main_result, mixtures, paper_sections
 from results.tables.layouts import LAYOUTS
 from results.tables.view import View
 
@@ -48,7 +48,9 @@ GENERAL: dict[str, Make] = {
 }
 # And those of the paper in its order.
 TABLES: dict[str, Make] = GENERAL | {
-    name: partial(paper_sections.table, name) for name in LAYOUTS if name not in GENERAL
+    **{name: partial(paper_sections.table, name) for name in LAYOUTS if name not in GENERAL},
+    "hyperparameters": hyperparameters.table,
+    "flops": flops.table,
 }
 
 
