@@ -1,4 +1,4 @@
-"""The same runs give the same bytes, in whatever order their files lie on disk and wherever the program runs."""
+"""The same runs give the same bytes, whatever the order of files on disk, the locale or the time zone."""
 
 import os
 import random
