@@ -295,12 +295,14 @@ def _others(view: Preview) -> list[str]:
 
 
 def _trouble(view: Preview) -> list[str]:
-    """Unknown costs and warnings, by class."""
-    lines = []
+    """Why costs are unknown, each reason once, and warnings by class."""
+    reasons: dict[str, list[str]] = {}
+    found = []
     for row, name, priced in zip(view.rows, _optimizers(view.rows), view.estimated, strict=True):
         who = f"{row.work.kind.task} {row.work.kind.model} {name}"
-        lines += [f"{who}: {row.why}"] if row.why and not (priced and priced.offers) else []
-        found = cost_card.warnings(row)
-        found += estimates.warnings(priced) if priced else []
-        lines += [f"warning: {who}: {sentence}" for sentence in found]
-    return lines
+        if row.why:
+            reasons.setdefault(row.why, []).append(who)
+        sentences = cost_card.warnings(row) + (estimates.warnings(priced) if priced else [])
+        found += [f"warning: {who}: {sentence}" for sentence in sentences]
+    several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in reasons.items()}
+    return [f"{who}: {why}" for why, who in several.items()] + found
