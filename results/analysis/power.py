@@ -13,8 +13,9 @@ _MOST_SEEDS = 1000
 def seeds_needed(a: Sample, b: Sample) -> int | None:
     """The number of seeds per row at which the t-test of these two rows finds their gap with power 0.8.
 
-    The test is that of `p_value` at 5 %, two-sided, of this one pair. The gap and the spread are taken for
-    the true ones; with three seeds both are rough guesses.
+    The test is that of `p_value` at 5 %, two-sided, of this one pair; with a test set, that of both parts of
+    the error together. The gap and the spread are taken for the true ones; with three seeds both are rough
+    guesses.
 
     Returns:
         at least 2; None if there is no test for the two rows, if their means are equal, or if 1000 seeds

@@ -98,7 +98,7 @@ class Series:
         label: in the legend; empty for the optimizer's display name.
         chosen: the x of the setting that was chosen, if one was.
         diverged: the x at which every run diverged.
-        variant: a number that tells several series of one optimizer apart, by shade and dashes.
+        variant: a number that tells several series of one optimizer apart, by shade and dashes; None: alone.
         right: whether the right axis is its own.
     """
 
@@ -108,7 +108,7 @@ class Series:
     label: str = ""
     chosen: float | None = None
     diverged: list[float] = field(default_factory=list)
-    variant: int = 0
+    variant: int | None = None
     right: bool = False
 
 

@@ -67,6 +67,7 @@ def look() -> Any:
         "axes.linewidth": 0.8,
     }
     fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
+    fixed |= {"axes.formatter.useoffset": False}  # a number that is added to all labels is overlooked
     return matplotlib.style.context(["default", look | sizes | ticks | lines | fixed])
 
 
@@ -139,7 +140,7 @@ def _lines(text: str, size: float, width: float) -> list[str]:
 
     font = FontProperties(size=size)
     lines: list[str] = []
-    for word in text.split():
+    for word in text.split(" "):  # not at a space that must not break
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0] <= width:
             lines[-1] = longer

@@ -159,7 +159,7 @@ def _to_come(
 def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False) -> None:
     """Print the summary; then every point and the scripts for `sbatch`, if wanted."""
     print(f"{view.spec.name}: {_counts(view)}")
-    if view.rows:
+    if not all(one and one.offers for one in view.estimated):  # else the estimates say it all
         print(display.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
     _show_estimated(view)
     for line in [*_sums(view), *_others(view), *_trouble(view)]:
@@ -189,9 +189,12 @@ def _show_points(view: Preview, letters: Mapping[Resources, str]) -> None:
 
 
 def together(views: Sequence[Preview]) -> str:
-    """The sum of several sweeps in one line; a run of two sweeps counts twice."""
+    """The sum of several sweeps; a run of two sweeps counts twice."""
     left, seconds = sum(view.left for view in views), sum(view.seconds for view in views)
-    return f"together {left} to run, about {display.duration(seconds)} of one worker"
+    measured = f", about {display.duration(seconds)} of one worker" if seconds else ""
+    lines = [f"together {left} to run{measured}"]
+    lines += estimates.sums([one for view in views for one in view.estimated if one])
+    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
 
 
 def show_answers(view: Preview) -> None:
@@ -292,12 +295,14 @@ def _others(view: Preview) -> list[str]:
 
 
 def _trouble(view: Preview) -> list[str]:
-    """Unknown costs and warnings, by class."""
-    lines = []
+    """Why costs are unknown, each reason once, and warnings by class."""
+    reasons: dict[str, list[str]] = {}
+    found = []
     for row, name, priced in zip(view.rows, _optimizers(view.rows), view.estimated, strict=True):
         who = f"{row.work.kind.task} {row.work.kind.model} {name}"
-        lines += [f"{who}: {row.why}"] if row.why else []
-        found = cost_card.warnings(row)
-        found += estimates.warnings(priced) if priced else []
-        lines += [f"warning: {who}: {sentence}" for sentence in found]
-    return lines
+        if row.why:
+            reasons.setdefault(row.why, []).append(who)
+        sentences = cost_card.warnings(row) + (estimates.warnings(priced) if priced else [])
+        found += [f"warning: {who}: {sentence}" for sentence in sentences]
+    several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in reasons.items()}
+    return [f"{who}: {why}" for why, who in several.items()] + found

@@ -39,8 +39,8 @@ PICTURE = {
     "harness.store": "harness.config harness.data harness.errors harness.system",
     "harness.cli": "harness.errors harness.store harness.system",
     "harness.cost": (
-        "harness.building harness.config harness.data harness.errors harness.parallel harness.published "
-        "harness.store harness.system models optimizers"
+        "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
+        "harness.published harness.store harness.system models optimizers"
     ),
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.train": (
@@ -102,7 +102,9 @@ PICTURE = {
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
     "results.figures": "harness.paper harness.store harness.system results.analysis results.paper",
     "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
-    "results.tables": "harness.paper harness.store results.analysis results.formats results.paper",
+    "results.tables": (
+        "harness.cost harness.paper harness.store results.analysis results.formats results.paper"
+    ),
     "results.commands": (
         "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
         "results.formats results.tables"

@@ -128,6 +128,20 @@ def test_one_optimizer_under_several_names_is_a_tie_in_95_of_100_tables(names, p
     assert wrong > 0, "a test that never rejects would pass as well"
 
 
+@pytest.mark.parametrize("share", [0.1, 0.3, 2.0])
+def test_seeds_that_happen_to_lie_close_together_are_no_proof_beside_a_test_set(share):
+    """A/A with accuracies: the test set adds `share` of what three seeds add to the variance of a mean."""
+    source, tables, variance = random.Random(int(10 * share)), 2000, share / 3
+    p_values = []
+    for _ in range(tables):
+        offsets = [source.gauss(0, math.sqrt(variance)) for _ in range(2)]
+        rows = [on_seeds([own + source.gauss(0, 1) for _ in range(3)], variance=variance) for own in offsets]
+        p_values.append(p_value(*rows))
+    for level in (0.05, 0.01, 0.001):
+        wrong = sum(p < level for p in p_values) / tables
+        assert wrong <= level + 3 * math.sqrt(level * (1 - level) / tables) + 0.005
+
+
 # --- the bootstrap ---
 
 
