@@ -37,6 +37,8 @@ def cells(choices: Sequence[Choice]) -> list[Cell]:
 def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[str, ...]]:
     """Per row the footnotes that say why its time can't be compared with most others.
 
+    They do not ask whether a core was shared: the paper's tables show a process's own time.
+
     Args:
         timed: the runs behind each row's time, under the same conditions; empty for a row without any.
     """
@@ -60,12 +62,13 @@ def _cell(timed: Sequence[Row], usual: tuple[str, ...]) -> Cell:
     runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
     left_out = _left_out(len(timed) - len(runs), own - {used}, used)
-    return Cell(mean, digits=2, notes=(*_notes(runs, usual), *left_out), runs=footnotes.keys(runs))
+    notes = (*_notes(runs, usual), *_shared_cores(runs), *left_out)
+    return Cell(mean, digits=2, notes=notes, runs=footnotes.keys(runs))
 
 
 def _notes(runs: Sequence[Row], usual: tuple[str, ...]) -> tuple[str, ...]:
     older = [] if all(is_number(run.get("timed_steps")) for run in runs) else [_OLDER]
-    return (*_other_conditions(_most_common(map(timing, runs)), usual), *_shared_cores(runs), *older)
+    return (*_other_conditions(_most_common(map(timing, runs)), usual), *older)
 
 
 def _timed_runs(choice: Choice) -> list[Row]:
