@@ -21,6 +21,7 @@ from results.figures.style import (
 )
 
 _MOST_VALUES = 6  # more values than these do not fit as labels of an axis
+_THIN = "PX*"  # markers of which a white edge would leave little
 _SHADES, _DASHES = (0.0, 0.4, 0.8), ("-", DASHED, DOTTED)  # of several series of one optimizer
 _MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
 
@@ -60,7 +61,8 @@ def _style(one: Series) -> dict[str, Any]:
     style |= {"color": colour, "linestyle": DOTTED if one.right else dashes}
     if one.source == PUBLISHED:
         return style | {"markerfacecolor": "white", "markeredgecolor": colour, "linewidth": 0.8}
-    return style | {"markeredgecolor": "white", "linewidth": 1.4}
+    edge = colour if style["marker"] in _THIN else "white"
+    return style | {"markeredgecolor": edge, "linewidth": 1.4}
 
 
 def label(one: Series) -> str:

@@ -9,7 +9,7 @@ from results.figures.kinds import PUBLISHED, Bar, BarPanel
 from results.figures.style import GREY, display_name, hatch, lightened, optimizer_style
 
 _WIDTH = 0.8  # of a group whose neighbours are 1 away
-_MOST_FLAT = 46  # letters of as many labels as there are groups that fit side by side
+_BESIDE, _LETTER = 0.55, 0.06  # inches that a panel's axis takes, and a letter of a label
 _MOST_UPRIGHT = 8  # bars whose values fit above them without turning
 _LEAST = 0.15  # part of the height of a cut axis that the least bar takes
 
@@ -80,11 +80,14 @@ def _write_value(ax: Any, bar: Bar, x: float, rotation: int) -> None:
 
 
 def _label_groups(ax: Any, groups: Sequence[str]) -> None:
-    """Long names break at "+"; if they still do not fit side by side they are turned."""
-    labels = [group.replace("+", "\n+") for group in groups]
-    most = max(len(line) for label in labels for line in label.splitlines())
-    if most * len(labels) > _MOST_FLAT:
-        style = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(range(len(groups)), groups, **style)
-    else:
-        ax.set_xticks(range(len(groups)), labels)
+    """Long names are broken; if they still do not fit side by side they are turned."""
+    spec = ax.get_subplotspec()
+    columns = spec.get_geometry()[1] if spec is not None else 1
+    fitting = (ax.figure.get_figwidth() / columns - _BESIDE) / _LETTER
+    broken = [group.replace("+", "\n+") for group in groups]
+    shorter = ["\n-".join(name.rsplit("-", 1)) for name in broken]
+    for labels in (groups, broken, shorter):
+        if max(len(line) for label in labels for line in label.splitlines()) * len(labels) <= fitting:
+            ax.set_xticks(range(len(groups)), labels)
+            return
+    ax.set_xticks(range(len(groups)), groups, rotation=35, ha="right", rotation_mode="anchor")

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from harness.paper import experiments, scales
+from harness.paper import experiments, reported, scales
 from harness.store import Store
 from harness.store.points import REPLICATE
 from tests.results.conftest import Bench, image, text
@@ -23,6 +23,19 @@ def nano_store(tmp_path_factory):
     for place, experiment in experiments.places("nano").items():
         if place.model in _DRAWN and experiment not in ("p_grid_cifar", "wall_clock"):
             _add(bench, place, f"nano-{experiment}")
+    return Store(bench.write().root)
+
+
+@pytest.fixture(scope="session")
+def paper_store(tmp_path_factory):
+    """The runs of the learning rates on C4 at full scale, each a little better than published."""
+    bench = Bench(tmp_path_factory.mktemp("paper") / "store")
+    for line in reported.of_table("lr_grid_c4"):
+        base = {"task": "c4", "model": line.model, "steps": _STEPS, "protocol": "paper"}
+        loss = math.log(line.value - 0.1)
+        metrics = text(loss) | {"val_loss_biased": loss, "test_loss_biased": loss}
+        common = {"sweep": "paper-main_result", "base": base, "curve": False, "metrics": metrics}
+        bench.add("pydocs", line.setting.optimizer, line.lr, **common, **line.setting.hyper)
     return Store(bench.write().root)
 
 

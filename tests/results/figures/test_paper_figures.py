@@ -122,6 +122,19 @@ def test_both_shows_published_and_ours_in_rows_of_their_own(nano_store, nano_fra
     assert "stands for LLaMA-60M on C4" in ours[0].subtitle
 
 
+def test_at_full_scale_published_and_ours_share_a_panel(paper_store):
+    frame = load(paper_store)
+    (group,) = panels("lr_curve", frame, paper_store, "both")
+    assert_readable([group])
+    shown = {(one.optimizer, one.source): one.points for one in group[0].series}
+    published, ours = shown["htmuon", "published"], shown["htmuon", "runs"]
+    assert [point.x for point in ours] == [point.x for point in published] == [0.01, 0.02, 0.03, 0.04]
+    assert [a.y - b.y for a, b in zip(published, ours, strict=True)] == pytest.approx([0.1] * 4)
+    (bars,) = panels("muon_variants", frame, paper_store, "both")
+    assert_readable([bars])
+    assert {bar.source for bar in bars[0].bars} == {"published", "runs"}
+
+
 def test_a_store_without_such_sweeps_has_no_published_row(demo_store):
     frame = load(demo_store)
     assert len(panels("lr_curve", frame, demo_store, "both")) == 1
