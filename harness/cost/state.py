@@ -102,7 +102,10 @@ class Matrices:
 
 
 def matrices(config: RunConfig, shapes: Shapes) -> list[Matrices]:
-    """The matrices that a rule for matrices updates, largest first, and their work on a CPU."""
+    """The matrices that a rule for matrices updates, largest first, and their work on a GPU.
+
+    On a CPU large symmetric products are made by halves, depending on the CPU.
+    """
     found: Counter[tuple[int, int]] = Counter()
     flops: dict[tuple[int, int], Counter[str]] = {}
     for lot in _stepped(config, shapes):
@@ -125,8 +128,9 @@ def _stepped(config: RunConfig, shapes: Shapes) -> list[Lot]:
         optimizer = build_optimizer(config, model)
         own = {p for p, how in treatments(optimizer).items() if how != "AdamW" and "(" not in how}
         lots = [lot for lot in _lots(optimizer, 1) if lot.params[0] in own and lot.params[0].ndim > 1]
-        for lot in lots:
-            _measure(lot, optimizer, ledger, 1)
+        with on_gpu.steps(optimizer, ledger):
+            for lot in lots:
+                _measure(lot, optimizer, ledger, 1)
     return lots
 
 

@@ -29,8 +29,8 @@ _NOTES = (
     "GFLOP of the update of one matrix in one step. The last row is the sum over all matrices of the model.",
     f"formula: the paper's 20 m n r for Muon and 20 m n r + 4 m n^2 + 6 L T n^3 for HTMuon_NS, "
     f"r = min(m, n), T = {NS_STEPS}, L = log2(2/p) = {math.log2(2 / P):g}, p = {P:g}, without lower orders.",
-    "counted: matrix products of the code here, by its default settings, on tensors without memory. With an "
-    "interval of k, every k-th step takes this and the others what Muon takes.",
+    "counted: matrix products of the code here on a GPU, by its default settings, on tensors without memory. "
+    "With an interval of k, every k-th step takes this and the others what Muon takes.",
     "The formula of Muon leaves out 10 r^3, the products A A of the Newton-Schulz iteration: a third of the "
     "true number for a square matrix.",
     "The formula of HTMuon_NS also counts products of its roots that the code can leave out: Z is I in the "
