@@ -1,8 +1,8 @@
 """Writes docs/reproduction.md and its figures from a store in which `htbench reproduce nano` has run.
 
-    python -m docs.reproduction_page --root STORE            prints the page
-    python -m docs.reproduction_page --root STORE --write    into docs/; its main result into the README, and
-                                                             the time of the experiments into harness/paper
+    python -m docs.reproduction_page --root STORE           prints the page
+    python -m docs.reproduction_page --root STORE --write   writes it into docs/, its main result into README,
+                                                            and for `reproduce` how long experiments take
 
 All is made from the records but docs/reproduction_discussion.md, which people write and this page includes.
 """

@@ -27,6 +27,7 @@ from optimizers.reach import treatments
 
 # Hyperparameters that are the period of a rule's dear steps.
 PERIODS: Final = ("precondition_frequency", "update_gap", "interval")
+DECOMPOSED: Final = tuple(name for name, _ in DECOMPOSITIONS.values())  # kinds in `Tally.flops`
 # Parameters are divided among processes by seconds (`optimizers/cost.py`). Here so many operations take as
 # long as a byte that is read or written.
 PER_BYTE: Final = 30
@@ -81,8 +82,52 @@ class Lot:
         A step that decomposes is the dear one, though Newton-Schulz may have more operations than an SVD.
         """
         last = self.tallies[-2:] if len(self.tallies) > 2 else self.tallies[-1:] * 2
-        names = [name for name, _ in DECOMPOSITIONS.values()]
-        return sorted(last, key=lambda tally: (sum(tally.flops[name] for name in names), tally.total))
+        return sorted(last, key=lambda tally: (sum(tally.flops[name] for name in DECOMPOSED), tally.total))
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """The matrices of one shape that a rule treats in its own way.
+
+    Attributes:
+        rows, columns: a kernel (o, i, h, w) is a matrix of o rows.
+        number: how many the model has.
+        flops: of the update of one of them, by kind, as in `Tally`.
+    """
+
+    rows: int
+    columns: int
+    number: int
+    flops: Counter[str]
+
+
+def matrices(config: RunConfig, shapes: Shapes) -> list[Matrices]:
+    """The matrices that a rule for matrices updates, largest first, and their work on a CPU."""
+    found: Counter[tuple[int, int]] = Counter()
+    flops: dict[tuple[int, int], Counter[str]] = {}
+    for lot in _stepped(config, shapes):
+        p = lot.params[0]
+        shape = (p.shape[0], p.numel() // p.shape[0])
+        found[shape] += round(len(lot.params) * lot.times)
+        tally = lot.cheap_and_dear[1]
+        flops[shape] = Counter({kind: n // len(lot.params) for kind, n in tally.flops.items()})
+    return [
+        Matrices(*shape, number, flops[shape])
+        for shape, number in sorted(found.items(), key=lambda item: (-item[0][0] * item[0][1], item[0]))
+    ]
+
+
+def _stepped(config: RunConfig, shapes: Shapes) -> list[Lot]:
+    """The lots of the rule for matrices, after their steps."""
+    mode, ledger = FakeTensorMode(allow_non_fake_inputs=True), Ledger()
+    model = fake.model(config, fake.task(config, shapes), mode, torch.device("cpu"))
+    with mode, ledger:
+        optimizer = build_optimizer(config, model)
+        own = {p for p, how in treatments(optimizer).items() if how != "AdamW" and "(" not in how}
+        lots = [lot for lot in _lots(optimizer, 1) if lot.params[0] in own and lot.params[0].ndim > 1]
+        for lot in lots:
+            _measure(lot, optimizer, ledger, 1)
+    return lots
 
 
 def run(config: RunConfig, shapes: Shapes, device: str) -> Steps:

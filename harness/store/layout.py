@@ -4,7 +4,7 @@ runs/<k2>/<key>/    one folder per run (`harness/store/run_folder.py`)
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
-cache/              prepared data and measured costs
+cache/              prepared data, measured costs, rows of tables (`results/analysis/row_cache.py`)
 index.jsonl         all records once more (`harness/store/index.py`)
 """
 
@@ -41,7 +41,7 @@ def code_folder(root: Path) -> Path:
 
 
 def cache_folder(root: Path) -> Path:
-    """The folder of prepared data and of measured costs."""
+    """The folder of what can be made again: prepared data, measured costs, rows of tables."""
     return root / CACHE
 
 

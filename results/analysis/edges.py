@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -48,8 +49,9 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
         chosen: the winner.
         columns: the tuned ones.
     """
-    place = {"stage": SEARCH} | {name: chosen.value(name) for name in OPTIMIZER}
-    rivals = [row for row in rows(frame) if all(row[name] == value for name, value in place.items())]
+    place = itemgetter("stage", *OPTIMIZER)
+    wanted = (SEARCH, *map(chosen.value, OPTIMIZER))
+    rivals = [row for row in rows(frame) if place(row) == wanted]
     own = [row for row in rivals if row["candidate"] == chosen.name]
     from_grid = [row for row in own if not row["slot"]]
     tuned = searched(rivals, tuned_columns(frame))

@@ -93,9 +93,8 @@ def _rows(points: Sequence[Point], store: Store) -> list[Row]:
     """What the run of each point says."""
     ended = _ended({point.key for point in points if point.key}, store)
     rows = [_of_study(ended.get(point.key), point.study) for point in points]
-    made = _origins(
-        points, {point.sweep for point, row in zip(points, rows, strict=True) if row is None}, store
-    )
+    waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None}
+    made = _origins([point for point in points if point.sweep in waiting], store)
     return [
         run_row.unfinished(point, store, identity.of_plan(point, made)) if row is None else row
         for point, row in zip(points, rows, strict=True)
@@ -109,9 +108,8 @@ def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
     rows = {key: row for key in marks if (row := kept.get(key, {})).get(MARK) == marks[key]}
     new = {}
     for key, record in store.each_record(key for key in marks if key not in rows):
-        new[key] = run_row.finished(record, store) | {
-            MARK: marks[key] if tasks.is_recorded(record.config["task"], record.environment) else ""
-        }
+        lasting = tasks.is_recorded(record.config["task"], record.environment)
+        new[key] = run_row.finished(record, store) | {MARK: marks[key] if lasting else ""}
     row_cache.write(store, kept, new)
     return rows | new
 
@@ -122,18 +120,16 @@ def _of_study(row: Row | None, study: str) -> Row | None:
     return row if ended else None
 
 
-def _origins(
-    points: Iterable[Point], sweeps: Collection[str], store: Store
-) -> dict[tuple[str, ...], identity.Values]:
-    """The data and code of the runs of some sweeps; the first run of each block is enough."""
+def _origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], identity.Values]:
+    """The data and code of the finished runs of some sweeps; the first run of each block is enough."""
     first: dict[tuple[str, ...], RunRecord] = {}
-    own = [point for point in points if point.sweep in sweeps]
-    for point in own:
+    points = list(points)
+    for point in points:
         block = (point.sweep, point.block, str(point.overrides.get("task")))
         record = store.record(point.key) if point.key and block not in first else None
         if record is not None:
             first[block] = record
-    return identity.origins(own, {record.key: record for record in first.values()})
+    return identity.origins(points, {record.key: record for record in first.values()})
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
@@ -184,8 +180,7 @@ def _frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 def _column(values: list[Any]) -> pd.Series[Any]:
     """Words stay Python's strings: tables go run by run, which takes ten times as long with Arrow's."""
-    words = any(isinstance(value, str) for value in values)
-    return pd.Series(values, dtype=object) if words else pd.Series(values)
+    return pd.Series(values, dtype=object if str in set(map(type, values)) else None)
 
 
 def tuned_columns(frame: pd.DataFrame) -> list[str]:

@@ -29,9 +29,9 @@ from harness.system.environment import HOME
 from results.analysis.run_row import MARK, Row
 
 _FILE = "rows.json"
-_CODE = ("harness", "models", "optimizers", "results")  # packages that a row may depend on
+_CODE = ("harness", "models", "optimizers", "results/analysis")  # what a row may depend on
 _SETTLED = 2.0  # seconds; a younger file may change again within one tick of its file system's clock
-_FEW = 50  # new rows that are not worth writing the file again
+_FEW, _SHARE = 50, 0.02  # fewer new rows, or a smaller share, are not worth writing the file again
 
 
 def mark(store: Store, key: str) -> str:
@@ -72,7 +72,7 @@ def write(store: Store, kept: Mapping[str, Row], new: Mapping[str, Row]) -> None
         new: further rows by key, each with its MARK. An empty one says that the row must not be kept.
     """
     settled = {key: row for key, row in new.items() if _is_settled(row[MARK])}
-    if len(settled) < max(_FEW, len(kept) // _FEW):
+    if len(settled) < max(_FEW, _SHARE * len(kept)):
         return
     valid = [row for key, row in kept.items() if key not in new and row[MARK] == mark(store, key)]
     body = json.dumps(_groups([*valid, *settled.values()]), separators=(",", ":")).encode()

@@ -1,13 +1,13 @@
 """The rows of a frame as mappings, for code that goes run by run.
 
-pandas takes a millisecond to make a small part of a frame into dictionaries. Tables make thousands of parts
-and ask for few columns, so a column becomes a list once, when it is first asked for.
+pandas takes a millisecond to make a small part of a frame into dictionaries, and tables take thousands of
+parts. So the rows of a whole frame are made once, and its parts share them.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -27,8 +27,9 @@ def rows(frame: pd.DataFrame | Rows) -> Rows:
         return frame
     reference, found = _known.get(id(frame), (None, ()))
     if reference is None or reference() is not frame:
-        columns = _Columns(frame.copy(deep=False))  # refers to the same data, but keeps `frame` not alive
-        found = _note(frame, [_Row(columns, number) for number in range(len(frame))])
+        names = [str(name) for name in frame]
+        columns = (frame[name].tolist() for name in names)
+        found = _note(frame, [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)])
     return found
 
 
@@ -50,33 +51,3 @@ def _note(frame: pd.DataFrame, found: Rows) -> Rows:
     at = id(frame)
     _known[at] = weakref.ref(frame, lambda _: _known.pop(at, None)), found
     return found
-
-
-class _Columns(dict[str, list[Any]]):
-    """The columns as lists."""
-
-    def __init__(self, frame: pd.DataFrame) -> None:
-        super().__init__()
-        self.frame = frame
-
-    def __missing__(self, name: str) -> list[Any]:
-        found: list[Any] = self.frame[name].tolist()
-        self[name] = found
-        return found
-
-
-class _Row(Mapping[str, Any]):
-    __slots__ = ("_columns", "_number")
-
-    def __init__(self, columns: _Columns, number: int) -> None:
-        self._columns = columns
-        self._number = number
-
-    def __getitem__(self, name: str) -> Any:
-        return self._columns[name][self._number]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns.frame)
-
-    def __len__(self) -> int:
-        return self._columns.frame.shape[1]

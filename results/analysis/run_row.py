@@ -13,8 +13,8 @@ from results.analysis import cost, downstream, identity, metrics, provenance
 
 Row = dict[str, Any]
 
-# Entries of a row that do not become columns: the names of its tuned settings, the studies that pruned its run
-# (None: it was not pruned), and what its cache notes.
+# Entries of a row that do not become columns: the names of its tuned settings, the studies that pruned its
+# run (None: it was not pruned), and what the cache of rows notes.
 TUNED, PRUNED_BY, MARK = "tuned", "pruned_by", "mark"
 HIDDEN = (TUNED, PRUNED_BY, MARK)
 

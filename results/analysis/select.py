@@ -144,6 +144,5 @@ def searched(frame: pd.DataFrame | Rows, columns: Sequence[str]) -> list[str]:
 
 
 def _has_two_values(group: Iterable[Row], name: str) -> bool:
-    values = (row[name] for row in group)
-    known = {value for value in values if value is not None and value == value}  # NaN: it has no such setting
-    return len(known) > 1
+    found = {row[name] for row in group}
+    return len(found) > 1 and len({x for x in found if x is not None and x == x}) > 1  # NaN: no such setting

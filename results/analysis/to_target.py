@@ -67,7 +67,7 @@ def seconds_to(run: Mapping[str, Any], steps: float) -> float | None:
         steps: as `steps_to` gives them.
     """
     seconds, made = run.get("useful_seconds"), run.get("steps")
-    if not _is_finite(seconds) or not _is_finite(made) or not made:
+    if seconds is None or made is None or not made or not math.isfinite(seconds):
         return None
     return float(seconds) * steps / float(made)
 

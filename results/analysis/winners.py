@@ -20,7 +20,7 @@ class Winner:
 
     Attributes:
         optimizer: its name.
-        choice: its best setting on the validation split, among all that was searched.
+        choice: its best setting on the validation split, among all that was searched and is not fixed.
         runs: rows of the frame that are reported: the setting's replicas on fresh seeds. With protocol=paper
             and without replicas they are the search runs, as in the paper.
     """
@@ -41,6 +41,18 @@ def winners(part: pd.DataFrame) -> list[Winner]:
     """The winner of each optimizer of one workload, in the order of the plan."""
     choices = choose(part, OPTIMIZER)
     return [Winner(str(choice.fixed["optimizer"]), choice, _reported(choice)) for choice in choices]
+
+
+def winners_along(part: pd.DataFrame, column: str) -> list[Winner]:
+    """As `winners`, but one per value of a column for each optimizer that was searched along it."""
+    found = []
+    for _, own in part.groupby("optimizer", sort=False):
+        if column in own and searched(own, [column]):
+            choices = choose(own[own[column].notna()], (*OPTIMIZER, column))
+            found += [Winner(str(one.fixed["optimizer"]), one, _reported(one)) for one in choices]
+        else:
+            found += winners(own)
+    return found
 
 
 def _reported(choice: Choice) -> list[Row]:

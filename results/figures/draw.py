@@ -53,8 +53,10 @@ def draw_curves(ax: Any, panel: CurvePanel) -> None:
 def _style(one: Series) -> dict[str, Any]:
     """Colour, marker and dashes; open markers and thin lines for published values."""
     style = optimizer_style(one.optimizer)
-    colour = GREY if one.right else shaded(style["color"], _SHADES[one.variant % len(_SHADES)])
-    dashes = _DASHES[one.variant % len(_DASHES)] if one.variant else style["linestyle"]
+    shade, dashes = 0.0, style["linestyle"]
+    if one.variant is not None:
+        shade, dashes = _SHADES[one.variant % len(_SHADES)], _DASHES[one.variant % len(_DASHES)]
+    colour = GREY if one.right else shaded(style["color"], shade)
     style |= {"color": colour, "linestyle": DOTTED if one.right else dashes}
     if one.source == PUBLISHED:
         return style | {"markerfacecolor": "white", "markeredgecolor": colour, "linewidth": 0.8}

@@ -29,6 +29,7 @@ def draw_bars(ax: Any, panel: BarPanel) -> None:
                 _write_value(ax, bar, x, 90 if len(panel.bars) > _MOST_UPRIGHT else 0)
     if named:
         _explain_sources(ax, {bar.source for bar in panel.bars})
+    ax.set_xlim(-0.6, len(groups) - 0.4)
     _limit(ax, panel)
     _label_groups(ax, groups)
     ax.grid(visible=False, axis="x")

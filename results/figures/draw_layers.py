@@ -23,6 +23,9 @@ def draw_layers(ax: Any, panel: LayerPanel) -> None:
         style = optimizer_style(optimizer) | {"label": display_name(optimizer), "linewidth": 1.2}
         ax.plot(places, mean, markersize=3.5, **style)
         ax.fill_between(places, low, high, color=style["color"], alpha=0.2, linewidth=0)
+        ax.vlines(
+            places, low, high, color=style["color"], alpha=0.5, linewidth=1
+        )  # of a layer without neighbours
     if panel.random:
         random = [math.nan if one is None else one for one in panel.random]
         ax.plot(places, random, label="random matrix", zorder=1.5, **_RANDOM)
@@ -36,13 +39,12 @@ def draw_layers(ax: Any, panel: LayerPanel) -> None:
 
 def _over_seeds(seeds: list[list[float | None]]) -> tuple[list[float], list[float], list[float]]:
     """Mean, least and greatest value of each layer; nan where a seed has none."""
-    layers = []
+    found = []
     for values in zip(*seeds, strict=True):
         known = [one for one in values if one is not None]
-        mean, _, low, high = spread(known if len(known) == len(values) else [])
-        layers.append([math.nan if one is None else one for one in (mean, low, high)])
-    mean, low, high = map(list, zip(*layers, strict=True))
-    return mean, low, high
+        mean, _, low, high = spread(known if len(known) == len(values) else [math.nan])
+        found.append((mean, low, high))
+    return [one for one, _, _ in found], [one for _, one, _ in found], [one for _, _, one in found]
 
 
 def _label_layers(ax: Any, panel: LayerPanel) -> None:

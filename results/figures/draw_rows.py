@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from results.figures.log_ticks import set_log_ticks
 from results.figures.row_panel import OptimizerRow, RowPanel, Span
 from results.figures.style import GREY, display_name, optimizer_style
 
@@ -15,8 +15,6 @@ _DOT = {"marker": "o", "markersize": 3.8, "markeredgewidth": 0.4, "linestyle": "
 _BEYOND = {"markersize": 4, "markerfacecolor": "white", "linestyle": "none"}
 _MISSED = {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "linestyle": "none"}
 _ARROW = {"markersize": 3.5, "linestyle": "none"}
-_ROUND = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8))
-_FEWEST_TICKS, _MOST_TICKS = 3, 6
 _SMALL = 6.5  # points, of names and numbers
 
 
@@ -95,21 +93,7 @@ def _scale(ax: Any, panel: RowPanel) -> None:
     many = bool(values) and min(values) > 0 and max(values) > _MANY_TIMES * min(values)
     if many if panel.x_log is None else panel.x_log:
         ax.set_xscale("log")
-        ticks = log_ticks(*ax.get_xlim())
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.set_xticks([], minor=True)
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """A few round values between two, at least three if there are so many."""
-    found: list[float] = []
-    for steps in _ROUND:
-        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
-        values = (float(f"{step}e{decade}") for decade in decades for step in steps)
-        found = [value for value in values if low <= value <= high]
-        if len(found) >= _FEWEST_TICKS:
-            break
-    return found[:: math.ceil(len(found) / _MOST_TICKS)]
+        set_log_ticks(ax)
 
 
 def _values(one: OptimizerRow) -> list[float]:

@@ -6,9 +6,10 @@ A panel is a dataclass with `title`, `subtitle` and `rows()`. How each kind is d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
 
 from harness.store import Store
 
@@ -46,6 +47,8 @@ class DataRow:
 class AnyPanel(Protocol):
     """What all kinds of panels have. All of them are dataclasses."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
     @property
     def title(self) -> str:
         """Text above the panel."""
@@ -60,6 +63,8 @@ class AnyPanel(Protocol):
 
 class StoredPanel(Protocol):
     """A panel whose values are in files of the store. It holds the digest of each, so changes are seen."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def title(self) -> str:
@@ -93,7 +98,7 @@ class Series:
         label: in the legend; empty for the optimizer's display name.
         chosen: the x of the setting that was chosen, if one was.
         diverged: the x at which every run diverged.
-        variant: a number that tells several series of one optimizer apart, by shade and dashes.
+        variant: a number that tells several series of one optimizer apart, by shade and dashes; None: alone.
         right: whether the right axis is its own.
     """
 
@@ -103,7 +108,7 @@ class Series:
     label: str = ""
     chosen: float | None = None
     diverged: list[float] = field(default_factory=list)
-    variant: int = 0
+    variant: int | None = None
     right: bool = False
 
 
@@ -198,10 +203,11 @@ class BarPanel:
     def rows(self) -> Iterator[DataRow]:
         """The bars, and their medians."""
         for bar in self.bars:
-            of = {"n": bar.n, "source": bar.source, "keys": bar.keys}
-            yield DataRow(self.y_label, bar.optimizer, bar.group, bar.y, bar.sd, **of)
+            row = DataRow(self.y_label, bar.optimizer, bar.group, bar.y, bar.sd)
+            row = replace(row, n=bar.n, source=bar.source, keys=bar.keys)
+            yield row
             if bar.median is not None:
-                yield DataRow(f"median of {self.y_label}", bar.optimizer, bar.group, bar.median, **of)
+                yield replace(row, quantity=f"median of {self.y_label}", y=bar.median, y_sd=None)
 
 
 @dataclass(frozen=True)
@@ -234,17 +240,17 @@ class LayerPanel:
             keys = tuple(self.keys.get(optimizer, ()))
             for layer, values in zip(self.layers, zip(*seeds, strict=True), strict=True):
                 known = [one for one in values if one is not None]
-                whole = known if len(known) == len(values) else []
-                yield DataRow(self.quantity, optimizer, layer, *spread(whole), len(whole), RUNS, keys)
+                whole = bool(known) and len(known) == len(values)
+                row = DataRow(self.quantity, optimizer, layer, None, n=len(known), keys=keys)
+                if whole:
+                    mean, sd, low, high = spread(known)
+                    row = replace(row, y=mean, y_sd=sd, y_low=low, y_high=high)
+                yield row
         for layer, value in zip(self.layers, self.random, strict=False):
             yield DataRow(self.quantity, "random matrix", layer, value)
 
 
-def spread(values: list[float]) -> tuple[float | None, float | None, float | None, float | None]:
-    """Mean, sample standard deviation (None with one value), least and greatest; of no values: None."""
-    if not values:
-        return None, None, None, None
-    mean = sum(values) / len(values)
-    squares = sum((value - mean) ** 2 for value in values)
-    sd = (squares / (len(values) - 1)) ** 0.5 if len(values) > 1 else None
-    return mean, sd, min(values), max(values)
+def spread(values: Sequence[float]) -> tuple[float, float | None, float, float]:
+    """Mean, sample standard deviation (None with one value), least and greatest of one value or more."""
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return statistics.fmean(values), sd, min(values), max(values)

@@ -1,4 +1,4 @@
-"""Spectra of the weights as panels, whichever runs they come from: quantities by layer, and means of alpha."""
+"""Spectra of the weights as panels, whichever runs they come from: layers, and means of alpha."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ def layer_panel(title: str, lines: Sequence[str], found: Found, column: str, kin
     sound = set(sound_layers(found))
     hides = is_alpha and bool(sound)  # an alpha of few eigenvalues would stretch the axis
     how = f"mean and range of {seeds(found)} seeds" if most_seeds(found) > 1 else "one seed"
+    missing = is_alpha and not sound
+    few = f"no layer is fit for a mean{_reasons(found, [])}" if missing else ""
     return LayerPanel(
         title,
-        "\n".join(filter(None, [*lines, how])),
+        "\n".join(filter(None, [*lines, how, few])),
         "block" if kind else "layer",
         f"alpha ({method(found)})" if is_alpha else NORMS[column],
         [str(row["block"]) for row in rows.values()] if kind else _short(rows),

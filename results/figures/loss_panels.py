@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -65,9 +65,9 @@ class LossPanel:
         keys = {name: tuple(run.key for run in own) for name, own in self.runs.items()}
         series = [Series(name, _points(table, keys[name])) for name, table in curves.losses.items()]
         limits, logarithmic = _limits(curves.losses.values())
-        label = f"training loss ({self.unit})"
-        shape = {"marks": False, "y_limits": limits, "y_log": logarithmic}
-        return CurvePanel(self.title, self.subtitle, "step", label, series, **shape), curves.warnings
+        panel = CurvePanel(self.title, self.subtitle, "step", f"training loss ({self.unit})", series)
+        panel = replace(panel, marks=False, y_limits=limits, y_log=logarithmic)
+        return panel, curves.warnings
 
 
 @dataclass

@@ -49,8 +49,9 @@ def _panel(part: pd.DataFrame) -> RowPanel:
 
 def _rows(title: str, subtitle: str, entries: list[OptimizerRow]) -> RowPanel:
     entries = sorted(entries, key=_width, reverse=True)
-    words = {"mark": "chosen learning rate", "heading": "octaves"}
-    return RowPanel(title, subtitle, AXES["lr"], entries, **words, x_log=True)
+    return RowPanel(
+        title, subtitle, AXES["lr"], entries, mark="chosen learning rate", heading="octaves", x_log=True
+    )
 
 
 def _entry(part: pd.DataFrame, one: Winner, metric: Metric) -> OptimizerRow:
@@ -78,7 +79,7 @@ def _best_point(one: Series, higher_is_better: bool) -> OptimizerRow:
 
 def _with_spans(row: OptimizerRow, levels: Mapping[float, float], diverged: Sequence[float]) -> OptimizerRow:
     """The row with its ranges; without any if only one rate was tried."""
-    if row.mark not in levels or len({*levels, *diverged}) < 2:
+    if row.mark is None or row.mark not in levels or len({*levels, *diverged}) < 2:
         return replace(row, text="one rate only")
     found = {share: width_of(levels, row.mark, share, diverged) for share in TOLERANCES}
     spans = {

@@ -1,6 +1,7 @@
 """The figure `pareto`: what each optimizer's best setting achieves, and what its training took.
 
-Times of different hardware are never compared: such a workload has a panel of operations only.
+An optimizer whose interval was searched has a point for each: that is what an interval is for. Times of
+different hardware are never compared: such a workload has a panel of operations only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from results.analysis.metrics import Metric, reported
 from results.analysis.provenance import timings
 from results.analysis.stats import Summary, summarize
 from results.analysis.summary import finite_values
-from results.analysis.winners import Winner, chosen_among, span, winners
+from results.analysis.winners import Winner, chosen_among, span, winners_along
 from results.figures.focus import worst_shown
 from results.figures.kinds import RUNS, DataRow
 from results.figures.panels import titles, workloads
@@ -28,17 +29,31 @@ TIME = "useful_seconds"
 # Column of the frame -> what it is, and its units. Records of older code lack the second.
 AXES = {TIME: ("training time", SECONDS), TOTAL_FLOPS: ("operations of model and optimizer", OPERATIONS)}
 
+_INTERVAL = "interval"
 _MOST_NAMES = 3  # that fit into a subtitle
 
 
 @dataclass(frozen=True)
 class CostPoint:
-    """One optimizer: its cost and its test metric in the printed units, over the same seeds."""
+    """One optimizer: its cost and its test metric in the printed units, over the same seeds.
+
+    Attributes:
+        optimizer: decides colour and marker.
+        cost, metric: their means and spreads.
+        keys: the runs.
+        more: what tells it from other points of the optimizer, such as "interval 5"; may be empty.
+    """
 
     optimizer: str
     cost: Summary
     metric: Summary
     keys: tuple[str, ...] = ()
+    more: str = ""
+
+    @property
+    def name(self) -> str:
+        """As a label: "HTMuon, interval 5"."""
+        return ", ".join(filter(None, [display_name(self.optimizer), self.more]))
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class CostPanel:
 
     Attributes:
         title, subtitle: text above the panel.
-        metric, axis: labels, with their units.
+        metric, axis: labels, with their units; the metric with its split.
         higher_is_better: of the metric.
         points: in the order of their cost.
         front: the points that no other beats in both.
@@ -62,6 +77,7 @@ class CostPanel:
     points: list[CostPoint]
     front: list[CostPoint]
     worst_shown: float | None = None
+    source: str = RUNS
 
     most_columns: ClassVar[int] = 2
     height: ClassVar[float] = 2.7  # inches; so much that the names find places
@@ -69,15 +85,22 @@ class CostPanel:
     def rows(self) -> Iterator[DataRow]:
         """The points in the order of their cost; the front once more, under its name."""
         for point in self.points:
-            yield self._row(point.optimizer, point)
+            yield self._row(", ".join(filter(None, [point.optimizer, point.more])), point)
         for point in self.front:
             yield self._row("Pareto front", point)
 
     def _row(self, series: str, point: CostPoint) -> DataRow:
-        cost, metric = point.cost, point.metric
-        spread = {"y_sd": metric.std, "x_sd": cost.std, "n": metric.n}
-        quantity = f"test {self.metric} against {self.axis}"
-        return DataRow(quantity, series, cost.mean, metric.mean, source=RUNS, keys=point.keys, **spread)
+        return DataRow(
+            f"{self.metric} against {self.axis}",
+            series,
+            point.cost.mean,
+            point.metric.mean,
+            y_sd=point.metric.std,
+            n=point.metric.n if self.source == RUNS else None,
+            source=self.source,
+            keys=point.keys,
+            x_sd=point.cost.std,
+        )
 
 
 def pareto(frame: pd.DataFrame, _: Store) -> list[CostPanel]:
@@ -87,34 +110,48 @@ def pareto(frame: pd.DataFrame, _: Store) -> list[CostPanel]:
 
 
 def _panel(part: pd.DataFrame, column: str) -> CostPanel | None:
-    metric, found = reported(part)[0], winners(part)
+    metric, found = reported(part)[0], winners_along(part, _INTERVAL)
     completed = [run for one in found for run in one.runs if run["state"] == "completed"]
     hardware = timings(completed)
     if column == TIME and hardware > 1:
         return None
-    values = {one.optimizer: _values(one, column, metric) for one in found}
-    costs = [cost for own in values.values() for cost, _, _ in own]
+    values = [(one, _values(one, column, metric)) for one in found]
+    costs = [cost for _, own in values for cost, _, _ in own]
     if not costs:
         return None
     what, units = AXES[column]
     name, size = unit(units, min(costs))
-    made = [_point(optimizer, own, size) for optimizer, own in values.items() if own]
-    points = sorted(made, key=lambda point: point.cost.mean)
+    points = [_point(one, own, size) for one, own in values if own]
     title, setting = titles(part)
     seeds = f"mean ± sd of {span([point.metric.n for point in points])} seeds"
     how = ", ".join(filter(None, [seeds, chosen_among(found)]))
     mixed = f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
     subtitle = "\n".join(filter(None, [setting, how, _without(found, points), mixed]))
-    up = metric.higher_is_better
-    limit = worst_shown([point.metric.mean for point in points], higher_is_better=up)
     axis = f"{what} ({name})"
-    return CostPanel(title, subtitle, metric.label, up, axis, points, front(points, up), limit)
+    return panel_of(title, subtitle, f"test {metric.label}", metric.higher_is_better, axis, points)
+
+
+def panel_of(
+    title: str,
+    subtitle: str,
+    metric: str,
+    higher_is_better: bool,
+    axis: str,
+    points: Sequence[CostPoint],
+    source: str = RUNS,
+) -> CostPanel:
+    """The panel of some points, with their front; as in `CostPanel`."""
+    ordered = sorted(points, key=lambda point: point.cost.mean)
+    limit = worst_shown([point.metric.mean for point in points], higher_is_better=higher_is_better)
+    best = front(ordered, higher_is_better)
+    return CostPanel(title, subtitle, metric, higher_is_better, axis, ordered, best, limit, source)
 
 
 def _without(found: Sequence[Winner], points: Sequence[CostPoint]) -> str:
     """Which optimizers have no point; how many, if they are many."""
-    known = {point.optimizer for point in points}
-    names = [display_name(one.optimizer) for one in found if one.optimizer not in known]
+    known = {display_name(point.optimizer) for point in points}
+    names = [name for one in found if (name := display_name(one.optimizer)) not in known]
+    names = list(dict.fromkeys(names))
     if len(names) > _MOST_NAMES:
         return f"without a result: {len(names)} optimizers"
     return f"without a result: {', '.join(names)}" if names else ""
@@ -131,9 +168,12 @@ def _values(one: Winner, column: str, metric: Metric) -> list[tuple[float, float
     return [(cost, metric.scale * test, key) for cost, test, key in zip(costs, tests, keys, strict=True)]
 
 
-def _point(optimizer: str, values: Sequence[tuple[float, float, str]], size: float) -> CostPoint:
+def _point(one: Winner, values: Sequence[tuple[float, float, str]], size: float) -> CostPoint:
     costs, tests, keys = zip(*values, strict=True)
-    return CostPoint(optimizer, summarize([cost / size for cost in costs]), summarize(tests), keys)
+    interval = one.choice.fixed.get(_INTERVAL)
+    more = f"{_INTERVAL} {interval:g}" if interval is not None else ""
+    cost = summarize([cost / size for cost in costs])
+    return CostPoint(one.optimizer, cost, summarize(tests), keys, more)
 
 
 def front(points: Sequence[CostPoint], higher_is_better: bool) -> list[CostPoint]:

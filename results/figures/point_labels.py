@@ -6,7 +6,7 @@ The places are found when the figure is drawn, since only then the layout is kno
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,20 +70,17 @@ class PointLabels(Artist):
         at = [tuple(self.axes.transData.transform((one.x, one.y))) for one in self._labels]
         marker = _MARKER * point
         taken = [Bbox.from_bounds(x - marker, y - marker, 2 * marker, 2 * marker) for x, y in at]
-        line = self.axes.transData.transform(self._line) if self._line else []
+        line = [tuple(self.axes.transData.transform(one)) for one in self._line]
         samples = _samples(line, 3 * point)
         for label, place in zip(self._labels, at, strict=True):
             size = self._text(label).get_window_extent(renderer)
-            free = [
-                (cost + _COVERED * _crossings(place, box, taken, samples, point), number, box)
-                for number, (cost, box) in enumerate(_candidates(place, size.width, size.height, point))
-                if _is_within(box, self.axes.bbox) and not any(_overlap(box, other) for other in taken)
-            ]
-            if free:
-                _, _, box = min(free, key=lambda one: one[:2])
-                taken.append(box.padded(_GAP * point))
-                samples += _leader(place, box, point)
-                yield label, place, box
+            candidates = _candidates(place, size.width, size.height, point)
+            within = (one for one in candidates if _is_within(one[1], self.axes.bbox))
+            best = _best(place, within, taken, samples, point)
+            if best is not None:
+                taken.append(best.padded(_GAP * point))
+                samples += _leader(place, best, point)
+                yield label, place, best
 
     def _text(self, label: Label) -> Text:
         text = Text(0, 0, label.text, size=self._size, color="0.15", va="bottom", ha="left")
@@ -120,6 +117,24 @@ def _samples(line: Sequence[Sequence[float]], apart: float) -> list[tuple[float,
         count = max(1, round(math.hypot(x1 - x0, y1 - y0) / apart))
         found += [(x0 + (x1 - x0) * i / count, y0 + (y1 - y0) * i / count) for i in range(count + 1)]
     return found
+
+
+def _best(
+    place: tuple[float, ...],
+    candidates: Iterable[tuple[float, Bbox]],
+    taken: Sequence[Bbox],
+    samples: Sequence[tuple[float, float]],
+    point: float,
+) -> Bbox | None:
+    """The free box with the least cost: its distance, what it covers, what its line crosses."""
+    best, least = None, math.inf
+    for distance, box in candidates:
+        if distance >= least:
+            break
+        if not any(_overlap(box, other) for other in taken):
+            cost = distance + _COVERED * _crossings(place, box, taken, samples, point)
+            best, least = (box, cost) if cost < least else (best, least)
+    return best
 
 
 def _crossings(

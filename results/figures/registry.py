@@ -12,7 +12,7 @@ from results.figures.kinds import AnyPanel, StoredPanel
 from results.figures.loss_panels import loss
 from results.figures.lr_width_panels import lr_width, published_widths
 from results.figures.panels import lr_curve, p_curve
-from results.figures.paper import bars, curves, layers, losses, rates, svd
+from results.figures.paper import bars, curves, hours, layers, losses, rates, svd
 from results.figures.pareto_panels import pareto
 from results.figures.seed_spread_panels import seed_spread
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
@@ -72,7 +72,7 @@ FIGURES = {
     "alpha_kinds": Figure(sweeps=alpha_kinds),
     "alpha_bars": Figure(sweeps=alpha_bars),
     "update_spectra": Figure(sweeps=update_spectra),
-    "pareto": _of_any(pareto),
+    "pareto": _of_any(pareto, hours.hours),
     "to_target": _of_any(to_target),
     "lr_width": _of_any(lr_width, lambda view: published_widths(rates.lr_curve(view))),
     "seed_spread": _of_any(seed_spread),

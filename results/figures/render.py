@@ -29,8 +29,9 @@ DRAW: dict[type, Callable[[Any, Any], None]] = {
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
+_DPI = 200
 _HEIGHT = 2.1  # of a panel without its title, unless it has its own `height`
-_LINE = {"title": 0.16, "subtitle": 0.13}  # height of a line of text in inches
+_LINE = {"title": 0.16, "subtitle": 0.115}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
 _BESIDE = 0.62  # inches that the labels of an axis take beside a panel, unless it has its own `beside`
 _MOST_COLUMNS = 3  # unless a panel has its own `most_columns`
@@ -66,6 +67,7 @@ def look() -> Any:
         "axes.linewidth": 0.8,
     }
     fixed = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
+    fixed |= {"axes.formatter.useoffset": False}  # a number that is added to all labels is overlooked
     return matplotlib.style.context(["default", look | sizes | ticks | lines | fixed])
 
 
@@ -84,7 +86,7 @@ def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
         max(_own(panel, "height", _HEIGHT) for panel in row) + max(map(_height, texts))
         for row, texts in zip(rows, wrapped, strict=True)
     ]
-    canvas = Canvas(figsize=(width, sum(heights) + 0.4), layout="constrained")
+    canvas = Canvas(figsize=(width, sum(heights) + 0.4), layout="constrained", dpi=_DPI)
     axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
     for line, row, texts in zip(axes, rows, wrapped, strict=True):
         for ax, panel, text in zip(line, row, texts, strict=False):
@@ -115,7 +117,7 @@ def _rows(group: Sequence[AnyPanel], columns: int) -> list[Sequence[AnyPanel]]:
 
 def _save(canvas: Any, suffix: str) -> bytes:
     file = io.BytesIO()
-    canvas.savefig(file, format=suffix, dpi=200, metadata=_METADATA[suffix])
+    canvas.savefig(file, format=suffix, dpi=_DPI, metadata=_METADATA[suffix])
     return file.getvalue()
 
 
@@ -138,7 +140,7 @@ def _lines(text: str, size: float, width: float) -> list[str]:
 
     font = FontProperties(size=size)
     lines: list[str] = []
-    for word in text.split():
+    for word in text.split(" "):  # not at a space that must not break
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0] <= width:
             lines[-1] = longer
@@ -150,12 +152,12 @@ def _lines(text: str, size: float, width: float) -> list[str]:
 def _height(text: tuple[str, str]) -> float:
     """Of title and subtitle, in inches."""
     lines = dict(zip(_LINE, text, strict=True))
-    return sum(_LINE[kind] * len(own.splitlines()) for kind, own in lines.items())
+    return 0.1 + sum(_LINE[kind] * len(own.splitlines()) for kind, own in lines.items())
 
 
 def _entitle(ax: Any, title: str, subtitle: str) -> None:
     """Above the panel, from its left edge."""
-    below = 7 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
+    below = 8 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
     ax.set_title(title, pad=below, loc="left")
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
     text = ax.annotate(subtitle, (0, 1), (0, 4), size=_SIZES["subtitle"], color=GREY, **place)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from results.figures.kinds import RUNS, DataRow
 from results.figures.style import display_name
 
 _ROW, _AROUND = 0.135, 0.6  # inches of one row, and of the axis with its label
-_LETTER, _MARGIN = 0.055, 0.15  # inches of a letter of a name, and around it
+_LETTER, _MARGIN = 0.055, 0.35  # inches of a letter of a name, and around it
 
 
 @dataclass(frozen=True)
@@ -96,23 +96,21 @@ class RowPanel:
     def rows(self) -> Iterator[DataRow]:
         """Of each optimizer the mark, the ranges (an open end is said) and the single runs, by seed."""
         for one in self.entries:
-            of = {"source": one.source, "keys": one.keys}
-            n = len(one.dots) or None
-            yield DataRow(self.x_label, one.optimizer, self.mark, one.mark, n=n, **of)
+            whole = DataRow(
+                self.x_label,
+                one.optimizer,
+                self.mark,
+                one.mark,
+                n=len(one.dots) or None,
+                source=one.source,
+                keys=one.keys,
+            )
+            yield whole
             for name, span in one.spans.items():
-                ends = {"y_low": span.low, "y_high": span.high}
-                yield DataRow(self.x_label, one.optimizer, name + _opened(span), None, **ends, n=n, **of)
+                yield replace(whole, x=name + _opened(span), y=None, y_low=span.low, y_high=span.high)
             for dot in one.dots:
                 name = self.dot if dot.reached else self.missed
-                yield DataRow(
-                    self.x_label,
-                    one.optimizer,
-                    f"{name}, seed {dot.seed}",
-                    dot.x,
-                    n=1,
-                    source=one.source,
-                    keys=(dot.key,),
-                )
+                yield replace(whole, x=f"{name}, seed {dot.seed}", y=dot.x, n=1, keys=(dot.key,))
 
 
 def _opened(span: Span) -> str:

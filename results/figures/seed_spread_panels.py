@@ -31,10 +31,18 @@ def _panel(part: pd.DataFrame) -> RowPanel:
     seeds = [len(one.dots) for one in entries if one.dots]
     how = [f"n={span(seeds)} seeds" if seeds else "", chosen_among(found)]
     subtitle = "\n".join(filter(None, [setting, ", ".join(filter(None, how))]))
-    words = {"mark": "mean", "dot": "one run", "heading": "mean ± sd"}
     means = [one.mark for one in entries if one.mark is not None]
     limit = worst_shown(means, higher_is_better=metric.higher_is_better)
-    return RowPanel(title, subtitle, f"test {metric.label}", entries, **words, worst_shown=limit)
+    return RowPanel(
+        title,
+        subtitle,
+        f"test {metric.label}",
+        entries,
+        mark="mean",
+        dot="one run",
+        heading="mean ± sd",
+        worst_shown=limit,
+    )
 
 
 def _entry(one: Winner, metric: Metric) -> OptimizerRow:

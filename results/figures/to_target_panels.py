@@ -108,8 +108,16 @@ def _panel(
     entries = [_entry(one, reached[one.optimizer], time) for one in found]
     entries.sort(key=_order)
     label = "steps to target" if time is None else f"training time to target ({time[0]})"
-    words = {"mark": "mean of those that reach it", "dot": "one run", "missed": "ended without reaching it"}
-    return RowPanel(title, subtitle, label, entries, **words, heading="mean")
+    return RowPanel(
+        title,
+        subtitle,
+        label,
+        entries,
+        mark="mean of those that reach it",
+        dot="one run",
+        missed="ended without reaching it",
+        heading="mean",
+    )
 
 
 def _entry(one: Winner, reached: Sequence[_Reach], time: tuple[str, float] | None) -> OptimizerRow:

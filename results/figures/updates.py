@@ -43,7 +43,6 @@ def points(updates: Sequence[Sequence[float]], runs: Sequence[Spectra]) -> list[
     found = []
     for rank in _ranks(min(map(len, updates))):
         mean, sd, low, high = spread([update[rank - 1] for update in updates])
-        assert mean is not None
         found.append(Point(rank, mean, sd, len(runs), keys, low, high))
     return found
 

@@ -52,7 +52,7 @@ def section(one: Section, attributes: Attributes = lambda cell: "") -> str:
     notes = [f"<li>{note}</li>" for note in _notes(one, marks)]
     lines = [
         '<div class="wide"><table>',
-        f"<caption>{escape(one.title)}</caption>",
+        f"<caption><span>{escape(one.title)}</span></caption>",
         f"<thead><tr>{''.join(map(_head, one.columns))}</tr></thead>",
         "<tbody>",
         *(_row(one.columns, row, marks, attributes) for row in one.rows),

@@ -20,11 +20,13 @@ _ESCAPES = {
     "…": r"\ldots{}",
     **{character: "\\" + character for character in "&%$#_{}"},
 }
+# A table that is wider than the text is made smaller; others keep their size.
+_FITTED = r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def write(table: Table) -> str:
     """The whole table."""
-    head = f"% {table.name}: {table.title}; needs \\usepackage{{booktabs}}"
+    head = f"% {table.name}: {table.title}; needs \\usepackage{{booktabs,graphicx}}"
     blocks = [_section(table, section) for section in table.sections] or [f"% {NOTHING}"]
     return "\n\n".join([head, *blocks]) + "\n"
 
@@ -39,13 +41,14 @@ def _section(table: Table, section: Section) -> str:
         r"  \centering",
         rf"  \caption{{{escape(f'{section.title}: {table.title}')}}}",
         rf"  \label{{tab:{_slug(f'{table.name} {section.title}')}}}",
+        _FITTED,
         rf"  \begin{{tabular}}{{{alignment}}}",
         r"    \toprule",
         _row(escape(column.label) for column in section.columns),
         r"    \midrule",
         *(_row(_cell(cell, marks) for cell in row) for row in section.rows),
         r"    \bottomrule",
-        r"  \end{tabular}",
+        r"  \end{tabular}}",
         r"  \par\smallskip\footnotesize\raggedright",
         *(rf"  {note}\par" for note in _notes(section, marks)),
         r"\end{table}",

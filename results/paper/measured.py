@@ -6,11 +6,11 @@ import functools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from harness.paper import experiments
+from harness.paper import experiments, reported
 from harness.paper.reported import Reported
-from results.analysis.metrics import Metric
+from results.analysis.metrics import Metric, word
 from results.analysis.select import Choice, Row
 from results.analysis.stats import Sample, Summary, summarize
 from results.paper import to_target
@@ -22,7 +22,7 @@ _MOST_HOPEFUL_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "p
 _COUNTED = {"waiting": "not run yet", "completed": "without the figure"}
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet"
 _OTHER_RATES = "the learning rates of this scale are others"
-# Printed as Muon at its best learning rate, but 0.03 is better: optimizers.md, section 25.
+# Source: the paper's own table of learning rates on CIFAR-100.
 _SLIP = ("p_grid_cifar", "cifar100", "resnet50", "htmuon p=0")
 
 
@@ -78,9 +78,9 @@ def measured(ours: Ours, line: Reported) -> Measured:
     """
     if line.table.startswith("lr_grid") and ours.scale != "paper":
         return Measured(None, {}, "unplanned", _OTHER_RATES)
-    place = experiments.place(line, ours.scale)
-    choices = ours.choices(place, fixed_rate(line, ours.scale))
-    return of_choices(ours, line, choices)
+    place, rate = experiments.place(line, ours.scale), fixed_rate(line, ours.scale)
+    found = of_choices(ours, line, ours.choices(place, rate))
+    return replace(found, notes=(*slip(line), *found.notes)) if rate is not None else found
 
 
 def at_rate(ours: Ours, line: Reported, lr: float) -> Measured:
@@ -94,8 +94,22 @@ def at_rate(ours: Ours, line: Reported, lr: float) -> Measured:
 
 def fixed_rate(line: Reported, scale: str) -> float | None:
     """The learning rate that a published number fixes at a scale; None: it is the best of the grid."""
-    slip = (line.table, line.dataset, line.model, line.row) == _SLIP
-    return line.lr if scale == "paper" and (slip or line.table.startswith("lr_grid")) else None
+    return line.lr if scale == "paper" and (is_slip(line) or line.table.startswith("lr_grid")) else None
+
+
+def is_slip(line: Reported) -> bool:
+    """Whether a number is not that of the best learning rate, as its table says."""
+    return (line.table, line.dataset, line.model, line.row) == _SLIP
+
+
+def slip(line: Reported) -> tuple[str, ...]:
+    """The footnote to such a number; nothing for any other."""
+    if not is_slip(line):
+        return ()
+    place = experiments.place(line)
+    grid = [one for one in reported.of_table("lr_grid_cifar100") if experiments.place(one) == place]
+    best = max(grid, key=lambda one: one.value)
+    return (f"a slip of the paper: Muon at lr {line.lr:g}; its best is {best.printed} at lr {best.lr:g}",)
 
 
 def of_choices(ours: Ours, line: Reported, choices: Sequence[Choice], *, of_search: bool = False) -> Measured:
@@ -132,6 +146,9 @@ def _figure(
 ) -> Measured:
     """The value of some runs. Those that have none are counted in a footnote."""
     reach = _reach(ours, line) if line.metric.startswith(HOURS_TO) else None
+    if is_time(line):
+        runs, left_out = _of_one_machine(runs)
+        notes = (*notes, *left_out)
     values: dict[Seeds, float] = {}
     for run in runs:
         value = what.value(run, split) if run["state"] == "completed" else None
@@ -146,6 +163,22 @@ def _figure(
     used = [run for run in runs if (run["seed"], run["data_seed"]) in values]
     variance = _test_variance(what, values, used, split)
     return Measured(what.metric, values, "completed", "", used, choice, notes, variance)
+
+
+def is_time(line: Reported) -> bool:
+    """Whether a published number is a time."""
+    return line.metric.startswith(("seconds_per_step", "hours"))
+
+
+def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[str, ...]]:
+    """The runs on the machine that most of them had; a footnote names the others. Times are never pooled."""
+    machines = Counter(word(run.get("machine")) for run in runs if run["state"] == "completed")
+    if len(machines) < 2:
+        return runs, ()
+    (usual, _), *others = machines.most_common()
+    kept = [run for run in runs if run["state"] != "completed" or word(run.get("machine")) == usual]
+    names = ", ".join(f"{n} on {name}" for name, n in sorted(others))
+    return kept, (f"times of {usual} only; other runs are left out: {names}",)
 
 
 def _without_value(metric: Metric, runs: Sequence[Row], choice: Choice, notes: tuple[str, ...]) -> Measured:

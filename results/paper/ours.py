@@ -40,15 +40,17 @@ class Ours:
         """Whether anything is planned at this scale."""
         return not self.frame.empty
 
-    @functools.cache  # noqa: B019 - lives as long as one command
     def runs(self, place: Place) -> pd.DataFrame:
         """The rows of the frame at a place; none if it is not planned."""
+        return self.frame.iloc[self._positions(place)]
+
+    @functools.cache  # noqa: B019 - lives as long as one command
+    def _positions(self, place: Place) -> list[int]:
         task, model = scales.workload(self.scale, place.dataset, place.model)
         setting = place.setting
         group = self._groups.get((task, model, setting.optimizer, setting.replica), [])
         hyper = setting.hyper.items()
-        own = [i for i in group if all(self._rows[i].get(name) == value for name, value in hyper)]
-        return self.frame.iloc[own]
+        return [i for i in group if all(self._rows[i].get(name) == value for name, value in hyper)]
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
@@ -56,7 +58,8 @@ class Ours:
 
         Fixed: all but the learning rate, and that, too, if it is given.
         """
-        return choose([row for row in rows(self.runs(place)) if lr is None or row["lr"] == lr], OPTIMIZER)
+        own = (self._rows[i] for i in self._positions(place))
+        return choose([row for row in own if lr is None or row["lr"] == lr], OPTIMIZER)
 
     def of(self, line: Reported) -> list[Choice]:
         """The choices beside a published number, whatever its learning rate."""

@@ -18,6 +18,7 @@ BIASED = (
     "Perplexity on C4 as the paper's release computes it: the summed loss of N batches is divided by N + 1, "
     "which makes it smaller; `test_perplexity` of the records is without that."
 )
+_OWN = "On a CPU, times are those that the process itself had: other programs on the same cores do not count."
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def quantity(line: Reported, scale: str) -> Quantity | None:
     of multiple-choice questions in place of the paper's average. None: nothing stands for it.
     """
     found = _quantity(line, full=scale == "paper")
-    if found is None or scale != "paper":
+    if found is None or scale != "paper" or not line.printed:
         return found
     return replace(found, metric=replace(found.metric, digits=line.digits))
 
@@ -57,9 +58,9 @@ def _quantity(line: Reported, *, full: bool) -> Quantity | None:
     if name == "accuracy":
         return _plain(metrics.ACCURACY, "{split}_samples")
     if name == "seconds_per_step":
-        return _time("seconds_per_step", "s/step" if full else "ms/step", 1 if full else 1000, 2)
+        return _time("seconds_per_step", "s/step", 1) if full else _own_time("ms/step", _per_step, 1000)
     if name == "hours" or name.startswith(HOURS_TO):
-        return _time("useful_seconds", "hours" if full else "seconds", 1 / 3600 if full else 1, 2)
+        return _time("useful_seconds", "hours", 1 / 3600) if full else _own_time("seconds", _of_run, 1)
     return _questions(name, full=full)
 
 
@@ -69,9 +70,29 @@ def _plain(metric: Metric, samples: str = "") -> Quantity:
     )
 
 
-def _time(column: str, unit: str, factor: float, digits: int) -> Quantity:
-    metric = Metric(unit.replace("/", "_per_"), unit, factor, digits, higher_is_better=False)
+def _time(column: str, unit: str, factor: float) -> Quantity:
+    metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
     return Quantity(metric, lambda run, _: _scaled(run.get(column), factor))
+
+
+def _own_time(unit: str, value: Callable[[Row], float | None], factor: float) -> Quantity:
+    """A time in miniature, on whatever machine people have."""
+    metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
+    return Quantity(metric, lambda run, _: _scaled(value(run), factor), note=_OWN)
+
+
+def _per_step(run: Row) -> float | None:
+    """Seconds per step; of one thread on a CPU those that the process itself had."""
+    own = run.get("cpu_seconds_per_step")
+    alone = run.get("device") == "cpu" and run.get("threads") == 1 and run.get("processes") == 1
+    return own if alone and metrics.is_number(own) else run.get("seconds_per_step")
+
+
+def _of_run(run: Row) -> float | None:
+    """The seconds of all steps."""
+    step, steps = _per_step(run), run.get("steps")
+    known = metrics.is_number(step) and metrics.is_number(steps)
+    return step * steps if known and step is not None and steps is not None else run.get("useful_seconds")
 
 
 def _questions(name: str, *, full: bool) -> Quantity | None:

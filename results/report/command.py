@@ -15,6 +15,7 @@ from harness.system.folders import make_folder
 from results.analysis.load import load
 from results.figures.files import update
 from results.figures.registry import FIGURES
+from results.figures.view import views
 from results.report import contents
 
 
@@ -48,7 +49,8 @@ def report(args: argparse.Namespace) -> int:
 
 def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> dict[str, bytes]:
     """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
-    done = [update(name, frame, store, folder) for name in FIGURES]
+    shown = views(frame, store)
+    done = [update(name, frame, store, folder, shown) for name in FIGURES]
     for warning in (warning for one in done for warning in one.warnings):
         print(f"htbench: {warning}", file=sys.stderr)
     pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}

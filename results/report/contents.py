@@ -1,4 +1,4 @@
-"""What the page of a store consists of: summary, tables, figures, cost, and the runs behind the cells."""
+"""What the page consists of: summary, tables, figures, ledger, cost, and the runs behind the cells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pandas as pd
 
 from harness.store import Store
 from results.formats.cells import Table
+from results.ledger.tables import ledger
 from results.report import overview, page
 from results.report.page import Part
 from results.report.runs import MOST_RUNS, Behind, details
@@ -28,12 +29,14 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> st
     """
     view = View(frame, store=store)
     tables = [table for make in TABLES.values() if (table := make(view)).sections]
-    behind = Behind.of(tables, frame["key"])
+    claims = ledger(frame, store) if view.scales else []
+    behind = Behind.of([*tables, *claims], frame["key"])
     told = details(store, frame, behind)
     parts = [
         _summary(frame),
-        _tables(tables, behind),
+        _tables("tables", "Tables", tables, behind),
         _figures(figures),
+        *([_tables("ledger", "Ledger", claims, behind)] if claims else []),
         Part("cost", "Cost", _plain(overview.cost(frame))),
         Part("runs", "Runs", page.table(overview.runs(frame, behind), behind.attributes, heading=False)),
     ]
@@ -50,11 +53,11 @@ def _plain(tables: Sequence[Table]) -> str:
     return "\n".join(page.table(table, heading=False) for table in tables)
 
 
-def _tables(tables: Sequence[Table], behind: Behind) -> Part:
+def _tables(name: str, title: str, tables: Sequence[Table], behind: Behind) -> Part:
     body = [page.table(table, behind.attributes) for table in tables]
     few = f"<p>Only the first {MOST_RUNS} runs have their details here.</p>" if behind.left_out else ""
     entries = [(f"table-{table.name}", table.name) for table in tables]
-    return Part("tables", "Tables", "\n".join([_HINT, few, *body]), entries)
+    return Part(name, title, "\n".join([_HINT, few, *body]), entries)
 
 
 def _figures(figures: Mapping[str, bytes]) -> Part:

@@ -1,4 +1,4 @@
-"""Text, data and pictures as they may stand in the page, and the policy that keeps all else out.
+"""Text, data and pictures as they stand in the page, and the policy that keeps all else out.
 
 A name or a note may hold anything, `</script>` among it. Text is escaped by `html.escape`. Data are JSON
 without `<`, `>` and `&`. The browser runs only scripts and styles whose hash the policy names.
@@ -27,6 +27,11 @@ def data(name: str, value: Any) -> str:
 def picture(png: bytes) -> str:
     """A PNG as an address."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def width(png: bytes) -> int:
+    """How wide a PNG is shown, in pixels of a page: sharp on screens with twice as many."""
+    return int.from_bytes(png[16:20], "big") // 2
 
 
 def head() -> str:

@@ -91,14 +91,14 @@ def runs(frame: pd.DataFrame, behind: Behind) -> Table:
 
 
 def _run(row: Row) -> list[Cell]:
-    seconds = row.get("useful_seconds")
+    seconds = _value(row.get("useful_seconds"))
     words = [Cell(str(row[name])) for name in ("key", "task", "model", "stage", "state")]
     return [
         Cell(label(row), runs=(row["key"],)),
         *words,
         Cell(_value(row.get("steps"))),
         Cell(_value(row.get("val_loss")), 4),
-        Cell(None if _value(seconds) is None else float(f"{seconds / 60:.3g}")),
+        Cell(None if seconds is None else float(f"{seconds / 60:.3g}")),
     ]
 
 
@@ -109,7 +109,7 @@ def _totals(
     rows = []
     for values, part in done.groupby([done[column].map(word) for column in by], sort=False):
         totals = [Cell(len(part)), Cell(float(f"{_hours(part):.3g}")), _flops(part)]
-        rows.append([*map(Cell, values), *totals])
+        rows.append([*(Cell(str(value)) for value in values), *totals])
     return Table(name, title, [Section(title, {}, columns, rows, notes=notes)])
 
 

@@ -96,6 +96,6 @@ def table(one: Table, attributes: html.Attributes = lambda cell: "", *, heading:
 
 def figure(name: str, png: bytes) -> str:
     """A picture under its name."""
-    image = f'<img alt="figure {escape(name)}" src="{embed.picture(png)}">'
+    image = f'<img alt="figure {escape(name)}" width="{embed.width(png)}" src="{embed.picture(png)}">'
     caption = f"<figcaption>{escape(name)}</figcaption>"
     return f'<figure id="figure-{name}"><div class="wide">{image}</div>{caption}</figure>'

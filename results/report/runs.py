@@ -23,6 +23,7 @@ MOST_RUNS = 2000  # on one page; about 4 KB each
 _LOG_BYTES = 2000  # of the end of a log
 _TIMES = ("began", "ended")  # of an attempt, in seconds since 1970
 Pairs = dict[str, str]
+Row = Mapping[Any, Any]  # of the tidy frame
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _cells(tables: Iterable[Table]) -> Iterator[Cell]:
                 yield from (cell for row in section.rows for cell in row)
 
 
-def label(row: Mapping[str, Any]) -> str:
+def label(row: Row) -> str:
     """A run in a few words: "htmuon lr 0.02 p 0.125 seed 1"."""
     tuned = [f"{name} {word(row[name])}" for name in ("lr", "p") if word(row.get(name)) != "none"]
     return " ".join([str(row["optimizer"]), *tuned, f"seed {row['seed']}"])
@@ -89,7 +90,7 @@ def details(store: Store, frame: pd.DataFrame, behind: Behind) -> dict[str, Any]
 
     Configs are written as a difference from the first with the same fields, environments once each.
     """
-    rows: dict[str, list[Mapping[str, Any]]] = {}
+    rows: dict[str, list[Row]] = {}
     for row in frame[frame["key"].isin(list(behind.numbers))].to_dict("records"):
         rows.setdefault(row["key"], []).append(row)
     records = store.records(behind.numbers)
@@ -111,7 +112,7 @@ def details(store: Store, frame: pd.DataFrame, behind: Behind) -> dict[str, Any]
     return {"configs": configs.values, "environments": environments.values, "runs": runs, "points": count}
 
 
-def _facts(rows: Sequence[Mapping[str, Any]], record: RunRecord | None) -> dict[str, Any]:
+def _facts(rows: Sequence[Row], record: RunRecord | None) -> dict[str, Any]:
     first = rows[0]
     facts = {"task and model": f"{first['task']}, {first['model']}", "setting": first["setting"]}
     facts |= {"sweeps": ", ".join(dict.fromkeys(f"{row['sweep']} ({row['stage']})" for row in rows))}

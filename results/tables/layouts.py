@@ -30,8 +30,8 @@ class Layout:
 
     def choice(self, split: str) -> str:
         """The sentence on what is selected over, by which split, and what is fixed."""
-        chosen = f"Chosen on {split}: {self.selects}" if self.selects else "Nothing is chosen"
-        return f"{chosen}. Fixed: {self.fixes}."
+        chosen = f"Chosen on {split}: {self.selects}. " if self.selects else ""
+        return f"{chosen}Fixed: {self.fixes}."
 
 
 def _by_interval(title: str) -> Layout:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from results.analysis.load import tuned_columns
 from results.analysis.metrics import Metric, reported
+from results.analysis.rows import rows
 from results.analysis.select import OPTIMIZER, Choice, choose, searched
 from results.formats.cells import Cell, Column, Section
 from results.tables import footnotes
@@ -52,7 +53,7 @@ def section(part: pd.DataFrame, row_axis: str) -> Section:
 
 def _cells(part: pd.DataFrame, row_axis: str) -> dict[tuple[Any, float], Choice]:
     """The best candidate of each cell; numeric rows ascend, optimizers stay in the order of the plan."""
-    known = part[part[COLUMN_AXIS].notna() & part[row_axis].notna()]
+    known = [row for row in rows(part) if not pd.isna(row[COLUMN_AXIS]) and not pd.isna(row[row_axis])]
     fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
     grid = {(choice.fixed[row_axis], choice.fixed[COLUMN_AXIS]): choice for choice in choose(known, fixed)}
     return grid if row_axis == "optimizer" else dict(sorted(grid.items()))

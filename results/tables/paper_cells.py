@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.paper import experiments
@@ -10,9 +10,9 @@ from harness.paper.reported import Reported
 from results.analysis.select import Choice
 from results.analysis.stats import Summary
 from results.formats.cells import Cell
-from results.paper.measured import Measured, at_rate, measured
+from results.paper.measured import Measured, at_rate, is_time, measured, slip
 from results.paper.ours import Ours
-from results.tables import fields, footnotes, paper_verdicts
+from results.tables import fields, footnotes, paper_verdicts, timing
 from results.tables.layouts import Layout
 
 
@@ -33,7 +33,9 @@ class Cells:
 
 def published(line: Reported | None) -> Cell:
     """A printed number: one run, without spread. Empty where the paper has none."""
-    return Cell(Summary(line.value, None, 1), line.digits) if line and line.printed else Cell()
+    if line is None or not line.printed:
+        return Cell()
+    return Cell(Summary(line.value, None, 1), line.digits, notes=slip(line))
 
 
 def of_runs(layout: Layout, ours: Ours, lines: Sequence[Reported]) -> Cells:
@@ -42,14 +44,31 @@ def of_runs(layout: Layout, ours: Ours, lines: Sequence[Reported]) -> Cells:
     Bold is the best one of a workload if it is better than all others of the section.
     """
     found = {line: _figure(layout, ours, line) for line in lines}
-    names = {line: fields.words(line, (*layout.rows, *layout.columns), ours.scale) for line in lines}
-    verdicts = paper_verdicts.verdicts(found, names)
+    verdicts = paper_verdicts.verdicts(layout, ours.scale, found)
+    timing_notes = _timing_notes(found)
+    seeds = [len(one.sample) for one in found.values()]
     cells = {}
     for line, one in found.items():
         verdict = verdicts.get(line, paper_verdicts.NONE)
-        cell = replace(_cell(one), bold=verdict.bold).noted(*verdict.notes)
+        few = footnotes.fewer("on", len(one.sample), seeds) if one.sample else ()
+        cell = replace(_cell(one), bold=verdict.bold and not few).noted(
+            *few, *verdict.notes, *timing_notes.get(line, ())
+        )
         cells[line] = _with_choice(layout, ours, line, cell, one, verdict.rivals)
     return Cells(found, cells, paper_verdicts.sentences(verdicts.values()))
+
+
+def _timing_notes(found: Mapping[Reported, Measured]) -> dict[Reported, tuple[str, ...]]:
+    """Footnotes to times that were not measured like most others of their workload."""
+    groups: dict[tuple[str, str], list[Reported]] = {}
+    for line, one in found.items():
+        if is_time(line) and one.sample:
+            groups.setdefault((line.model, line.metric.partition("_to_")[0]), []).append(line)
+    return {
+        line: notes
+        for own in groups.values()
+        for line, notes in zip(own, timing.notes([found[line].runs for line in own]), strict=True)
+    }
 
 
 def _figure(layout: Layout, ours: Ours, line: Reported) -> Measured:
@@ -83,10 +102,12 @@ def _with_choice(
 
 def _chosen_p(line: Reported, one: Measured) -> tuple[str, ...]:
     """The footnote that says which p was chosen, where it was not fixed."""
-    winner = one.choice.winner if one.choice else None
-    if winner is None or not fields.leaves_p_open(line):
+    choice = one.choice
+    if choice is None or choice.winner is None or not fields.leaves_p_open(line):
         return ()
-    return (f"p = {winner.value('p'):g}",)
+    p, tried = choice.winner.value("p"), [candidate.value("p") for candidate in choice.candidates]
+    end = {min(tried): ", the smallest one tried", max(tried): ", the largest one tried"}.get(p, "")
+    return (f"p = {p:g}{end}; chosen among {len(tried)} settings of p and lr",)
 
 
 def _caveats(ours: Ours, line: Reported, choice: Choice | None, rivals: Sequence[Choice]) -> tuple[str, ...]:
@@ -96,6 +117,5 @@ def _caveats(ours: Ours, line: Reported, choice: Choice | None, rivals: Sequence
     notes = [*footnotes.unfinished(choice), *footnotes.stale(choice)]
     if choice.winner is not None and len(choice.candidates) > 1:
         part = ours.runs(experiments.place(line, ours.scale))
-        axes = ["lr", "p"] if fields.leaves_p_open(line) else ["lr"]
-        notes += [note for own in footnotes.caveats(part, choice, axes, rivals).values() for note in own]
+        notes += [note for own in footnotes.caveats(part, choice, ["lr"], rivals).values() for note in own]
     return tuple(notes)

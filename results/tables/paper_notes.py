@@ -36,11 +36,9 @@ def of_runs(layout: Layout, scale: str, found: Mapping[Reported, Measured]) -> t
 
 def _reported(layout: Layout, scale: str, found: Mapping[Reported, Measured]) -> str:
     if layout.axis == "lr" and scale != "paper":
-        return "Of each learning rate the validation metric of its search runs; `*` is the chosen one."
+        return "Validation metric of the search runs; `*` marks the learning rate that other tables report."
     if scale == "paper":
-        return (
-            "Reported: the chosen run itself on the reported split, by which it was chosen, as in the paper."
-        )
+        return "ours: the chosen run itself on the reported split, by which it was chosen, as in the paper."
     seeds = sorted({len(one.sample) for one in found.values() if one.sample})
     return f"Reported on test from fresh seeds: n={'-'.join(map(str, seeds)) or '0'}."
 

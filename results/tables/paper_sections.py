@@ -151,6 +151,7 @@ class Grid:
         where = ", ".join(str(fields.label(first, field, self.scale)) for field in self.layout.sections)
         labels = list(dict.fromkeys(self._quantity(line).metric.label for line in self.lines))
         what = " and ".join(labels) if len(labels) < 3 else "accuracy (%)"  # of several tasks
+        what = f"validation {what}" if self.layout.axis == "lr" and self.scale != "paper" else what
         source = f"{self.scale} scale" if self.ours is not None else "published"
         return ", ".join(filter(None, [where, what, source]))
 

@@ -10,7 +10,7 @@ import pandas as pd
 from results.analysis.rows import parts
 from results.analysis.select import OPTIMIZER, WORKLOAD, searched
 from results.formats.cells import Section, Table
-from results.tables import lr_grid, main_result, mixtures, paper_sections
+from results.tables import flops, hyperparameters, lr_grid, main_result, mixtures, paper_sections
 from results.tables.layouts import LAYOUTS
 from results.tables.view import View
 
@@ -38,12 +38,19 @@ def p_grid_table(view: View) -> Table:
     return Table("p_grid", "validation result by p and learning rate", sections)
 
 
-# The tables of any sweep, then those of the paper in its order.
-TABLES: dict[str, Callable[[View], Table]] = {
+Make = Callable[[View], Table]
+
+# The tables of any sweep.
+GENERAL: dict[str, Make] = {
     "main_result": main_result_table,
     "lr_grid": lr_grid_table,
     "p_grid": p_grid_table,
-    **{name: partial(paper_sections.table, name) for name in LAYOUTS if name != "main_result"},
+}
+# And those of the paper in its order.
+TABLES: dict[str, Make] = GENERAL | {
+    **{name: partial(paper_sections.table, name) for name in LAYOUTS if name not in GENERAL},
+    "hyperparameters": hyperparameters.table,
+    "flops": flops.table,
 }
 
 

@@ -30,8 +30,23 @@ def cells(choices: Sequence[Choice]) -> list[Cell]:
     most rows, else over those that most of its own runs share.
     """
     timed = [_timed_runs(choice) for choice in choices]
-    usual = _most_common(_most_common(map(timing, runs)) for runs in timed if runs)
+    usual = _usual(timed)
     return [_cell(runs, usual) if runs else Cell() for runs in timed]
+
+
+def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[str, ...]]:
+    """Per row the footnotes that say why its time can't be compared with most others.
+
+    Args:
+        timed: the runs behind each row's time, under the same conditions; empty for a row without any.
+    """
+    usual = _usual(timed)
+    return [_notes(runs, usual) if runs else () for runs in timed]
+
+
+def _usual(timed: Iterable[Sequence[Row]]) -> tuple[str, ...]:
+    """The conditions of most rows."""
+    return _most_common(_most_common(map(timing, runs)) for runs in timed if runs)
 
 
 def _most_common(found: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -44,10 +59,13 @@ def _cell(timed: Sequence[Row], usual: tuple[str, ...]) -> Cell:
     used = usual if usual in own else _most_common(map(timing, timed))
     runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_other_conditions(used, usual), *_left_out(len(timed) - len(runs), own - {used}, used)]
-    notes += _shared_cores(runs)
-    notes += [_OLDER] if not all(is_number(run.get("timed_steps")) for run in runs) else []
-    return Cell(mean, digits=2, notes=tuple(notes), runs=footnotes.keys(runs))
+    left_out = _left_out(len(timed) - len(runs), own - {used}, used)
+    return Cell(mean, digits=2, notes=(*_notes(runs, usual), *left_out), runs=footnotes.keys(runs))
+
+
+def _notes(runs: Sequence[Row], usual: tuple[str, ...]) -> tuple[str, ...]:
+    older = [] if all(is_number(run.get("timed_steps")) for run in runs) else [_OLDER]
+    return (*_other_conditions(_most_common(map(timing, runs)), usual), *_shared_cores(runs), *older)
 
 
 def _timed_runs(choice: Choice) -> list[Row]:

@@ -113,7 +113,7 @@ def grid(task: str, model: str, place: Place) -> Sequence[float]:
     lowest = _LOWEST_AT.get((model, name)) or _LOWEST_AT.get((task, name)) or _LOWEST[name]
     if task == "pydocs" and (setting.interval or 1) > 1:
         lowest /= 2  # most of its updates are Muon's
-    if (setting.p or 0) > 0.125:
-        lowest *= 2  # the larger p, the smaller the update
+    if (setting.p or 0) > 0.125 and task != "digits":
+        lowest *= 2  # the larger p, the smaller the update; the grids of digits are wide enough
     factor = 3 if task == "digits" else 2
     return [float(f"{lowest * factor**i:.3g}") for i in range(_RATES)]

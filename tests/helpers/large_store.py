@@ -20,8 +20,20 @@ from harness.store.points import POINTS, REPLICATE, SEARCH
 
 STEPS = 40
 FRESH = (1, 2, 3)
-ENVIRONMENT = {"code": "0123456789ab", "torch": "2.13.0", "python": "3.11.7", "cpu": "Testium 1", "world_size": 1}
-COST = {"parameters": 1e6, "tokens": 1e5, "samples": 1e4, "flops_per_step": 3e9, "optimizer_flops_per_step": 1e9}
+ENVIRONMENT = {
+    "code": "0123456789ab",
+    "torch": "2.13.0",
+    "python": "3.11.7",
+    "cpu": "Testium 1",
+    "world_size": 1,
+}
+COST = {
+    "parameters": 1e6,
+    "tokens": 1e5,
+    "samples": 1e4,
+    "flops_per_step": 3e9,
+    "optimizer_flops_per_step": 1e9,
+}
 COST |= {"state_bytes": 8e6, "estimated_peak_memory": 5e7}
 
 
@@ -82,7 +94,12 @@ def _record(key, config, noise):
     loss = 1 + 0.1 * math.log(config["optimizer"]["lr"] / 0.02) ** 2 + abs(noise.gauss(0, 0.02))
     found = {"train_loss": loss - 0.1, "untrained_val_loss": 6.0}
     for split in ("val", "test"):
-        own = {"loss": loss, "loss_biased": loss * 0.9, "perplexity": math.exp(loss), "bits_per_byte": loss / 2}
+        own = {
+            "loss": loss,
+            "loss_biased": loss * 0.9,
+            "perplexity": math.exp(loss),
+            "bits_per_byte": loss / 2,
+        }
         if config["task"] != "pydocs":
             own = {"loss": loss, "accuracy": math.exp(-loss), "samples": 360}
         found |= {f"{split}_{name}": value for name, value in own.items()}

@@ -28,7 +28,7 @@ def _texts(canvas):
         for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
             if not axis.get_visible():  # of two axes that share it, one shows it
                 continue
-            yield axis.label
+            yield from (axis.label, axis.offsetText)
             for tick in axis._update_ticks():
                 if min(limits) <= tick.get_loc() <= max(limits):
                     yield from (tick.label1, tick.label2)

@@ -99,6 +99,7 @@ def write(store: Store, one: Planned, lines: Sequence[Reported], quality: float)
             "torch": "2.9.0",
             "gpu": TIMES.get(one.config.replica, TIMES[""]),
         },
+        timing={"mean": seconds / STEPS, "steps": STEPS, "warmup": 10},
         downstream=_downstream(values),
     )
     folder = store.run_folder(record.key)

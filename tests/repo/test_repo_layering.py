@@ -23,6 +23,7 @@ PICTURE = {
     "harness": "",
     "harness.display": "",
     "harness.errors": "",
+    "harness.paper": "harness.errors",
     "harness.parallel": "harness.errors",
     "harness.system": "harness.errors",
     "harness.contract": "optimizers",
@@ -38,8 +39,8 @@ PICTURE = {
     "harness.store": "harness.config harness.data harness.errors harness.system",
     "harness.cli": "harness.errors harness.store harness.system",
     "harness.cost": (
-        "harness.building harness.config harness.data harness.errors harness.parallel harness.published "
-        "harness.store harness.system models optimizers"
+        "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
+        "harness.published harness.store harness.system models optimizers"
     ),
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.train": (
@@ -57,13 +58,13 @@ PICTURE = {
     "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
-        "harness.display harness.downstream harness.errors harness.export harness.parallel "
-        "harness.paper harness.prepare harness.published harness.spectra harness.store harness.system "
-        "harness.train harness.upkeep models optimizers optimizers.zoo"
+        "harness.display harness.downstream harness.errors harness.export harness.paper harness.parallel "
+        "harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
+        "harness.upkeep models optimizers optimizers.zoo"
     ),
-    "harness.paper": "harness.errors",
     # sweeps
     "sweeps": "",
+    "sweeps.experiments": "harness.paper optimizers",
     "sweeps.spec": "harness.config harness.errors harness.store",
     "sweeps.plan": (
         "harness.config harness.errors harness.store harness.system optimizers optimizers.zoo sweeps.spec"
@@ -93,16 +94,24 @@ PICTURE = {
     "sweeps.commands": "harness.cost harness.errors harness.store sweeps.actions sweeps.spec",
     # results
     "results.analysis": (
-        "harness.config harness.data harness.downstream harness.errors harness.store models optimizers.zoo"
+        "harness.config harness.data harness.downstream harness.errors harness.store harness.system "
+        "models optimizers.zoo"
     ),
     "results": "harness.errors harness.store results.analysis",
-    "results.figures": "harness.store harness.system results.analysis",
     "results.formats": "results.analysis",
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
-    "results.tables": "harness.store results.analysis results.formats",
+    "results.figures": "harness.paper harness.store harness.system results.analysis results.paper",
+    "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
+    "results.tables": (
+        "harness.cost harness.paper harness.store results.analysis results.formats results.paper"
+    ),
     "results.commands": (
-        "harness.errors harness.store harness.system results.analysis results.figures results.formats "
-        "results.tables"
+        "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
+        "results.formats results.tables"
+    ),
+    "results.report": (
+        "harness.config harness.display harness.errors harness.paper harness.store harness.system "
+        "results.analysis results.figures results.formats results.ledger results.tables"
     ),
 }
 

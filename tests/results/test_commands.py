@@ -16,7 +16,7 @@ from results.analysis.load import load
 from results.figures import files
 from results.figures.registry import FIGURES
 from results.formats.render import render_all
-from results.tables.registry import TABLES
+from results.tables.registry import GENERAL
 from results.tables.view import View
 
 
@@ -31,7 +31,7 @@ def test_all_tables_are_printed_in_order(demo_store, capsys):
     assert call("table", demo_store.root) == 0
     out, err = capsys.readouterr()
     heads = [line.split(":")[0] for line in out.splitlines() if line.startswith("## ")]
-    assert heads == [f"## {name}" for name in TABLES]
+    assert heads == [f"## {name}" for name in GENERAL]
     assert err == ""
 
 
@@ -59,7 +59,9 @@ def test_several_sweeps_in_any_order(demo_store, capsys, words):
 
 @pytest.mark.parametrize("name", ["table", "figure"])
 def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypatch, name):
-    monkeypatch.setattr(files, "render", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(
+        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
+    )
     word = {"table": "main_result", "figure": "lr_curve"}[name]
     call(name, demo_store.root, word, "--sweep", "demo-digits")
     behind = capsys.readouterr().out
@@ -84,7 +86,7 @@ def test_several_tables_as_csv_have_one_header(demo_store, tmp_path, capsys):
     assert text.startswith("table,") and not any(None in row or None in row.values() for row in rows)
     assert [line for line in text.splitlines() if line.startswith("table")] == text.splitlines()[:1]
     call("table", demo_store.root, "--format", "csv", "--out", tmp_path)
-    for name in TABLES:
+    for name in GENERAL:
         alone = list(csv.DictReader((tmp_path / f"{name}.csv").read_text().splitlines()))
         here = [{k: row[k] for k in alone[0]} for row in rows if row["table"] == name]
         assert here == alone and "table" not in alone[0]
@@ -116,7 +118,9 @@ def test_tables_go_into_files(demo_store, tmp_path, capsys):
 
 
 def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
-    monkeypatch.setattr(files, "render", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(
+        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
+    )
     assert call("figure", demo_store.root, "lr_curve") == 0
     folder = demo_store.root / "figures"
     assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, {folder}/lr_curve.pdf\n"
@@ -174,7 +178,7 @@ import argparse, sys
 from pathlib import Path
 from results import commands
 args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=None, format="md", out=None)
-args.strict = False
+args.strict, args.source, args.scale = False, "both", None
 heavy = {"torch", "matplotlib", "seaborn", "optuna"}
 commands.table(args)
 print("loaded:", sorted((heavy | {"scipy"}).intersection(sys.modules)), file=sys.stderr)
@@ -200,7 +204,7 @@ def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(words, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr
-    text = render_all([TABLES[name](View(load(mixed_store))) for name in TABLES], "md")
+    text = render_all([GENERAL[name](View(load(mixed_store))) for name in GENERAL], "md")
     assert "±" in text and "–" in text and "…" in text
     plain = {"ascii": {"±": "+-", "–": "-", "…": "..."}, "latin-1": {"–": "-", "…": "..."}, "utf-8": {}}
     for sign, spelling in plain[encoding].items():

@@ -100,8 +100,8 @@ def _alpha(view: View) -> list[BarPanel]:
         if found:
             group = words.model_word(view, "c4", model)
             own, counted = mean_bars(found, group)
-            bars += own
-            said.append(f"{group}: {counted}, n = {seeds(found)}, {method(found)}")
+            bars += own or [Bar(group, name, None, state="no layer fit") for name in found]
+            said.append(f"{group}: {counted}, {words.n_of(seeds(found))}, {method(found)}")
     if not bars:
         return []
     subtitle = "\n".join([words.source(view), *said])

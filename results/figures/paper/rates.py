@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from harness.paper import experiments
+from collections import Counter
+
 from harness.paper.reported import Reported
-from harness.store.points import SEARCH
+from results.analysis.select import Choice
 from results.figures.kinds import CurvePanel
 from results.figures.panels import AXES
 from results.figures.paper import words
 from results.figures.paper.curves import Found, label_of, series_of
 from results.figures.paper.values import lines, ours, published
 from results.figures.view import View
-from results.paper.measured import at_rate, measured
+from results.paper.measured import Measured, measured, of_choices
+from results.paper.ours import Ours
 
 _OPTIMIZERS = ("muon", "normuon", "htmuon", "htmuon_normuon")
 _PANELS = (  # table, dataset and model
@@ -63,15 +65,20 @@ def _values(view: View, own: list[Reported]) -> Found:
         return found
     if view.scale == "paper":
         return found + [(line.lr, ours(measured(view.ours, line))) for line in own if line.lr is not None]
-    return found + [(lr, ours(at_rate(view.ours, own[0], lr))) for lr in _rates(view, own[0])]
+    return found + [(lr, ours(one)) for lr, one in sorted(_searched(view.ours, own[0]).items())]
 
 
-def _rates(view: View, line: Reported) -> list[float]:
-    """Those that are planned at the place of a line."""
-    assert view.ours is not None
-    runs = view.ours.runs(experiments.place(line, view.scale))
-    rates = runs.loc[runs["stage"] == SEARCH, "lr"].dropna().unique()
-    return sorted(float(rate) for rate in rates)
+def _searched(runs: Ours, line: Reported) -> dict[float, Measured]:
+    """The search runs at each rate that is planned at the place of a line, as `at_rate` has them.
+
+    All but the rate is fixed there, so each candidate is the choice at its rate.
+    """
+    found = {}
+    for choice in runs.of(line)[-1:]:
+        for one in choice.candidates:
+            alone = Choice(choice.fixed, [one], one if one.score is not None else None, [], [], Counter())
+            found[float(one.value("lr"))] = of_choices(runs, line, [alone], of_search=True)
+    return found
 
 
 def _chosen(view: View, line: Reported) -> float | None:

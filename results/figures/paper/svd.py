@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from harness.paper.reported import Reported
 from results.analysis.spectra import Spectra, of_runs
@@ -45,7 +46,14 @@ def _updates(view: View, found: Sequence[tuple[Reported, Measured]]) -> list[Cur
     panels = []
     for letter, (optimizer, own) in zip("bc", runs.items(), strict=True):
         panels += _update_panel(view, letter, optimizer, own, shape)
-    return panels
+    return _on_one_axis(panels)
+
+
+def _on_one_axis(panels: Sequence[CurvePanel]) -> list[CurvePanel]:
+    """The same limits for all: alone, an axis of all ones would show its rounding errors only."""
+    every = [point for panel in panels for one in panel.series for point in one.points]
+    highest = max((point.high for point in every if point.high is not None), default=1.0)
+    return [replace(panel, y_limits=(0.0, 1.05 * max(1.0, highest)), y_log=False) for panel in panels]
 
 
 def _update_panel(

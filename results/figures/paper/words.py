@@ -66,10 +66,15 @@ def seeds(found: Iterable[Value], what: str = "") -> str:
     own = [value for value in found if value.source != PUBLISHED]
     counts = sorted({value.n for value in own if value.n is not None})
     missing = [value.state for value in own if value.y is None]
-    n = f"n = {'-'.join(map(str, counts))}" if counts else ""
+    n = n_of("-".join(map(str, counts))) if counts else ""
     spread = "mean ± sd" if counts and counts[-1] > 1 else ""
     states = [f"{missing.count(state)} {state}" for state in dict.fromkeys(missing)]
     return ", ".join(filter(None, [what if counts else "", spread, n, *states]))
+
+
+def n_of(counts: str) -> str:
+    """ "n = 3", which stays on one line."""
+    return f"n\u00a0=\u00a0{counts}"
 
 
 def below(view: View, dataset: str, model: str, *more: str) -> str:

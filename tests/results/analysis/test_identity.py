@@ -10,7 +10,7 @@ from harness.store.points import REPLICATE
 from harness.store.record import RunRecord
 from results.analysis.load import load
 from results.formats.render import render
-from results.tables.registry import TABLES
+from results.tables.registry import GENERAL
 from results.tables.view import View
 
 FRESH = (1000, 1001)
@@ -48,7 +48,7 @@ def chosen(bench, make, accuracies, optimizer="muon", sweep=None, **more):
 
 
 def main_result(bench, fmt="md"):
-    return render(TABLES["main_result"](View(load(bench.write()))), fmt)
+    return render(GENERAL["main_result"](View(load(bench.write()))), fmt)
 
 
 def rows(text):
@@ -138,7 +138,7 @@ def test_a_default_that_has_changed_since_is_another_candidate(bench, make):
     frame = load(bench.write())
     assert frame["candidate"].nunique() == 2
     assert set(frame["momentum"]) == {0.9, 0.95}
-    text = render(TABLES["main_result"](View(load(store))), "md")
+    text = render(GENERAL["main_result"](View(load(store))), "md")
     assert "| momentum |" in text and "| 2 |" in " ".join(text.split())  # of two settings, n=2
 
 
@@ -156,7 +156,7 @@ def test_an_old_default_of_what_is_fixed_is_another_section(bench, make):
 
 
 def test_every_table_ends_with_where_its_numbers_are_from(demo_store):
-    for name, make_table in TABLES.items():
+    for name, make_table in GENERAL.items():
         text = render(make_table(View(load(demo_store))), "md")
         for section in text.split("### ")[1:]:
             last = section.strip().splitlines()[-1]

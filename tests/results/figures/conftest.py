@@ -1,4 +1,4 @@
-"""A synthetic store with the paper's experiments at nano scale: every place of a figure, some unlucky runs."""
+"""A synthetic store with the paper's experiments at nano scale: every place of a figure, unlucky ones too."""
 
 import math
 import random

@@ -10,9 +10,11 @@ import pytest
 from harness.store.points import REPLICATE
 from results.analysis.load import load
 from results.figures import files
+from results.figures.draw import draw_curves
 from results.figures.files import update
+from results.figures.kinds import CurvePanel, Point, Series
 from results.figures.loss_panels import loss, read_curves
-from results.figures.panels import Line, Panel, lr_curve, p_curve
+from results.figures.panels import lr_curve, p_curve
 from results.figures.registry import FIGURES
 
 DRAW = """
@@ -57,8 +59,8 @@ def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, la
     from matplotlib.figure import Figure as Canvas
 
     ax = Canvas().subplots()
-    lines = [Line("muon", [(rate, 1.0) for rate in rates], rates[0], [])]
-    FIGURES["lr_curve"].draw(ax, Panel("t", "", "m", True, lines), None)
+    series = [Series("muon", [Point(rate, 1.0) for rate in rates], chosen=rates[0])]
+    draw_curves(ax, CurvePanel("t", "", "x", "y", series, x_scale="tried"))
     shown = [float(tick) for tick in ax.get_xticks()]
     assert shown == labels if labels else shown != rates
 
@@ -76,19 +78,22 @@ def test_the_second_call_draws_nothing_and_the_bytes_are_the_same_anywhere(small
     assert draw_elsewhere(small.store, here, *names) == "['unchanged', 'unchanged'] False False"
     assert modified(here) == before
     assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] True False"
-    for name in ("lr_curve.png", "lr_curve.pdf", "loss.png", "loss.pdf", "figures.json"):
+    for name in ("lr_curve.png", "lr_curve.pdf", "loss.csv", "loss.pdf", "figures.json"):
         assert (here / name).read_bytes() == (there / name).read_bytes(), name
 
 
 def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
     done = update("lr_curve", load(small.store), small.store, tmp_path)
-    png, pdf = (path.read_bytes() for path in done.paths)
+    png, pdf, text = (path.read_bytes() for path in done.paths)
     assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf and b"Software" not in png
+    assert text.startswith(b"panel,quantity,series,x,")
 
 
 def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "render", lambda *_: ({"png": b"a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(
+        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
+    )
 
     def outcomes():
         return {
@@ -141,7 +146,7 @@ def test_a_figure_without_data_says_so(small, tmp_path):
     assert not list(tmp_path.glob("p_curve*"))
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", [name for name in FIGURES if FIGURES[name].sweeps])
 def test_half_finished_sweeps_can_be_drawn(name, mixed_store, tmp_path):
     assert update(name, load(mixed_store), mixed_store, tmp_path).outcome == "drawn"
 
@@ -174,8 +179,8 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
         "digits, resnet-nano",
         "batch_size=64, steps=100, 1 runs to come",
     )
-    (line,) = panel.lines
-    assert line.points == [(0.01, 90.0), (0.02, 80.0)]
+    (line,) = panel.series
+    assert [(point.x, point.y) for point in line.points] == [(0.01, 90.0), (0.02, 80.0)]
     assert (line.chosen, line.diverged) == (0.01, [0.04])
 
 
@@ -187,13 +192,14 @@ def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
         panels, ("accuracy", "perplexity"), (100, 1), (max, min), strict=True
     ):
         own = frame[(frame["task"] == panel.title.split(",")[0]) & (frame["stage"] == "search")]
-        (line,) = panel.lines
+        (line,) = panel.series
         htmuon = own[own["optimizer"] == "htmuon"]
         expected = [(p, best(group[f"val_{metric}"]) * scale) for p, group in htmuon.groupby("p")]
-        assert [x for x, _ in line.points] == [x for x, _ in expected]
-        assert [y for _, y in line.points] == pytest.approx([y for _, y in expected])
+        assert [point.x for point in line.points] == [x for x, _ in expected]
+        assert [point.y for point in line.points] == pytest.approx([y for _, y in expected])
         muon = best(own.loc[own["optimizer"] == "muon", f"val_{metric}"]) * scale
-        assert panel.reference == ("muon", pytest.approx(muon))
+        (level,) = panel.levels
+        assert (level.optimizer, level.y) == ("muon", pytest.approx(muon))
 
 
 def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
@@ -201,8 +207,8 @@ def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
         for p in powers:
             bench.add("digits", optimizer, 0.02, p=p, metrics=make.image(0.9, 0.4))
     (panel,) = p_curve(load(bench.write()), bench.store)
-    assert [line.optimizer for line in panel.lines] == ["htmuon"]
-    assert panel.reference is None
+    assert [line.optimizer for line in panel.series] == ["htmuon"]
+    assert panel.levels == []
 
 
 def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):

@@ -96,7 +96,7 @@ def test_missing_bars_say_why(nano_store, nano_frame):
     (group,) = panels("optimizer_variants", nano_frame, nano_store, "runs")
     states = {bar.optimizer: bar.state for bar in group[0].bars if bar.y is None}
     assert states == {"soap": "diverged", "cosmos": "not run yet"}
-    assert group[0].subtitle.endswith("n = 2, 1 diverged, 1 not run yet")
+    assert group[0].subtitle.endswith("n\u00a0=\u00a02, 1 diverged, 1 not run yet")
 
 
 def test_bars_and_points_are_means_over_fresh_seeds(nano_store, nano_frame):

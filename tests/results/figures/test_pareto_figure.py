@@ -10,7 +10,10 @@ from results.analysis.cost import COLUMNS
 from results.analysis.load import load
 from results.analysis.stats import Summary
 from results.figures.draw_pareto import draw_pareto
+from results.figures.kinds import PUBLISHED
+from results.figures.paper.hours import hours
 from results.figures.pareto_panels import CostPanel, CostPoint, front, pareto
+from results.figures.view import View
 
 
 def point(name, price, metric):
@@ -61,6 +64,23 @@ def test_times_of_different_hardware_are_never_on_one_axis(two):
     (panel,) = pareto(frame, two.store)
     assert panel.axis.endswith("(GFLOP)")
     assert panel.subtitle.endswith("no times: the runs are from 2 kinds of hardware")
+
+
+def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
+    for interval, accuracy in ((1, 0.9), (5, 0.8), (10, 0.7)):
+        common = {"p": 0.125, "interval": interval, "metrics": make.image(accuracy, 0.4)}
+        bench.add("digits", "htmuon", 0.02, **common)
+        if interval < 10:
+            bench.add("digits", "htmuon", 0.02, stage=REPLICATE, seed=1, seconds=0.1 / interval, **common)
+    panel = pareto(load(bench.write()), bench.store)[0]
+    assert [point.name for point in panel.points] == ["HTMuon, interval 5", "HTMuon, interval 1"]
+    assert "without" not in panel.subtitle
+    small, _ = hours(View(published=True))
+    assert small.title == "LLaMA-60M on C4" and small.subtitle == "published, 2x RTX PRO 6000"
+    assert [point.name for point in small.front] == [
+        *("Muon", "HTMuon_NS, interval 5", "HTMuon_NS, interval 1", "HTMuon, interval 1"),
+    ]
+    assert {row.source for row in small.rows()} == {PUBLISHED}
 
 
 def test_who_has_no_result_is_named(two):

@@ -6,9 +6,10 @@ import pytest
 
 from harness.store.points import REPLICATE
 from results.analysis.load import load
-from results.figures.draw_rows import draw_rows, log_ticks
+from results.figures.draw_rows import draw_rows
 from results.figures.focus import worst_shown
 from results.figures.kinds import PUBLISHED, CurvePanel, Point, Series
+from results.figures.log_ticks import log_ticks
 from results.figures.lr_width_panels import lr_width, published_widths
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
 from results.figures.seed_spread_panels import seed_spread

@@ -10,16 +10,11 @@ import results
 from harness.errors import UsageError
 from harness.store.points import REPLICATE
 from results.analysis.load import load
+from results.figures.draw_layers import draw_layers
 from results.figures.files import update
+from results.figures.kinds import LayerPanel
 from results.figures.registry import FIGURES
-from results.figures.spectral_panels import (
-    LayerPanel,
-    alpha_bars,
-    alpha_kinds,
-    alpha_layers,
-    norms,
-    update_spectra,
-)
+from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
 
 NAMES = ("alpha_layers", "alpha_kinds", "alpha_bars", "norms", "update_spectra")
 UPDATES = [(1, 0.9), (45, 1.1)]
@@ -51,10 +46,11 @@ def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
 def test_means_are_over_the_layers_that_are_sound_for_all(two):
     """Alpha depends on the shape: AdamW's mean leaves out the layer that Muon's must leave out."""
     (panel,) = alpha_bars(load(two.store), two.store)
-    adamw = panel.bars["adamw"]
-    assert (adamw.mean, adamw.seeds) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
+    adamw, muon = panel.bars
+    assert (adamw.optimizer, muon.optimizer) == ("adamw", "muon")
+    assert (adamw.y, adamw.n) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
     assert adamw.sd == pytest.approx(0.1 / 2**0.5)
-    assert panel.bars["muon"].median == pytest.approx((2.6 + 2.7) / 2)
+    assert muon.median == pytest.approx((2.6 + 2.7) / 2)
     assert panel.subtitle.endswith("mean over 2 of 3 layers (flat: 1)")
 
 
@@ -75,7 +71,10 @@ def test_other_figures(two):
     assert [panel.quantity for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
     assert first.subtitle.endswith("step 1, 3 matrices 64 x 64, 2 seeds")
-    assert first.curves["muon"] == ([0.9] * 64,) * 3 and last.curves["muon"][0] == pytest.approx([1.1] * 64)
+    (early,), (late,) = ([one for one in panel.series if one.optimizer == "muon"] for panel in (first, last))
+    assert [(point.y, point.low, point.high) for point in early.points] == [(0.9, 0.9, 0.9)] * 64
+    assert [point.y for point in late.points] == pytest.approx([1.1] * 64)
+    assert [point.x for point in late.points] == list(range(1, 65))
 
 
 def test_runs_without_spectra_give_nothing_to_draw(demo_store, tmp_path):
@@ -90,7 +89,7 @@ def test_a_damaged_file_stops_no_figure(two, damage):
     path = next(iter(two.store.root.rglob("spectra.jsonl")))
     path.write_bytes(damage)
     for name in NAMES:
-        assert FIGURES[name].panels(load(two.store), two.store)
+        assert FIGURES[name].sweeps(load(two.store), two.store)
 
 
 def test_many_layers_are_numbered_and_have_few_ticks():
@@ -99,7 +98,7 @@ def test_many_layers_are_numbered_and_have_few_ticks():
     ax = Canvas(figsize=(3.6, 2.9)).subplots()
     layers = [str(number) for number in range(1, 85)]
     panel = LayerPanel("t", "", "layer", "alpha", layers, {"muon": [[2.0] * 84]}, [2.1] * 84, [0, 1])
-    FIGURES["alpha_layers"].draw(ax, panel, None)
+    draw_layers(ax, panel)
     assert len(ax.get_xticks()) <= 24
 
 

@@ -10,7 +10,7 @@ from results.analysis.stats import summarize
 from results.formats.cells import Cell, Column, Section, Table
 from results.formats.latex import escape
 from results.formats.render import FORMATS, render
-from results.tables.registry import TABLES
+from results.tables.registry import GENERAL
 from results.tables.view import View
 
 NASTY = r"50% of a_b & $c ~ {d} #e ^ \f <g> |h|"
@@ -21,9 +21,9 @@ def one_cell(cell, label="x", kind="number", notes=()):
     return Table("name", "what", [section])
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 def test_markdown_columns_line_up(name, mixed_store):
-    text = render(TABLES[name](View(load(mixed_store))), "md")
+    text = render(GENERAL[name](View(load(mixed_store))), "md")
     for block in text.split("\n\n"):
         widths = {tuple(map(len, line.split("|"))) for line in block.splitlines() if line.startswith("|")}
         assert len(widths) <= 1
@@ -77,9 +77,9 @@ def test_latex_table_is_whole():
         assert text.count(part) == 1
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 def test_latex_is_plain_ascii_with_one_ampersand_less_than_columns(name, mixed_store):
-    text = render(TABLES[name](View(load(mixed_store))), "latex")
+    text = render(GENERAL[name](View(load(mixed_store))), "latex")
     assert text.isascii()
     for block in text.split(r"\begin{tabular}{")[1:]:
         columns = len(block.partition("}")[0])
@@ -93,7 +93,7 @@ def parsed(table):
 
 
 def test_main_result_parses_back(mixed_store):
-    rows = parsed(TABLES["main_result"](View(load(mixed_store))))
+    rows = parsed(GENERAL["main_result"](View(load(mixed_store))))
     found = {(one["task"], one["optimizer"]): one for one in rows}
     assert len(rows) == 9
     htmuon = found["pydocs", "htmuon"]
@@ -114,25 +114,25 @@ def test_main_result_parses_back(mixed_store):
 
 def test_a_grid_is_one_line_per_planned_cell(mixed_store):
     frame = load(mixed_store)
-    rows = parsed(TABLES["p_grid"](View(frame)))
+    rows = parsed(GENERAL["p_grid"](View(frame)))
     assert len(rows) == 6
     found = {(float(one["p"]), float(one["lr"])): one for one in rows}
     assert (found[0.0, 0.02]["val_accuracy_percent"], found[0.0, 0.02]["chosen"]) == ("98", "yes")
     assert (found[0.125, 0.04]["val_accuracy_percent"], found[0.125, 0.04]["chosen"]) == ("95", "no")
     assert {one["state"] for one in rows} == {"completed", "running", "failed", "pruned"}
     planned = frame[frame["stage"] == "search"].groupby(["task", "model", "optimizer", "lr"]).ngroups
-    assert len(parsed(TABLES["lr_grid"](View(frame)))) == planned
+    assert len(parsed(GENERAL["lr_grid"](View(frame)))) == planned
 
 
 def test_csv_names_the_runs_behind_each_figure(mixed_store):
     frame = load(mixed_store)
     records = mixed_store.records(frame["key"])
-    main = {(one["task"], one["optimizer"]): one for one in parsed(TABLES["main_result"](View(frame)))}
+    main = {(one["task"], one["optimizer"]): one for one in parsed(GENERAL["main_result"](View(frame)))}
     *fresh, chosen = [records[key] for key in main["pydocs", "htmuon"]["runs"].split()]
     mean = sum(one.metrics["test_perplexity"] for one in fresh) / len(fresh)
     assert mean == pytest.approx(float(main["pydocs", "htmuon"]["test_perplexity"]))
     assert chosen.config["optimizer"]["lr"] == float(main["pydocs", "htmuon"]["lr"])
-    grid = [one for one in parsed(TABLES["lr_grid"](View(frame))) if one["val_perplexity"]]
+    grid = [one for one in parsed(GENERAL["lr_grid"](View(frame))) if one["val_perplexity"]]
     assert grid
     for one in grid:
         (key,) = one["runs"].split()

@@ -9,7 +9,7 @@ from results.analysis.stats import summarize
 from results.formats import html
 from results.formats.cells import Cell, Column, Section, Table
 from results.formats.render import render, render_all
-from results.tables.registry import TABLES
+from results.tables.registry import GENERAL
 from results.tables.view import View
 
 HOSTILE = "<script>alert('1')</script> & \"x\" </td>"
@@ -47,9 +47,9 @@ def a_table(text, **cell):
     return Table(text, text, [Section(text, {}, [column], [[Cell(text, **cell)]], notes=(text,))])
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 def test_all_cells_are_there(name, mixed_store):
-    table = TABLES[name](View(load(mixed_store)))
+    table = GENERAL[name](View(load(mixed_store)))
     rows = Reader(render(table, "html")).rows
     shown = [section for section in table.sections if not section.too_wide()]
     assert len(rows) == sum(1 + len(section.rows) for section in shown) > 0
@@ -87,10 +87,10 @@ def test_an_outcome_without_number_sorts_as_text():
 
 def test_several_tables_are_one_page(demo_store):
     frame = load(demo_store)
-    text = render_all([TABLES[name](View(frame)) for name in TABLES], "html")
+    text = render_all([GENERAL[name](View(frame)) for name in GENERAL], "html")
     page = Reader(text)
     assert [tag for tag, _ in page.tags].count("html") == 1 and text.endswith("</html>\n")
-    assert [tag for tag, _ in page.tags].count("h2") == len(TABLES)
+    assert [tag for tag, _ in page.tags].count("h2") == len(GENERAL)
 
 
 def test_an_empty_table_says_so():

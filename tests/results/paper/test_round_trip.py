@@ -136,3 +136,11 @@ def test_a_changed_value_in_the_store_changes_the_table(changeable, capsys):
     changed = [(row["optimizer"], row["model"]) for row, new in zip(rows, after, strict=True) if row != new]
     assert changed == [("adam", "llama-350m")]
     assert json.loads(files.record.read_text())["metrics"]["test_loss_biased"] > 2.9
+
+
+def test_the_ledger_finds_no_difference_and_no_spread_in_the_published_numbers(published, capsys):
+    assert cli.main(["ledger", "--format", "csv", "--root", str(published.root)]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert len(rows) == 329 and all(row["runs"] for row in rows)
+    assert {row["verdict"] for row in rows} == {"no spread"}
+    assert {f"{abs(float(row['difference'])):.2f}" for row in rows} == {"0.00"}

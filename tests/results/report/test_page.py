@@ -20,8 +20,10 @@ from results.figures import files
 from results.report import contents, embed, overview, runs
 from results.report.curves import MOST_POINTS
 from results.tables.registry import TABLES
+from results.tables.view import View
 
 ROOT = Path(__file__).parents[3]
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(8) + (1440).to_bytes(4, "big")  # as far as its width
 SHIPPED = re.compile(r"^\| `(uPlot\S+)` \| .* `([0-9a-f]{64})` \|$", re.MULTILINE)
 
 
@@ -50,7 +52,7 @@ class Reader(HTMLParser):
 
 
 def written(store):
-    return contents.write(store, load(store), {"loss": b"a picture"})
+    return contents.write(store, load(store), {"loss": PICTURE})
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +76,10 @@ def test_a_page_has_its_parts_and_links_lead_to_them(mixed_page):
     ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
     links = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
     assert {"#summary", "#tables", "#figures", "#cost", "#runs", "#figure-loss"} <= links
-    assert {f"#table-{name}" for name in TABLES} <= links
+    assert {"#table-main_result", "#table-lr_grid", "#table-p_grid"} <= links
     assert {link[1:] for link in links} <= ids and all(link[0] == "#" for link in links)
     assert [tag for tag, _ in page.tags].count("h1") == 1
+    assert [attrs["width"] for tag, attrs in page.tags if tag == "img"] == ["720"]
 
 
 def test_nothing_comes_from_outside(mixed_page):
@@ -120,7 +123,7 @@ def test_hostile_strings_stay_text(hostile_store, hostile):
 
 def test_cells_name_their_runs(demo):
     told = data_of(demo.text)
-    table = TABLES["main_result"](demo.frame).sections[0]
+    table = TABLES["main_result"](View(demo.frame)).sections[0]
     cell = next(cell for row in table.rows for cell in row if cell.runs)
     numbers = re.search(r'data-runs="([\d ]+)"', demo.text).group(1).split()
     assert [told["runs"][int(number)]["key"] for number in numbers] == list(cell.runs)
@@ -155,7 +158,7 @@ def test_the_settings_of_an_unfinished_run_are_read_from_its_folder(bench):
 
 
 def test_more_runs_than_fit_are_left_out_and_told(demo):
-    tables = [make(demo.frame) for make in TABLES.values()]
+    tables = [make(View(demo.frame)) for make in TABLES.values()]
     full = runs.Behind.of(tables, demo.frame["key"])
     some = runs.Behind.of(tables, demo.frame["key"], most=10)
     assert list(some.numbers) == list(full.numbers)[:10] and some.left_out == len(full.numbers) - 10 > 0
@@ -187,7 +190,7 @@ def test_same_store_same_bytes_in_any_place_and_order(demo, demo_store, monkeypa
 
 
 def test_the_command_writes_the_page_and_its_figures(demo_store, capsys, monkeypatch):
-    monkeypatch.setattr(files, "render", lambda *_: ({"png": b"\x89PNG a picture", "pdf": b"the same"}, []))
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same", "csv": b""})
     assert cli.main(["report", "--root", str(demo_store.root), "--sweep", "demo-digits"]) == 0
     out = demo_store.root / "report.html"
     assert capsys.readouterr().out.startswith(f"{out}: ") and "data:image/png;base64,iVBO" in out.read_text()

@@ -14,7 +14,7 @@ from harness.store.points import REPLICATE, slot_path, sweep_folder, write_point
 from results.analysis.load import load
 from results.formats.cells import SYMBOLS
 from results.formats.render import FORMATS, render
-from results.tables.registry import TABLES
+from results.tables.registry import GENERAL
 from results.tables.view import View
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tables"
@@ -22,7 +22,7 @@ UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"
 
 
 def written(store, name, fmt="md"):
-    return render(TABLES[name](View(load(store))), fmt)
+    return render(GENERAL[name](View(load(store))), fmt)
 
 
 def row(text, optimizer):
@@ -35,7 +35,7 @@ def row(text, optimizer):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 def test_golden(name, fmt, mixed_store):
     path = GOLDEN / f"{name}.{FORMATS[fmt].suffix}"
     text = written(mixed_store, name, fmt)
@@ -46,7 +46,7 @@ def test_golden(name, fmt, mixed_store):
     )
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 def test_same_records_and_plans_same_bytes(name, demo_store, tmp_path):
     first = written(demo_store, name)
     moved = Store(shutil.move(demo_store.root, tmp_path / "elsewhere"))
@@ -57,7 +57,7 @@ def test_same_records_and_plans_same_bytes(name, demo_store, tmp_path):
     assert written(moved, name) == first
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", GENERAL)
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_no_table_holds_a_path_or_a_date(name, fmt, mixed_store):
     text = written(mixed_store, name, fmt)
@@ -67,7 +67,7 @@ def test_no_table_holds_a_path_or_a_date(name, fmt, mixed_store):
 
 
 def test_each_symbol_is_shown_and_explained(mixed_store):
-    text = "".join(written(mixed_store, name) for name in TABLES)
+    text = "".join(written(mixed_store, name) for name in GENERAL)
     for state, (symbol, meaning) in SYMBOLS.items():
         assert re.search(rf"\| +{re.escape(symbol)}[ @]", text), state
         assert f"- `{symbol}` {meaning}" in text
@@ -289,3 +289,53 @@ def test_unequal_searches_are_told(bench, make):
         path.write_text(json.dumps(terms))
     text = written(bench.write(), "main_result")
     assert "- Not searched alike: adamw by tpe in 8 trials; muon by tpe in 4 trials.\n" in text
+
+
+# --- statistics in main_result ---
+
+
+def test_rows_that_cannot_be_told_apart_share_a_letter_and_the_notes_say_what_would_decide(bench, make):
+    contest(bench, make, muon=[0.90, 0.92, 0.91], adamw=[0.91, 0.90, 0.915], sgdm=[0.50, 0.51, 0.52])
+    text = main_result(bench)
+    found = {name: row(text, name) for name in ("muon", "adamw", "sgdm")}
+    assert [cells["ties"] for cells in found.values()] == ["A", "A", "B"]
+    assert found["sgdm"]["P(best)"] == "0.00"
+    assert sum(float(cells["P(best)"]) for cells in found.values()) == pytest.approx(1, abs=0.011)
+    assert "- Not told from the best row, muon: adamw (gap 0.17, p = " in text
+    assert "no number of seeds would do)." in text, "the sampling error of 360 pictures alone is larger"
+
+
+def test_the_notes_say_how_many_seeds_would_tell_two_rows_apart(bench, make):
+    for optimizer, losses in (("muon", (3.0, 3.1, 3.2)), ("adamw", (3.03, 3.1, 3.24))):
+        bench.add("pydocs", optimizer, 0.02, metrics=make.text(3.0))
+        for seed, loss in enumerate(losses, start=1):
+            bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss))
+    text = main_result(bench)
+    assert re.search(
+        r"- Not told from the best row, muon: adamw \(gap 0\.\d\d, p = 0\.\d+, \d+ seeds needed\)", text
+    )
+    assert "- Seeds needed: per row" in text
+
+
+def test_two_fresh_seeds_are_too_few_for_any_verdict(bench, make):
+    contest(bench, make, muon=[0.90, 0.91], adamw=[0.50, 0.51])
+    text = main_result(bench)
+    assert bold(text) == [] and "ties" not in row(text, "muon")
+    assert "adamw (gap 40.00, fewer than 3 seeds)" in text
+
+
+def test_an_unequal_budget_is_a_footnote_of_the_comparison(bench, make):
+    contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
+    for lr in (0.01, 0.04):
+        bench.add("digits", "muon", lr, metrics=make.image(0.5, 0.9))
+    text = main_result(bench)
+    assert row(text, "adamw")["tried"] == "1 [a]" and row(text, "muon")["tried"] == "3"
+    assert "- [a] unequal budget: 1 against 3 trials of muon, the best row" in text
+
+
+def test_several_versions_of_code_behind_a_table_are_named(bench, make):
+    for seed, code in enumerate(("0123456789ab", "ba9876543210"), start=1):
+        options = {"metrics": make.image(0.9, 0.4), "environment": {"code": code}}
+        bench.add("digits", "muon", 0.02, seed=seed, **options)
+    text = main_result(bench)
+    assert "- Several versions of our code (0123456789ab and ba9876543210); code that makes other" in text

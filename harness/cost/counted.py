@@ -1,0 +1,94 @@
+"""Operations of an update of each matrix of the paper's models, counted once and kept as `counted.csv`.
+
+The table of FLOPs puts them beside the formulas of the paper. `python -m harness.cost.counted --write` counts
+them anew; only that loads torch.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from harness.config.settings import resolve_config
+from harness.paper import scales
+from harness.system import atomic
+
+OPTIMIZERS = ("muon", "htmuon_ns", "htmuon")
+FILE = Path(__file__).with_suffix(".csv")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The update of the matrices of one shape by one optimizer with its default settings.
+
+    Attributes:
+        task, model: the workload.
+        rows, columns: the shape (m, n); a kernel (o, i, h, w) is a matrix of o rows.
+        number: of such matrices in the model.
+        optimizer: its name in the zoo.
+        products: floating point operations of matrix products, of one matrix.
+        decompositions: those of eigenvalue decompositions, by the formulas of `harness/cost/dense.py`.
+    """
+
+    task: str
+    model: str
+    rows: int
+    columns: int
+    number: int
+    optimizer: str
+    products: int
+    decompositions: int
+
+
+def kept() -> list[Counted]:
+    """What the file has, in its order."""
+    with FILE.open(encoding="utf-8", newline="") as file:
+        return [_read(row) for row in csv.DictReader(file)]
+
+
+def _read(row: dict[str, str]) -> Counted:
+    words = {name: row[name] for name in ("task", "model", "optimizer")}
+    return Counted(**words, **{name: int(text) for name, text in row.items() if name not in words})
+
+
+def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
+    """Count the updates of a workload on tensors without memory."""
+    from harness.cost import shapes, state
+
+    config = resolve_config(
+        {"task": task, "model": model, "optimizer.name": optimizer, "steps": 1, "data_fingerprint": "0" * 16}
+    )
+    for shape in state.matrices(config, shapes.of(config)):
+        decompositions = sum(shape.flops[name] for name in state.DECOMPOSED)
+        products = sum(shape.flops.values()) - decompositions
+        yield Counted(
+            task, model, shape.rows, shape.columns, shape.number, optimizer, products, decompositions
+        )
+
+
+def workloads() -> list[scales.Workload]:
+    """Task and model of every workload of the paper, then of their twins in miniature."""
+    both = (scales.workload(scale, *one) for scale in ("paper", "nano") for one in scales.WORKLOADS)
+    return list(dict.fromkeys(both))
+
+
+def text() -> str:
+    """The file as it has to be."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(field.name for field in fields(Counted))
+    for task, model in workloads():
+        for optimizer in OPTIMIZERS:
+            writer.writerows(map(astuple, count(task, model, optimizer)))
+    return out.getvalue()
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        atomic.write_text(FILE, text())
+    else:
+        sys.exit(0 if FILE.read_text() == text() else f"{FILE} is not what this code counts: --write")

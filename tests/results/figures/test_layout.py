@@ -1,0 +1,56 @@
+"""Figures of all optimizers at once: no text covers another or leaves the canvas; the same bytes twice."""
+
+import pytest
+
+from harness.store.points import REPLICATE
+from results.analysis.load import load
+from results.figures.files import groups, read
+from results.figures.registry import FIGURES
+from results.figures.render import draw, look, render
+from results.figures.view import View
+from tests.helpers.layout import problems
+from tests.results.conftest import Bench, text
+
+NAMES = ("pareto", "to_target", "lr_width", "seed_spread")
+_MANY = (
+    "adam adamw sgdm muon muon_svd htmuon htmuon_ns htmuon_ht normuon htmuon_normuon htmuon_ht_normuon "
+    "adamuon mars soap cautious cosmos galore sophia"
+).split()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A workload with every optimizer of the paper; the last one has not begun, one run has diverged."""
+    bench = Bench(tmp_path_factory.mktemp("many") / "store")
+    for number, name in enumerate(_MANY):
+        for lr, worse in ((0.01, 0.2), (0.02, 0.0), (0.04, 0.1)):
+            state = "waiting" if number == len(_MANY) - 1 else "completed"
+            metrics = text(4 + 0.03 * number + worse)
+            bench.add("pydocs", name, lr, state=state, metrics=metrics, curve=False)
+        for seed in (1, 2) if number < len(_MANY) - 1 else ():
+            metrics = text(4 + 0.03 * number + 0.01 * seed)
+            add = {"stage": REPLICATE, "seed": seed, "seconds": 0.01 + 0.002 * (number * 7 % 11)}
+            bench.add("pydocs", name, 0.02, metrics=metrics, **add)
+    return bench.write()
+
+
+def panels(name, store):
+    found, _ = read(groups(FIGURES[name], load(store), store, []), store)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_text_covers_another(name, many, recwarn):
+    with look():
+        assert problems(draw(panels(name, many))) == []
+    assert [str(one.message) for one in recwarn] == []
+
+
+def test_the_published_ones_are_readable_too():
+    for name in ("pareto", "lr_width"):
+        with look():
+            assert problems(draw([FIGURES[name].paper(View(published=True))])) == []
+
+
+def test_the_same_store_gives_the_same_bytes(many):
+    assert render(panels("pareto", many)) == render(panels("pareto", many))

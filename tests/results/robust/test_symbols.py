@@ -1,0 +1,114 @@
+"""Whatever became of a run, its cell in a table of the paper says so; no run is dropped silently."""
+
+import pytest
+
+from results.analysis.load import load
+from results.formats.cells import SYMBOLS
+from results.formats.render import render
+from results.tables.registry import TABLES
+from results.tables.view import View
+
+MODELS = ("llama-nano-60m", "llama-nano-135m", "llama-nano-350m")
+SWEEP = "nano-main_result"
+NOT_FINITE = "the loss was not finite at step 17"
+
+
+def plan(bench, optimizer, model, **run):
+    settings = {"sweep": SWEEP, "block": f"{optimizer} {model}", "base": {"model": MODELS[model]}}
+    hyper = {"p": 0.125, "interval": 1} if optimizer == "htmuon" else {}
+    return bench.add("pydocs", optimizer, 0.02, **settings | hyper | run)
+
+
+def finish(bench, make, optimizer, model, environments=({}, {}, {}), last="completed", **where):
+    """A search run and three replicas, the last one in some state."""
+    plan(bench, optimizer, model, metrics=make.text(3.0), **where)
+    for seed, environment in enumerate(environments, 1):
+        state = last if seed == 3 else "completed"
+        run = {"seed": seed, "metrics": make.text(3 + seed / 100), "environment": environment, "state": state}
+        plan(
+            bench,
+            optimizer,
+            model,
+            stage="replicate",
+            reason="" if state == "completed" else "oom",
+            **run | where,
+        )
+
+
+@pytest.fixture
+def store(bench, make):
+    plan(bench, "adam", 0, state="failed", reason="oom")
+    plan(bench, "adam", 1, state="diverged", reason=NOT_FINITE, steps=17, curve=False)
+    plan(bench, "adam", 2, state="running")
+    plan(bench, "adamw", 0, state="waiting")
+    plan(bench, "adamw", 1, state="pruned", metrics={"val_loss": 3.0})
+    plan(bench, "adamw", 2, metrics=make.text(3.0))  # no fresh seed yet
+    finish(bench, make, "muon", 0, ({}, {}, {"cpu": "Other 2"}))
+    edited = plan(bench, "muon", 1, metrics=make.text(3.0))
+    bench.curve(edited, 200, 0, make.text(4.3))  # what it really was
+    for sweep in (SWEEP, "nano-interval"):  # the same runs in two sweeps
+        finish(bench, make, "muon", 2, sweep=sweep)
+    finish(bench, make, "htmuon", 0, last="failed")
+    finish(bench, make, "htmuon", 1)
+    return bench.write()
+
+
+def section(store):
+    frame = load(store)
+    return TABLES["main_result"](View(frame, "runs", ["nano"], store)).sections[0]
+
+
+def cells(store):
+    """The cells of our runs by optimizer and model."""
+    found = section(store)
+    return {(row[0].text(), model): cell for row in found.rows for model, cell in enumerate(row[1:])}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "model", "state", "note"),
+    [
+        ("adam", 0, "failed", "out of memory"),
+        ("adam", 1, "diverged", "the loss was not finite"),
+        ("adam", 2, "running", ""),
+        ("adamw", 0, "waiting", ""),
+        ("adamw", 1, "pruned", ""),
+        ("adamw", 2, "waiting", "no run on a fresh seed"),
+        ("muon", 1, "damaged", "in record.json"),
+    ],
+)
+def test_a_cell_without_value_says_why(store, optimizer, model, state, note):
+    cell = cells(store)[optimizer, model]
+    assert cell.state == state and cell.text().startswith(SYMBOLS[state][0])
+    assert note in " ".join(cell.notes)
+
+
+def test_each_symbol_is_explained(store):
+    meanings = dict(section(store).legend())
+    used = {cell.state for cell in cells(store).values()} - {""}
+    assert used >= {"failed", "diverged", "running", "waiting", "pruned", "damaged"}
+    assert {SYMBOLS[state][0] for state in used} <= meanings.keys()
+
+
+def test_a_run_in_two_sweeps_counts_once(store):
+    assert cells(store)["muon", 2].value.n == 3
+
+
+def test_a_missing_replica_is_counted_in_a_footnote(store):
+    cell = cells(store)["htmuon", 0]
+    assert cell.value.n == 2 and "2 of 3 runs count; the rest: 1 failed" in " ".join(cell.notes)
+
+
+def test_runs_of_different_machines_are_marked(store):
+    assert "a mixture: the runs differ in machine" in " ".join(cells(store)["muon", 0].notes)
+    assert any("machine" in mixture for mixture in section(store).mixtures)
+
+
+def test_what_is_not_planned_is_empty(store):
+    assert cells(store)["htmuon", 2].text() == ""
+
+
+@pytest.mark.parametrize("fmt", ["md", "csv", "latex", "html"])
+def test_every_format_has_the_symbols(store, fmt):
+    text = render(TABLES["main_result"](View(load(store), "runs", ["nano"], store)), fmt)
+    for word in ("div.", "pruned", "failed", "damaged") if fmt != "csv" else SYMBOLS.keys() - {"completed"}:
+        assert word in text
