@@ -209,7 +209,7 @@ def twins(frame: pd.DataFrame) -> str:
     return table([head, *rows])
 
 
-def _size(run: Mapping[str, Any]) -> list[str]:
+def _size(run: Mapping[Any, Any] | pd.Series[Any]) -> list[str]:
     """Parameters, steps and tokens; of images there are none."""
     counts = [run["parameters"], run["steps"], run["tokens"]]
     return [display.count(int(count)) if pd.notna(count) and count else "" for count in counts]
