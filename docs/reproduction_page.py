@@ -15,10 +15,9 @@ import io
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from PIL import Image
@@ -205,13 +204,13 @@ def twins(frame: pd.DataFrame) -> str:
         task, twin = scales.workload(SCALE, dataset, model)
         part = done[(done["task"] == task) & (done["model"] == twin)]
         if not part.empty:
-            rows.append([f"{dataset}, {model}", f"{task}, {twin}", *_size(part.iloc[0])])
+            rows.append([f"{dataset}, {model}", f"{task}, {twin}", *_size(part)])
     return table([head, *rows])
 
 
-def _size(run: Mapping[Any, Any] | pd.Series[Any]) -> list[str]:
+def _size(runs: pd.DataFrame) -> list[str]:
     """Parameters, steps and tokens; of images there are none."""
-    counts = [run["parameters"], run["steps"], run["tokens"]]
+    counts = [runs[name].max() for name in ("parameters", "steps", "tokens")]
     return [display.count(int(count)) if pd.notna(count) and count else "" for count in counts]
 
 

@@ -21,6 +21,7 @@ from harness.cost.ledger import Ledger
 from optimizers import spectral
 from optimizers.base import UpdateRule
 from optimizers.spectral import products
+from optimizers.spectral.exact import graded_power
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def steps(optimizer: Optimizer, ledger: Ledger) -> Iterator[None]:
         if isinstance(rule, UpdateRule) and rule.stacked is None:
             rule.stacked = True
     whole = patch.multiple(products, _crawls=lambda _: False, _block_rows=lambda x: [(0, x.shape[-2])])
-    with whole, patch.object(spectral, "graded_power", _one_for_all(spectral.graded_power, ledger)):
+    with whole, patch.object(spectral, "graded_power", _one_for_all(graded_power, ledger)):
         yield
 
 
