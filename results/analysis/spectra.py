@@ -39,7 +39,7 @@ def of_winner(choice: Choice, store: Store) -> list[Spectra]:
     return of_runs(choice.replicas, store)
 
 
-def of_runs(runs: Iterable[Row], store: Store) -> list[Spectra]:
+def of_runs(runs: Iterable[Mapping[str, Any]], store: Store) -> list[Spectra]:
     """Those of the completed ones of some rows of the frame that have any."""
     completed = [run for run in runs if run["state"] == "completed"]
     found = [_of_run(store, str(run["key"]), int(run["seed"]), int(run["steps"])) for run in completed]
