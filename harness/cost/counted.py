@@ -51,8 +51,11 @@ def kept() -> list[Counted]:
 
 
 def _read(row: dict[str, str]) -> Counted:
-    words = {name: row[name] for name in ("task", "model", "optimizer")}
-    return Counted(**words, **{name: int(text) for name, text in row.items() if name not in words})
+    rows, columns, number = (int(row[name]) for name in ("rows", "columns", "number"))
+    products, decompositions = int(row["products"]), int(row["decompositions"])
+    return Counted(
+        row["task"], row["model"], rows, columns, number, row["optimizer"], products, decompositions
+    )
 
 
 def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
