@@ -46,5 +46,9 @@ def _file(dataset: str, model: str) -> SweepFile:
 
 def _block(place: Place) -> Block:
     name = place.setting.optimizer
-    middle = grid(place).best or ZOO[name].lr.default
+    middle = grid(place).best
+    if middle is None:
+        default = ZOO[name].lr.default
+        assert isinstance(default, float)
+        middle = default
     return Block(name, {"optimizer.name": name}, [float(f"{middle * 2.0**i:.3g}") for i in _OCTAVES])
