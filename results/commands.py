@@ -48,7 +48,8 @@ def table(args: argparse.Namespace) -> int:
     names, sweeps = _select(args, TABLES, "table")
     view = _view(args, sweeps)
     made = {name: TABLES[name](view) for name in names}
-    full = {name: one for name, one in made.items() if args.names or one.sections} or made
+    named = any(word in TABLES for word in args.names)
+    full = {name: one for name, one in made.items() if named or one.sections} or made
     names, tables = list(full), list(full.values())
     if args.out is None:
         print(render_all(tables, args.format), end="")

@@ -27,7 +27,7 @@ from harness.store.points import REPLICATE, read_points
 from harness.system.environment import HOME
 from harness.system.machine import default_workers, has_gpu
 
-SWEEPS = HOME / "sweeps"  # has a folder of sweep files for each scale
+SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
 _QUESTIONS = "commonsense"  # the table of multiple-choice questions
 
 

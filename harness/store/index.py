@@ -75,7 +75,7 @@ class Index:
         """
         try:
             file = self.path.open("rb")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             yield lambda key, size: None
             return
         with file:

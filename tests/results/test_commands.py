@@ -123,7 +123,8 @@ def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
     )
     assert call("figure", demo_store.root, "lr_curve") == 0
     folder = demo_store.root / "figures"
-    assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, {folder}/lr_curve.pdf\n"
+    files_of = ", ".join(f"{folder}/lr_curve.{suffix}" for suffix in ("png", "pdf", "csv"))
+    assert capsys.readouterr().out == f"lr_curve: drawn: {files_of}\n"
     call("figure", demo_store.root, "lr_curve")
     assert capsys.readouterr().out.startswith("lr_curve: unchanged: ")
 
