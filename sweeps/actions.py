@@ -51,6 +51,8 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
 
 def _unsettled(store: Store, planned: Sequence[Planned]) -> list[Planned]:
     """Those that need a machine: the rest is looked up, also where it could not be trained."""
+    if not store.root.is_dir():
+        return list(planned)
     found = states(store, [one.point for one in filled(store.root, planned)])
     return [one for one in planned if not settled(found[one.point.id])]
 

@@ -75,7 +75,7 @@ class Index:
         """
         try:
             file = self.path.open("rb")
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             yield lambda key, size: None
             return
         with file:

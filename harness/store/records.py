@@ -153,7 +153,7 @@ class Records:
         for key in keys:
             try:
                 size = os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
                 continue
             record = find(key, size) or self._read_and_note(key)
             if record is not None:
