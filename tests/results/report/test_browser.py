@@ -112,11 +112,21 @@ def test_a_filter_keeps_the_rows_with_its_words(visit, file):
     assert len(column(page, "optimizer")) == 4
 
 
+def is_drawn(page, dialog):
+    """Whether the chart is drawn soon: uPlot draws after the click has been answered."""
+    for _ in range(200):
+        canvas = dialog.locator("canvas")
+        if canvas.count() and not canvas.evaluate(BLANK):
+            return True
+        page.wait_for_timeout(50)
+    return False
+
+
 def test_a_click_on_a_cell_opens_its_runs(visit, file):
     page = visit.page(file)
     dialog = open_first(page)
     assert "adamw" in dialog.locator("h2").inner_text()
-    assert not dialog.locator("canvas").evaluate(BLANK)
+    assert is_drawn(page, dialog)
     runs = dialog.locator("details")
     assert runs.count() == 3 and "seed 1" in runs.first.inner_text()
     runs.first.locator("summary").click()
@@ -124,7 +134,7 @@ def test_a_click_on_a_cell_opens_its_runs(visit, file):
     for words in ("optimizer.lr", "Testium 1", "0.003", "completed", "There is no log."):
         assert words in shown
     dialog.get_by_label("Show").select_option("val")
-    assert not dialog.locator("canvas").evaluate(BLANK)
+    assert is_drawn(page, dialog)
     page.keyboard.press("Escape")
     assert not dialog.is_visible()
 
