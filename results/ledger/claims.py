@@ -173,6 +173,7 @@ def summary(tested: list[Tested], scale: str) -> str:
     return (
         f"{len(tested)} claims at {scale} scale: {counts[AGREES]} agree, {counts[DISAGREES]} disagree, "
         f"{counts[UNDECIDED]} are undecided ({sum(leaning)} of them are ordered as published, "
-        f"{len(leaning) - sum(leaning)} are not). {sure} of the verdicts hold{'s' * (sure == 1)} after Holm's correction; "
+        f"{len(leaning) - sum(leaning)} are not). {sure} of the verdicts hold{'s' * (sure == 1)} after "
+        f"Holm's correction; "
         f"{untestable} more claims are about metrics that this scale does not have."
     )
