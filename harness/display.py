@@ -32,6 +32,11 @@ def count(number: int) -> str:
     return str(number)
 
 
+def hours(number: float) -> str:
+    """Hours of processors: `6.6`, `142`, `9,320`."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
 def _three(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 

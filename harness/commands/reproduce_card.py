@@ -37,7 +37,7 @@ class Left:
     def time(self) -> str:
         """In words."""
         time = [display.duration(self.seconds)] if self.seconds else []
-        time += [f"{self.gpu_hours:.3g} GPU-hours"] if self.gpu_hours else []
+        time += [f"{display.hours(self.gpu_hours)} GPU-hours"] if self.gpu_hours else []
         time += [f"not known for {self.unknown} runs"] if self.unknown else []
         return " + ".join(time) or "-"
 

@@ -111,7 +111,7 @@ def table(priced: Sequence[tuple[Priced, str]]) -> str:
 def _times(one: Priced, offer: Offer) -> list[object]:
     runs, name = one.work.runs, offer.processor.name
     whole = None if offer.seconds is None else runs * offer.seconds
-    hours = "-" if offer.gpu_hours is None else f"{runs * offer.gpu_hours:.3g}"
+    hours = "-" if offer.gpu_hours is None else display.hours(runs * offer.gpu_hours)
     on = f"{offer.count} x {name}" if offer.count > 1 else name
     return [
         *(on, display.duration(offer.step), display.duration(offer.seconds), display.duration(whole)),
@@ -129,8 +129,8 @@ def sums(priced: Sequence[Priced]) -> list[str]:
         without = f", without {rest} of {len(hours)} lines, whose steps are not known" if rest else ""
         unit = "core-hours" if processor.cpu else "GPU-hours"
         lines.append(
-            f"about {sum(known):.3g} {unit} on {processor.name} for what is estimated, evaluations and "
-            f"starts not counted{without}"
+            f"about {display.hours(sum(known))} {unit} on {processor.name} for what is estimated, "
+            f"evaluations and starts not counted{without}"
         )
     return lines
 
