@@ -48,6 +48,7 @@ def test_every_figure_of_the_paper_has_a_name():
     assert [name for name, figure in FIGURES.items() if figure.paper][: len(PAPER)] == PAPER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER)
 def test_figures_can_be_read(name, nano_store, nano_frame):
     found = panels(name, nano_frame, nano_store, "both")
@@ -141,6 +142,7 @@ def test_a_store_without_such_sweeps_has_no_published_row(demo_store):
     assert panels("muon_variants", frame, demo_store, "both") == []
 
 
+@pytest.mark.slow
 def test_same_data_same_bytes(nano_store, nano_frame, tmp_path):
     shuffled = nano_frame.copy()
     for folder, frame in (("a", nano_frame), ("b", shuffled)):
