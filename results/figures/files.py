@@ -18,7 +18,8 @@ from harness.system.folders import make_folder
 from results.figures.kinds import AnyPanel
 from results.figures.registry import FIGURES, Figure, Panels
 from results.figures.render import REVISION, render
-from results.figures.view import View, other_sweeps, unpublished, views
+from results.figures.view import View, unpublished, views
+from results.paper.ours import of_scale
 
 SUFFIXES = ("png", "pdf", "csv")
 
@@ -89,7 +90,7 @@ def groups(figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequ
     """The panels of a figure: a group for each view of the paper, then one for all other sweeps."""
     found = [figure.paper(view) for view in shown] if figure.paper else []
     if figure.sweeps and frame is not None:
-        found.append(figure.sweeps(other_sweeps(frame), store))
+        found.append(figure.sweeps(of_scale(frame, ""), store))
     return [group for group in found if group]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.paper import experiments, reported
+from harness.paper import reported
 from harness.paper.scales import SCALES
 from harness.store import Store
 from results.figures.kinds import PUBLISHED, RUNS
@@ -63,12 +63,6 @@ def views(
     rows = [View(beside and ours.scale == "paper", ours) for ours in planned]
     alone = beside and (planned or scales) and not any(row.published for row in rows)
     return [*([View(published=True)] if alone else []), *rows]
-
-
-def other_sweeps(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of sweeps that are not the paper's experiments."""
-    own = [name for name in frame["sweep"].unique() if not experiments.scale_of(name)]
-    return frame[frame["sweep"].isin(own)]
 
 
 def unpublished(figure: str) -> list[str]:

@@ -17,6 +17,12 @@ from results.analysis.select import OPTIMIZER, Choice, choose
 _PLACE = ("task", "model", "rule", "replica")
 
 
+def of_scale(frame: pd.DataFrame, scale: str) -> pd.DataFrame:
+    """The rows of the sweeps of a scale; of those outside the list of experiments if `scale` is empty."""
+    own = [name for name in frame["sweep"].unique() if experiments.scale_of(str(name)) == scale]
+    return frame[frame["sweep"].isin(own)]
+
+
 class Ours:
     """The runs of one scale. Only sweeps of the list of experiments count: other sweeps may train otherwise.
 
@@ -29,8 +35,7 @@ class Ours:
     def __init__(self, frame: pd.DataFrame, scale: str, store: Store | None = None) -> None:
         self.scale = scale
         self.store = store
-        own = [name for name in frame["sweep"].unique() if experiments.scale_of(name) == scale]
-        self.frame = frame[frame["sweep"].isin(own)]
+        self.frame = of_scale(frame, scale)
         self._rows = rows(self.frame)
         self._groups: dict[tuple[str, ...], list[int]] = {}  # positions in the frame
         for position, row in enumerate(self._rows):

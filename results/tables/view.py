@@ -9,7 +9,7 @@ import pandas as pd
 
 from harness.paper import experiments, scales
 from harness.store import Store
-from results.paper.ours import Ours
+from results.paper.ours import Ours, of_scale
 
 SOURCES = ("both", "published", "runs")
 
@@ -48,10 +48,7 @@ class View:
     @functools.cached_property
     def others(self) -> pd.DataFrame | None:
         """The runs of sweeps that belong to no experiment of the paper."""
-        if self.frame is None:
-            return None
-        own = [name for name in self.frame["sweep"].unique() if not experiments.scale_of(str(name))]
-        return self.frame[self.frame["sweep"].isin(own)]
+        return None if self.frame is None else of_scale(self.frame, "")
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def ours(self, scale: str) -> Ours:
