@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.commands import runs_import
 from harness.config import Value
 from harness.config.settings import read_words
 from harness.data import registry as tasks
@@ -19,10 +20,8 @@ from harness.errors import UsageError, nearest
 from harness.store import Store
 from harness.store.points import read_points, sweep_names
 from harness.store.record import RunRecord
-from harness.system.folders import make_folder
 from harness.upkeep import listing
 from harness.upkeep.gc import garbage, remove
-from harness.upkeep.importing import Merged, merge
 from harness.upkeep.listing import FINISHED, UNFINISHED, Row
 
 NEWEST = 50  # the default limit of the table; JSON has all
@@ -47,15 +46,14 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     )
     gc.add_argument("--orphans", action="store_true", help="unfinished runs that no sweep wants, too")
     take = actions.add_parser("import", help="take in the runs and sweeps of another store")
-    take.add_argument("other", type=Path, metavar="OTHER_ROOT", help="the other store; it is only read")
-    take.add_argument("--dry-run", action="store_true", help="only say what would be taken")
+    runs_import.add_arguments(take)
     for action in (ls, gc, take):  # before or after the action's name
         action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def runs(args: argparse.Namespace) -> int:
     """Carry out one action."""
-    status: int = {"ls": _ls, "gc": _gc, "import": _import}[args.action](args, Store(args.root))
+    status: int = {"ls": _ls, "gc": _gc, "import": runs_import.take}[args.action](args, Store(args.root))
     return status
 
 
@@ -199,39 +197,3 @@ def _gc(args: argparse.Namespace, store: Store) -> int:
     told = ", ".join(f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items())
     print(f"{verb}: {told or 'nothing'}")
     return 0
-
-
-# --- import ---
-
-
-def _import(args: argparse.Namespace, store: Store) -> int:
-    """Exit status 0 even with conflicts: nothing has failed."""
-    if not args.dry_run:
-        make_folder(store.root)
-    done = merge(store, args.other, dry_run=args.dry_run)
-    taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()))
-    verb = "would import" if args.dry_run else "imported"
-    print(f"{verb} {done.taken.total()} runs{f' ({taken})' if taken else ''}; {done.here} are here already")
-    if done.sweeps:
-        print(f"{verb} the sweeps {', '.join(done.sweeps)}; `htbench sweep index NAME` writes their studies")
-    _warn(done)
-    return 0
-
-
-def _warn(done: Merged) -> None:
-    lines = [f"conflict: run {key} {_difference(*pair)}; ours stays" for key, pair in done.conflicts.items()]
-    lines += [f"left out: run {key}: {why}" for key, why in done.left.items()]
-    lines += [f"refused: {name}: {why}" for name, why in done.refused.items()]
-    lines += [
-        f"sweep {name} has other points here, and ours stay; `htbench sweep index FILE`, with a file that "
-        "has all of them, takes in the runs"
-        for name in done.differing
-    ]
-    print("".join(f"htbench: {line}\n" for line in lines), end="", file=sys.stderr)
-
-
-def _difference(ours: RunRecord, theirs: RunRecord) -> str:
-    here = {"status": ours.status, "steps": ours.steps, **ours.metrics}
-    there = {"status": theirs.status, "steps": theirs.steps, **theirs.metrics}
-    names = [name for name in here | there if here.get(name) != there.get(name)]
-    return "has " + ", ".join(f"{name}={here.get(name)} here and {there.get(name)} there" for name in names)
