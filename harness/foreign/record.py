@@ -1,7 +1,7 @@
 """The record of a run that another trainer made. Torch-free.
 
-Its config says `imported: NAME`, and only what the file said: no default of ours is written in. Its key covers
-this config, so that it can never be the key of a run of ours.
+Its config says `imported: NAME`, and only what the file said: no default of ours is written in. Its key
+covers this config, so that it can never be the key of a run of ours.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def record_of(run: ForeignRun) -> RunRecord:
         key=key_of(config),
         config=config,
         status="completed" if finite else "diverged",
-        metrics=metrics if finite else {},
+        metrics=metrics,
         steps=steps,
         useful_seconds=steps * (run.seconds_per_step or 0.0),
         seconds_per_step=run.seconds_per_step,

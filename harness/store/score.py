@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from harness.data import registry as tasks
+from harness.foreign.record import is_imported
 from harness.store.record import RunRecord
 
 Score = tuple[float, ...]
@@ -20,6 +21,8 @@ def score(record: RunRecord) -> Score | None:
     """
     task = tasks.recorded(record.config["task"], record.environment)
     metric, loss = record.metrics.get(f"val_{task.metric}"), record.metrics.get("val_loss")
+    if loss is None and is_imported(record.config):
+        loss = 0.0  # others need not have told it
     if record.status != "completed" or metric is None or loss is None:
         return None
     return (-metric if task.higher_is_better else metric, loss)

@@ -16,9 +16,11 @@ from harness.config.names import canonical
 from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
 from harness.data import registry as tasks
 from harness.errors import UsageError
+from harness.foreign.record import RUN, is_imported
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RunRecord
 from optimizers.zoo.registry import UNSET, ZOO, Param, resolve_value
+from results.analysis import imported
 
 Values = Mapping[str, Any]
 
@@ -31,6 +33,8 @@ _SPLIT = ("micro_batch", "processes")  # how a batch is divided, which batch sta
 
 def of_record(record: RunRecord) -> dict[str, Any]:
     """The settings by dotted names. A missing field gets the value that older code acted by."""
+    if is_imported(record.config):
+        return imported.settings(record.key, record.settings)
     values = {name: _plain(value) for name, value in record.settings.items()}
     params = params_of(ZOO.get(str(values.get("optimizer.name"))))
     return {
@@ -48,6 +52,8 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
         point: the point.
         made: as `origins` gives it.
     """
+    if is_imported(point.overrides):
+        return imported.settings(point.key, point.overrides)
     given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
     try:
         config = resolve_config(given)
@@ -100,7 +106,10 @@ def setting(values: Values) -> str:
     """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
     apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
     fixed = [n for n in sorted(values) if _counts(n, values) and n not in apart and not is_tuned(n)]
-    shown = [n for n in fixed if n not in FIELDS or values[n] != _default(n, values)]
+    if is_imported(values):
+        shown = [n for n in fixed if values[n] not in ("", None)]
+    else:
+        shown = [n for n in fixed if n not in FIELDS or values[n] != _default(n, values)]
     return ", ".join(_shown(name, values[name]) for name in shown)
 
 
@@ -134,7 +143,7 @@ def _counts(name: str, values: Values) -> bool:
     if name in _SPLIT:
         row = models.SIZES.get(values["model"])
         return row is None or row.batch_norm  # one from outside may have such statistics
-    return name not in _UNKEYED and name not in SEED_FIELDS
+    return name not in _UNKEYED and name not in SEED_FIELDS and name != RUN
 
 
 def _value_of_older_code(param: Param) -> Any:

@@ -12,6 +12,7 @@ import pandas as pd
 from harness.config.names import canonical
 from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
+from harness.foreign.record import IMPORTED
 from harness.store import Store
 from harness.store.points import SEED_FIELDS, Point, read_points, search_of, sweep_names
 from harness.store.record import RunRecord
@@ -28,7 +29,8 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
     as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
     state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
-    else is fixed, in words), replica (the word of a deliberate rerun), candidate (the same word for points
+    else is fixed, in words), replica (the word of a deliberate rerun), imported (the source of a run that
+    others made; empty for our own), candidate (the same word for points
     that differ in their seeds only), score (`harness.store.score`; None cannot win), rule (the optimizer's
     name in the zoo), variant (the version of its code), optimizer (the rule, with the variant where there are
     several), lr and every other tuned setting (None in a slot that has no trial yet), seed, data_seed, the
@@ -143,8 +145,9 @@ def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
 
 def _tell_data_apart(rows: Sequence[Row]) -> None:
     """If runs of one task have seen different data, the data's fingerprint becomes part of `setting`."""
-    several = _several(rows, "task", identity.DATA)
-    for row in rows:
+    own = [row for row in rows if not row[IMPORTED]]
+    several = _several(own, "task", identity.DATA)
+    for row in own:
         if row["task"] in several:
             data = f"data={row[identity.DATA] or 'unknown'}"
             row["setting"] = ", ".join(filter(None, [row["setting"], data]))
@@ -152,8 +155,9 @@ def _tell_data_apart(rows: Sequence[Row]) -> None:
 
 def _tell_variants_apart(rows: Sequence[Row]) -> None:
     """If an optimizer's code has several versions, the version becomes part of the optimizer's name."""
-    several = _several(rows, "rule", "variant")
-    for row in rows:
+    own = [row for row in rows if not row[IMPORTED]]
+    several = _several(own, "rule", "variant")
+    for row in own:
         shown = row["rule"] in several or row["variant"].startswith("edited")
         word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
         row["optimizer"] = f"{row['rule']} ({word})" if shown else row["rule"]

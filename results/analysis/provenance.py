@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from harness.foreign.record import is_imported
 from harness.store.record import RunRecord
 from results.analysis.metrics import word
 
@@ -29,6 +30,8 @@ def timings(runs: Iterable[Mapping[str, Any]]) -> int:
 def outcome(record: RunRecord) -> dict[str, Any]:
     """The columns of COLUMNS and `machine`, read from a record."""
     where, config, timing = record.environment, record.config, record.timing
+    if is_imported(config):
+        return {**dict.fromkeys(COLUMNS), "machine": where.get("gpu")}
     return {
         "began": record.began,
         "ended": record.ended,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from harness.foreign.record import IMPORTED, RUN, is_imported
 from harness.store import Kind, Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RunRecord
 from harness.store.score import score
-from results.analysis import cost, downstream, identity, metrics, provenance
+from results.analysis import cost, downstream, identity, imported, metrics, provenance
 
 Row = dict[str, Any]
 
@@ -20,13 +21,13 @@ HIDDEN = (TUNED, PRUNED_BY, MARK)
 
 FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
-    *("task", "model", "setting", "replica", "candidate", "score", "rule", "variant", "optimizer"),
+    *("task", "model", "setting", "replica", IMPORTED, "candidate", "score", "rule", "variant", "optimizer"),
 )
 LAST = (
     *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
     *("steps", "seconds_per_step", "useful_seconds", "machine"),
 )
-_TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, *HIDDEN}
+_TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, RUN, *HIDDEN}
 _STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 
 
@@ -67,6 +68,8 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
     state = store.state(point.key, point.study)
     if state.record is not None:  # written in the meantime
         return finished(state.record, store)
+    if is_imported(point.overrides):
+        return row | {"state": "damaged", "reason": imported.GONE}
     gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
     if gone:
         return row | {"state": "damaged", "reason": gone}
@@ -102,6 +105,7 @@ def _settings(values: identity.Values) -> Row:
         "model": values["model"],
         "setting": identity.setting(values),
         "replica": values["replica"],
+        **imported.columns(values),
         "rule": values["optimizer.name"],
         "variant": identity.variant(values),
         "optimizer": values["optimizer.name"],
@@ -114,7 +118,7 @@ def _settings(values: identity.Values) -> Row:
 
 def _outcome(record: RunRecord) -> Row:
     return {
-        **record.metrics,
+        **imported.metrics(record),
         **metrics.columns(record),
         **provenance.outcome(record),
         **cost.outcome(record),

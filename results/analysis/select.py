@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.foreign.record import IMPORTED
 from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.score import Score, mean_score, winner
 from results.analysis.rows import Rows, rows
@@ -62,7 +63,8 @@ class Choice:
         candidates: all of them, in the order of the plan.
         winner: the best one, or None if none has a score.
         tied: others with the same validation metric.
-        replicas: the winner's replicate-stage rows, one per fresh seed.
+        replicas: the winner's replicate-stage rows, one per fresh seed; of runs that others made, the
+            winner's rows.
         stale: replicas that do not count, by the sweep whose search used their seed.
     """
 
@@ -104,12 +106,17 @@ def _choose(fixed: dict[str, Any], group: list[Row], replicas: Mapping[tuple[Any
     }
     best, tied = winner({name: candidate.score for name, candidate in candidates.items()})
     users = [_search_with_seed_of(replica, group) for replica in replicas.get((best,), [])]
+    fresh = [run for run, user in zip(replicas.get((best,), []), users, strict=True) if user is None]
+    chosen = candidates[best] if best is not None else None
+    if group[0][IMPORTED]:  # others' runs have no stages; with one setting nothing is chosen
+        chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
+        fresh = chosen.runs if chosen is not None else []
     return Choice(
         fixed,
         list(candidates.values()),
-        candidates[best] if best is not None else None,
+        chosen,
         [candidates[name] for name in tied],
-        [run for run, user in zip(replicas.get((best,), []), users, strict=True) if user is None],
+        fresh,
         Counter(user for user in users if user is not None),
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from harness.store import Store, curve
+from results.analysis import imported
 from results.analysis.metrics import loss_unit
 from results.analysis.select import OPTIMIZER, Row, choose
 from results.figures.kinds import CurvePanel, Point, Series, spread
@@ -51,6 +52,7 @@ class LossPanel:
         unit: of the loss.
         window: steps of the moving average.
         runs: the completed replicas of each optimizer's winner, by optimizer.
+        name: of the loss in a row of a curve; others' runs may have that of the validation only.
     """
 
     title: str
@@ -58,6 +60,7 @@ class LossPanel:
     unit: str
     window: int
     runs: dict[str, list[Run]]
+    name: str = "loss"
 
     def read(self, store: Store) -> tuple[CurvePanel, list[str]]:
         """The panel with its curves: mean and range over seeds. Warnings are about damaged curves."""
@@ -65,7 +68,9 @@ class LossPanel:
         keys = {name: tuple(run.key for run in own) for name, own in self.runs.items()}
         series = [Series(name, _points(table, keys[name])) for name, table in curves.losses.items()]
         limits, logarithmic = _limits(curves.losses.values())
-        panel = CurvePanel(self.title, self.subtitle, "step", f"training loss ({self.unit})", series)
+        which = "training loss" if self.name == "loss" else "validation loss"
+        unit = f" ({self.unit})" if self.unit else ""
+        panel = CurvePanel(self.title, self.subtitle, "step", f"{which}{unit}", series)
         panel = replace(panel, marks=False, y_limits=limits, y_log=logarithmic)
         return panel, curves.warnings
 
@@ -110,10 +115,18 @@ def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
             for choice in choose(part, OPTIMIZER)
         }
         runs = {name: own for name, own in found.items() if own}
-        if runs:
-            unit = loss_unit(part)
-            panels.append(loss_panel(*titles(part), unit, runs))
+        if runs and imported.source(part):
+            panels += _imported_panel(part, runs)
+        elif runs:
+            panels.append(loss_panel(*titles(part), loss_unit(part), runs))
     return panels
+
+
+def _imported_panel(part: pd.DataFrame, runs: dict[str, list[Run]]) -> list[LossPanel]:
+    """The validation loss, if the runs have one: others log the training loss as they like."""
+    if "val_loss" not in part or part["val_loss"].isna().all():
+        return []
+    return [replace(loss_panel(*titles(part), loss_unit(part), runs, window=1), name="val_loss")]
 
 
 def loss_panel(
@@ -154,8 +167,9 @@ def read_curves(panel: LossPanel, store: Store) -> Curves:
     """Read the curves of a panel and smooth each by a moving average over the last `panel.window` steps."""
     curves = Curves()
     for optimizer, runs in panel.runs.items():
-        own = [(run, _losses(store, run.key)) for run in runs]
-        curves.warnings += [_damage(optimizer, run, len(x)) for run, x in own if len(x) < run.steps]
+        own = [(run, _losses(store, run.key, panel.name)) for run in runs]
+        if panel.name == "loss":  # of each step; evaluations are rarer
+            curves.warnings += [_damage(optimizer, run, len(x)) for run, x in own if len(x) < run.steps]
         smoothed = {run.seed: _moving_average(losses, panel.window) for run, losses in own}
         table = pd.DataFrame(smoothed).sort_index()
         if len(table):
@@ -180,7 +194,7 @@ def _thinned(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[::-1].iloc[::every].iloc[::-1]
 
 
-def _losses(store: Store, key: str) -> Mapping[int, float]:
+def _losses(store: Store, key: str, name: str) -> Mapping[int, float]:
     rows: Iterable[dict[str, Any]] = curve.read(store.files(key).metrics)
-    pairs = ((row["step"], row.get("loss")) for row in rows)
+    pairs = ((row["step"], row.get(name)) for row in rows)
     return {step: loss for step, loss in pairs if isinstance(loss, int | float) and math.isfinite(loss)}

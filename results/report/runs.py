@@ -12,6 +12,7 @@ from harness.config.names import settings_of
 from harness.config.settings import read_yaml
 from harness.display import duration, memory, shown
 from harness.errors import UsageError
+from harness.foreign.record import IMPORTED, RUN
 from harness.store import Store, curve
 from harness.store.record import RunRecord, timestamp
 from harness.store.run_folder import RunFolder
@@ -62,7 +63,8 @@ def _cells(tables: Iterable[Table]) -> Iterator[Cell]:
 def label(row: Row) -> str:
     """A run in a few words: "htmuon lr 0.02 p 0.125 seed 1"."""
     tuned = [f"{name} {word(row[name])}" for name in ("lr", "p") if word(row.get(name)) != "none"]
-    return " ".join([str(row["optimizer"]), *tuned, f"seed {row['seed']}"])
+    mark = f"run {row[RUN]}" if row[IMPORTED] else f"seed {row['seed']}"
+    return " ".join([str(row["optimizer"]), *tuned, mark])
 
 
 @dataclass

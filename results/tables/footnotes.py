@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from results.analysis import imported
 from results.analysis.edges import edges
 from results.analysis.metrics import Metric, reported, word
 from results.analysis.select import WORKLOAD, Candidate, Choice, Row
@@ -21,6 +22,10 @@ _PAPER = "protocol=paper"
 _CHOSEN_ON_TEST = (
     f"{_PAPER}: as in the paper, all data but the reported split is trained on, and settings are chosen on "
     f"that split, which is called val as well. A row gains from every further setting, so nothing is bold."
+)
+_OTHERS = (
+    "Imported as {name}: runs of other trainers, as their files tell them. Where a file has one evaluation "
+    "set, its figures stand as val and as test."
 )
 _FAILURES = {
     "oom": "out of memory",
@@ -46,7 +51,10 @@ def identity(part: pd.DataFrame) -> dict[str, str]:
 
 
 def origin(part: pd.DataFrame) -> tuple[str, ...]:
-    """The footnotes that these are our own numbers, and on the protocol if it is that of the paper."""
+    """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
+    name = imported.source(part)
+    if name:
+        return (_OTHERS.format(name=name),)
     embedded = ", embedded data" if part["task"].iloc[0] in _EMBEDDED_TASKS else ""
     published_way = (_CHOSEN_ON_TEST,) if chosen_on_test(part) else ()
     return (*published_way, f"Ours{embedded}, not the paper's numbers.")

@@ -53,7 +53,8 @@ def section(part: pd.DataFrame, row_axis: str) -> Section:
 
 def _cells(part: pd.DataFrame, row_axis: str) -> dict[tuple[Any, float], Choice]:
     """The best candidate of each cell; numeric rows ascend, optimizers stay in the order of the plan."""
-    known = [row for row in rows(part) if not pd.isna(row[COLUMN_AXIS]) and not pd.isna(row[row_axis])]
+    axes = (COLUMN_AXIS, row_axis)
+    known = [row for row in rows(part) if not any(pd.isna(row.get(axis)) for axis in axes)]
     fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
     grid = {(choice.fixed[row_axis], choice.fixed[COLUMN_AXIS]): choice for choice in choose(known, fixed)}
     return grid if row_axis == "optimizer" else dict(sorted(grid.items()))

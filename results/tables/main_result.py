@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pandas as pd
 
-from results.analysis import schedules
+from results.analysis import imported, schedules
 from results.analysis.load import tuned_columns
 from results.analysis.metrics import Metric, reported
+from results.analysis.rows import rows
 from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, searched
 from results.analysis.stats import Summary
 from results.analysis.summary import finite_values, metric_summary, sample_by_seed
@@ -20,6 +21,7 @@ from results.tables import footnotes, timing
 from results.tables.annotate import RULES, Annotated, annotate
 from results.tables.budgets import budgets
 
+_REPORTED = "reported on test from fresh seeds (n of them)."
 _NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
 
 
@@ -38,21 +40,25 @@ def section(part: pd.DataFrame) -> Section:
     # a column without any text is left out
     shown = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
     columns = [column for column, _ in shown]
-    rows = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
+    lines = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
+    others = bool(imported.source(part))
+    timed = timing.NOTE_IMPORTED if others else timing.NOTE
     notes = (
-        f"{_selected(choices, axes)}; reported on test from fresh seeds (n of them).",
+        _told(choices, axes) if others else f"{_selected(choices, axes)}; {_REPORTED}",
         *budgets(part, choices),
         footnotes.SPREAD,
         *_statistics(verdicts),
-        *((timing.NOTE,) if any(column.name == "ms_per_step" for column in columns) else ()),
+        *((timed,) if any(column.name == "ms_per_step" for column in columns) else ()),
         *footnotes.origin(part),
     )
-    return Section(footnotes.title(part), footnotes.identity(part), columns, rows, notes=notes)
+    return Section(footnotes.title(part), footnotes.identity(part), columns, lines, notes=notes)
 
 
 def _verdicts(part: pd.DataFrame, choices: list[Choice]) -> dict[Metric, Annotated | None]:
     """What the statistics say of each metric; None while a run may change it, or if it can't be fair."""
     fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
+    if imported.source(part):  # what chose a setting is reported, too
+        fair = all(len(choice.candidates) == 1 for choice in choices)
     return {metric: _compared(choices, metric) if fair else None for metric in reported(part)}
 
 
@@ -83,6 +89,8 @@ def _table(
     tuned = [name for name in tuned_columns(part) if name in shown]
     caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
     tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics}
+    ended = [run for run in rows(part) if run["state"] == "completed"]
+    once = bool(imported.source(part)) and imported.has_one_split(ended, metrics[0].name)
     return [
         (Column("optimizer", "optimizer", "text"), [_name(choice) for choice in choices]),
         *((Column(name, name), _settings(choices, name, caveats)) for name in tuned),
@@ -91,7 +99,7 @@ def _table(
         (Column("", "n"), _counts(choices, tests[metrics[0]])),
         (Column("ties", "ties", "text"), [Cell(group) for group in verdict.groups] if verdict else []),
         (Column("p_best", "P(best)"), [Cell(chance, 2) for chance in verdict.chances] if verdict else []),
-        (_summary("val", metrics[0]), _validations(choices, metrics[0])),
+        (_summary("val", metrics[0]), [] if once else _validations(choices, metrics[0])),
         (Column("val_loss_ratio", "val loss / untrained"), [_untrained_ratio(choice) for choice in choices]),
         (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
     ]
@@ -101,6 +109,16 @@ def _selected(choices: list[Choice], axes: list[str]) -> str:
     if all(len(choice.candidates) == 1 for choice in choices):
         return "One setting per optimizer, nothing chosen"
     return f"{footnotes.listing(axes)} chosen on validation among the search runs (tried: number of settings)"
+
+
+def _told(choices: list[Choice], axes: list[str]) -> str:
+    """How runs of others are shown: they have no stages, so what chose a setting is reported, too."""
+    if all(len(choice.candidates) == 1 for choice in choices):
+        return "One setting per row, nothing chosen here; n is the number of runs."
+    return (
+        f"{footnotes.listing(axes) or 'The setting'} chosen among all runs, and reported on the same runs: a "
+        f"row gains from every further setting, so nothing is bold; n is the number of runs."
+    )
 
 
 def _summary(split: str, metric: Metric) -> Column:

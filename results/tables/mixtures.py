@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.foreign.record import IMPORTED
 from results.analysis.identity import DATA
 from results.analysis.metrics import word
 from results.analysis.rows import rows as frame_rows
@@ -33,7 +34,11 @@ def complete(section: Section, part: pd.DataFrame) -> Section:
         section: of a table.
         part: the rows of the frame that it was made of.
     """
-    known = {str(run["key"]): run for run in frame_rows(part) if word(run.get("code")) != "none"}
+    known = {
+        str(run["key"]): run
+        for run in frame_rows(part)
+        if word(run.get("code")) != "none" or (run[IMPORTED] and word(run.get("machine")) != "none")
+    }
     rows = [[_marked(cell, known) for cell in row] for row in section.rows]
     keys = sorted({key for row in rows for cell in row for key in cell.runs} & known.keys())
     shown = [known[key] for key in keys]
@@ -83,6 +88,8 @@ def _line(runs: Sequence[Row]) -> str:
     def values(column: str) -> str:
         return " and ".join(_values(runs, column))
 
+    if runs[0][IMPORTED]:
+        return f"Made by {len(runs)} runs of others: {values('machine')}."
     parts = [
         f"code {values('code')}",
         f"torch {values('torch')}",

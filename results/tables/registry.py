@@ -27,7 +27,8 @@ def main_result_table(view: View) -> Table:
 
 def lr_grid_table(view: View) -> Table:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
-    sections = _sections(parts(view.frame, WORKLOAD), partial(lr_grid.section, row_axis="optimizer"))
+    own = [part for part in parts(view.frame, WORKLOAD) if "lr" in part and part["lr"].notna().any()]
+    sections = _sections(own, partial(lr_grid.section, row_axis="optimizer"))
     return Table("lr_grid", "validation result by optimizer and learning rate", sections)
 
 

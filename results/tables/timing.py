@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from harness.foreign.record import IMPORTED
 from results.analysis.metrics import is_number, word
 from results.analysis.provenance import TIMING, timing
 from results.analysis.select import Choice, Row
@@ -20,6 +21,7 @@ NOTE = (
     "ms/step is the mean over all steps after a warm-up, the optimizer's periodic work included, evaluations "
     "and checkpoints not; ± over the chosen setting's runs."
 )
+NOTE_IMPORTED = "ms/step is as others measured it; ± over runs."
 _OLDER = "measured by an older version as a median, which misses periodic work: not comparable"
 
 
@@ -67,14 +69,16 @@ def _cell(timed: Sequence[Row], usual: tuple[str, ...]) -> Cell:
 
 
 def _notes(runs: Sequence[Row], usual: tuple[str, ...]) -> tuple[str, ...]:
-    older = [] if all(is_number(run.get("timed_steps")) for run in runs) else [_OLDER]
+    known = all(is_number(run.get("timed_steps")) or run[IMPORTED] for run in runs)
+    older = [] if known else [_OLDER]
     return (*_other_conditions(_most_common(map(timing, runs)), usual), *older)
 
 
 def _timed_runs(choice: Choice) -> list[Row]:
     """The runs of the chosen setting (search and replicate stage) that have a time per step."""
     runs = [*choice.winner.runs, *choice.replicas] if choice.winner else []
-    return [run for run in runs if finite_values([run], "seconds_per_step")]
+    unique = {str(run["key"]): run for run in runs}.values()  # of others' runs both lists have the same
+    return [run for run in unique if finite_values([run], "seconds_per_step")]
 
 
 def _other_conditions(used: tuple[str, ...], usual: tuple[str, ...]) -> list[str]:
