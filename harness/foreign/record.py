@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import Value
-from harness.store.record import RunRecord
-
-IMPORTED = "imported"  # the field of the config that marks it
-RUN = "run"  # the field with their word for the run
-KIND = "imported"  # in place of the kind of a task
+from harness.store.record import IMPORTED, RUN, RunRecord
 
 
 @dataclass(frozen=True)
@@ -106,11 +102,6 @@ def key_of(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def is_imported(config: Mapping[str, Any]) -> bool:
-    """Whether a stored config, nested or by dotted names, is that of a run that others made."""
-    return bool(config.get(IMPORTED))
-
-
 def _environment(run: ForeignRun) -> dict[str, Any]:
-    task = {"kind": KIND, "metric": run.metric, "higher_is_better": run.higher_is_better}
+    task = {"kind": IMPORTED, "metric": run.metric, "higher_is_better": run.higher_is_better}
     return {"task": task, **({"gpu": run.hardware} if run.hardware else {})}

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
 from harness.config.names import settings_of
 
+# The fields of the config of a run that others made: the name of its source, and their word for the run.
+IMPORTED, RUN = "imported", "run"
+
 Status = Literal["completed", "diverged", "pruned"]
+
+
+def is_imported(config: Mapping[str, Any]) -> bool:
+    """Whether a stored config, nested or by dotted names, is that of a run that others made.
+
+    Such a run has no checkpoint, no code of ours, and only the settings that its file told
+    (`harness/foreign/record.py`).
+    """
+    return bool(config.get(IMPORTED))
 
 
 def timestamp(seconds: float) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from harness.data import registry as tasks
-from harness.foreign.record import is_imported
-from harness.store.record import RunRecord
+from harness.store.record import RunRecord, is_imported
 
 Score = tuple[float, ...]
 Name = TypeVar("Name")

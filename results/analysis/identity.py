@@ -16,9 +16,8 @@ from harness.config.names import canonical
 from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.foreign.record import RUN, is_imported
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.store.record import RunRecord
+from harness.store.record import RUN, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, ZOO, Param, resolve_value
 from results.analysis import imported
 

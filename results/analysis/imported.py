@@ -11,9 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from harness.foreign.record import IMPORTED, RUN, is_imported
 from harness.store.points import SEED_FIELDS
-from harness.store.record import RunRecord
+from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
 from results.analysis.rows import Rows, rows
 
 GONE = "its record is gone or damaged; `htbench runs import --curves` with the same file writes it again"

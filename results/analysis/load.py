@@ -12,10 +12,9 @@ import pandas as pd
 from harness.config.names import canonical
 from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
-from harness.foreign.record import IMPORTED
 from harness.store import Store
 from harness.store.points import SEED_FIELDS, Point, read_points, search_of, sweep_names
-from harness.store.record import RunRecord
+from harness.store.record import IMPORTED, RunRecord
 from optimizers.zoo.registry import ZOO
 from results.analysis import identity, row_cache, run_row
 from results.analysis.run_row import MARK, PRUNED_BY, TUNED, Row

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from harness.data import registry as tasks
-from harness.foreign.record import KIND
-from harness.store.record import RunRecord
+from harness.store.record import IMPORTED, RunRecord
 
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
@@ -72,7 +71,7 @@ def reported(part: pd.DataFrame) -> tuple[Metric, ...]:
 
 def loss_unit(part: pd.DataFrame) -> str:
     """In which a task counts its loss; empty for runs that others made, whose unit is not known."""
-    return {"lm": "nats/token", KIND: ""}.get(_task(part)[0], "nats")
+    return {"lm": "nats/token", IMPORTED: ""}.get(_task(part)[0], "nats")
 
 
 def _task(part: pd.DataFrame) -> tuple[str, str, bool]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.foreign.record import is_imported
-from harness.store.record import RunRecord
+from harness.store.record import RunRecord, is_imported
 from results.analysis.metrics import word
 
 COLUMNS = (

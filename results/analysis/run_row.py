@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from harness.foreign.record import IMPORTED, RUN, is_imported
 from harness.store import Kind, Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.store.record import RunRecord
+from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
 from harness.store.score import score
 from results.analysis import cost, downstream, identity, imported, metrics, provenance
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from harness.foreign.record import IMPORTED
 from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
+from harness.store.record import IMPORTED
 from harness.store.score import Score, mean_score, winner
 from results.analysis.rows import Rows, rows
 

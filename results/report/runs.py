@@ -12,9 +12,8 @@ from harness.config.names import settings_of
 from harness.config.settings import read_yaml
 from harness.display import duration, memory, shown
 from harness.errors import UsageError
-from harness.foreign.record import IMPORTED, RUN
 from harness.store import Store, curve
-from harness.store.record import RunRecord, timestamp
+from harness.store.record import IMPORTED, RUN, RunRecord, timestamp
 from harness.store.run_folder import RunFolder
 from results.analysis.metrics import word
 from results.formats.cells import Cell, Table

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.foreign.record import IMPORTED
+from harness.store.record import IMPORTED
 from results.analysis.identity import DATA
 from results.analysis.metrics import word
 from results.analysis.rows import rows as frame_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from harness.foreign.record import IMPORTED
+from harness.store.record import IMPORTED
 from results.analysis.metrics import is_number, word
 from results.analysis.provenance import TIMING, timing
 from results.analysis.select import Choice, Row

@@ -42,6 +42,7 @@ PICTURE = {
         "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
         "harness.published harness.store harness.system models optimizers"
     ),
+    "harness.foreign": "harness.config harness.store",
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.train": (
         "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
