@@ -15,14 +15,16 @@ import pandas as pd
 
 from harness.store import Store, curve
 from results.analysis import imported
-from results.analysis.metrics import loss_unit
+from results.analysis.metrics import loss_unit, reported
 from results.analysis.select import OPTIMIZER, Row, choose
+from results.analysis.winners import span
 from results.figures.kinds import CurvePanel, Point, Series, spread
 from results.figures.panels import titles, workloads
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
 _START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest
 _MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
+_MOST, _BEST = 26, 12  # so many optimizers have a look of their own; of more, so many are drawn
 _WINDOWS = 25  # the window of the moving average is the longest run divided by this
 
 
@@ -114,19 +116,35 @@ def loss(frame: pd.DataFrame, store: Store) -> list[LossPanel]:
             str(choice.fixed["optimizer"]): curves_of(choice.replicas, store)
             for choice in choose(part, OPTIMIZER)
         }
-        runs = {name: own for name, own in found.items() if own}
+        runs, best = _best({name: own for name, own in found.items() if own}, part)
         if runs and imported.source(part):
-            panels += _imported_panel(part, runs)
+            panels += _imported_panel(part, best, runs)
         elif runs:
-            panels.append(loss_panel(*titles(part), loss_unit(part), runs))
+            panels.append(loss_panel(*_titles(part, best), loss_unit(part), runs))
     return panels
 
 
-def _imported_panel(part: pd.DataFrame, runs: dict[str, list[Run]]) -> list[LossPanel]:
+def _best(found: dict[str, list[Run]], part: pd.DataFrame) -> tuple[dict[str, list[Run]], str]:
+    """All optimizers, or if too many to tell apart the best ones, which a remark says."""
+    if len(found) <= _MOST:
+        return found, ""
+    metric = reported(part)[0]
+    sign = -1 if metric.higher_is_better else 1
+    ends = part[part["state"] == "completed"].groupby("optimizer")[f"val_{metric.name}"].mean()
+    order = sorted(found, key=lambda name: (sign * ends[name], name))[:_BEST]
+    return {name: own for name, own in found.items() if name in order}, f"the {_BEST} best of {len(found)}"
+
+
+def _titles(part: pd.DataFrame, best: str) -> tuple[str, str]:
+    title, setting = titles(part)
+    return title, "\n".join(filter(None, [setting, best]))
+
+
+def _imported_panel(part: pd.DataFrame, best: str, runs: dict[str, list[Run]]) -> list[LossPanel]:
     """The validation loss, if the runs have one: others log the training loss as they like."""
     if "val_loss" not in part or part["val_loss"].isna().all():
         return []
-    return [replace(loss_panel(*titles(part), loss_unit(part), runs, window=1), name="val_loss")]
+    return [replace(loss_panel(*_titles(part, best), loss_unit(part), runs, window=1), name="val_loss")]
 
 
 def loss_panel(
@@ -141,7 +159,7 @@ def loss_panel(
         window: steps of the moving average; None takes a part of the longest run.
     """
     window = window or max(1, max(run.steps for own in runs.values() for run in own) // _WINDOWS)
-    seeds = "-".join(map(str, sorted({len(own) for own in runs.values()})))
+    seeds = span([len(own) for own in runs.values()])
     smoothed = f", {window}-step moving average" if window > 1 else ""
     how = f"mean and range of {seeds} seeds{smoothed}"
     return LossPanel(title, "\n".join(filter(None, [setting, how])), unit, window, runs)

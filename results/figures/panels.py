@@ -18,7 +18,8 @@ AXES = {"lr": "peak learning rate", "p": "p (power of the singular values)"}
 
 def lr_curve(frame: pd.DataFrame, _: Store) -> list[CurvePanel]:
     """The validation metric against lr: per optimizer and lr the best of everything else, p among it."""
-    return [_panel(part, "lr") for part in workloads(frame)]
+    parts = (part for part in workloads(frame) if "lr" in part and part["lr"].notna().any())
+    return [_panel(part, "lr") for part in parts]
 
 
 def p_curve(frame: pd.DataFrame, _: Store) -> list[CurvePanel]:

@@ -17,7 +17,7 @@ from results.figures.pareto_panels import CostPanel
 from results.figures.row_panel import RowPanel
 from results.figures.style import GREY
 
-REVISION = 3  # raised when the drawing changes, so that old pictures are drawn again
+REVISION = 4  # raised when the drawing changes, so that old pictures are drawn again
 
 DRAW: dict[type, Callable[[Any, Any], None]] = {
     CurvePanel: draw_curves,
@@ -34,6 +34,7 @@ _HEIGHT = 2.1  # of a panel without its title, unless it has its own `height`
 _LINE = {"title": 0.16, "subtitle": 0.115}  # height of a line of text in inches
 _SIZES = {"title": 8.5, "subtitle": 6.5}  # points
 _BESIDE = 0.62  # inches that the labels of an axis take beside a panel, unless it has its own `beside`
+_LEGEND_LINES, _LEGEND_LINE = 5, 0.17  # lines of a legend that the panels leave room for; inches of one more
 _MOST_COLUMNS = 3  # unless a panel has its own `most_columns`
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
@@ -175,4 +176,6 @@ def _add_legend(canvas: Any) -> None:
         return
     entry = 0.5 + 0.066 * max(map(len, entries))  # inches that the widest entry takes
     columns = max(1, min(len(entries), int(canvas.get_figwidth() / entry)))
+    lines = -(-len(entries) // columns)
+    canvas.set_figheight(canvas.get_figheight() + _LEGEND_LINE * max(0, lines - _LEGEND_LINES))
     canvas.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False)

@@ -59,6 +59,7 @@ _NAMES = {
     "galore": "GaLore",
     "sophia": "Sophia",
 }
+_LONGEST, _START = 26, 10  # letters of a name in a picture, and those before the gap in a longer one
 # Of bars that stand beside each other in a figure of the paper, no two have the same.
 _HATCHES = {
     "adam": "--",
@@ -97,8 +98,10 @@ def optimizer_style(optimizer: str) -> dict[str, Any]:
     from matplotlib.colors import to_rgb
 
     number = zlib.crc32(optimizer.encode())
-    colour, marker, dashes = _STYLES.get(optimizer, (number % 10, "ov^<>sPXDh"[number // 10 % 10], DASHED))
     palette = [*sns.color_palette("colorblind"), *map(to_rgb, _MORE_COLOURS)]
+    rest, by_name = divmod(number, len(palette))
+    of_others = (by_name, "ov^<>sPXDh"[rest % 10], (DASHED, DOTTED)[rest // 10 % 2])
+    colour, marker, dashes = _STYLES.get(optimizer, of_others)
     return {"color": palette[colour], "marker": marker, "linestyle": dashes}
 
 
@@ -124,11 +127,13 @@ def hatch(optimizer: str) -> str:
 def display_name(optimizer: str) -> str:
     """The name of an optimizer as the paper writes it; one that it does not have keeps its own.
 
-    A version of the code stays: "muon (revision 1)" is "Muon (revision 1)".
+    A version of the code stays: "muon (revision 1)" is "Muon (revision 1)". Of a long name, which another
+    trainer may have given, the middle is left out; the CSV file has it whole.
     """
     name, _, version = optimizer.partition(" (")
     shown = _NAMES.get(name, name)
-    return f"{shown} ({version}" if version else shown
+    shown = f"{shown} ({version}" if version else shown
+    return shown if len(shown) <= _LONGEST else f"{shown[:_START]}…{shown[_START + 1 - _LONGEST :]}"
 
 
 def label_log(axis: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from harness.paper import experiments
+from harness.store.record import IMPORTED
 from results.analysis.cost import TOTAL_FLOPS
 from results.analysis.metrics import word
 from results.formats.cells import Cell, Column, Section, Table
@@ -15,6 +16,7 @@ from results.report.runs import Behind, label
 
 _STATES = ("completed", "diverged", "pruned", "failed", "damaged", "running", "waiting")
 _ENVIRONMENT = ("code", "python", "torch", "machine", "device", "processes", "threads")
+_MOST_NAMES = 30
 _SECONDS_AN_HOUR, _PETA = 3600, 1e15
 _WORK = (
     "Hours are those of the training steps that count: without evaluations, and without steps made again.",
@@ -40,13 +42,28 @@ def in_words(frame: pd.DataFrame) -> dict[str, str]:
     scales = dict.fromkeys(filter(None, map(experiments.scale_of, frame["sweep"].unique())))
     return {
         "runs": f"{frame['key'].nunique()} planned, {len(done)} with a record",
+        **_imported(frame),
         "sweeps": str(frame["sweep"].nunique()),
         "scales of the paper": ", ".join(scales) or "none: only other sweeps",
         "workloads": ", ".join(dict.fromkeys(f"{one.task} {one.model}" for one in frame.itertuples())),
-        "optimizers": ", ".join(map(str, frame["optimizer"].unique())),
+        "optimizers": _listing(list(map(str, frame["optimizer"].unique()))),
         "training time": f"{_hours(done):.3g} hours",
         "newest record": newest(frame) or "none has a time",
     }
+
+
+def _imported(frame: pd.DataFrame) -> dict[str, str]:
+    """How many runs others made; nothing if all are ours."""
+    own = frame[frame[IMPORTED] != ""]
+    if own.empty:
+        return {}
+    return {"of others": f"{own['key'].nunique()} runs, imported as {', '.join(own[IMPORTED].unique())}"}
+
+
+def _listing(names: Sequence[str]) -> str:
+    """The names, of many only the first."""
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def sweeps(frame: pd.DataFrame) -> Table:

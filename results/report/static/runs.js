@@ -53,6 +53,8 @@ function chart(numbers) {
   const smooth = element("input", { type: "checkbox" });
   const keep = element("input", { type: "checkbox" });
   smooth.checked = true;
+  // Others' runs may have evaluations only.
+  if (!numbers.some((number) => DATA.runs[number].curves.train)) kind.value = "val";
   keep.checked = numbers.every((number) => kept.has(number));
   const draw = () => {
     const shown = [...new Set([...kept, ...numbers])].map((number) => DATA.runs[number]);
