@@ -1,7 +1,7 @@
 """The record of a run that another trainer made. Torch-free.
 
-Its config says `imported: NAME`, and only what the file said: no default of ours is written in. Its key covers
-this config, so that it can never be the key of a run of ours.
+Its config says `imported: NAME`, and only what the file said: no default of ours is written in. Its key
+covers this config, so that it can never be the key of a run of ours.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class ForeignRun:
 
     Attributes:
         source: the name under which the file was imported; also that of the sweep.
-        run: their word for the run, unique within the source.
+        run: their word for the run, unique within task, model and optimizer; empty if they have none, and
+            then seed and settings tell the runs apart.
         task, model, optimizer: words; `optimizer` is what is compared, a name or a result.
         metric: what is reported, without its split: "loss", "accuracy" (a share in [0, 1]).
         higher_is_better: the direction of the metric.
-        curve: rows of a step and what was measured after it: {"step": 125, "val_loss": 4.66}. A value that
-            is not finite is None.
+        curve: rows of a step and what was measured after it: {"step": 125, "loss": 4.7, "val_loss": 4.66},
+            `loss` being that of the training. A value that is not finite is None.
         seed: None if the file does not tell it.
         settings: what else it says of the run, by dotted names: "optimizer.lr", "batch_size" ...
         hardware: the GPU or machine; empty if not told.
@@ -60,15 +61,17 @@ def record_of(run: ForeignRun) -> RunRecord:
     `run.curve` is sorted by step and has a value or None of `val_<metric>` in its last row.
     """
     last = run.curve[-1]
-    metrics = {name: value for name, value in last.items() if name != "step"}
+    metrics = {name: value for name, value in last.items() if name.startswith(("val_", "test_"))}
     steps = int(last["step"] or 0)
-    finite = metrics.get(f"val_{run.metric}") is not None
+    reported = f"val_{run.metric}"
+    finite = metrics.get(reported) is not None
+    ending = "" if finite else f"{reported} is not finite at step {steps}"
     config = config_of(run)
     return RunRecord(
         key=key_of(config),
         config=config,
         status="completed" if finite else "diverged",
-        metrics=metrics if finite else {},
+        metrics=metrics,
         steps=steps,
         useful_seconds=steps * (run.seconds_per_step or 0.0),
         seconds_per_step=run.seconds_per_step,
@@ -76,7 +79,7 @@ def record_of(run: ForeignRun) -> RunRecord:
         cost={},
         attempts=1,
         environment=_environment(run),
-        note=run.note if finite else f"val_{run.metric} is not finite at step {steps}",
+        note="; ".join(filter(None, (ending, run.note))),
     )
 
 
