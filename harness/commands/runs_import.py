@@ -1,25 +1,92 @@
-"""`htbench runs import`: take in the runs and sweeps of another store."""
+"""`htbench runs import`: take in the runs and sweeps of another store, or results of other trainers."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from harness.errors import UsageError
 from harness.store import Store
 from harness.store.record import RunRecord
 from harness.system.folders import make_folder
 from harness.upkeep.importing import Merged, merge
 
+_FOREIGN = ("name", "runs", "map", "set", "drop", "metric", "higher_is_better")  # flags beside --curves
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """OTHER_ROOT [--dry-run]."""
-    parser.add_argument("other", type=Path, metavar="OTHER_ROOT", help="the other store; it is only read")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be taken")
+    """OTHER_ROOT, or --curves with what tells the meaning of the files; --dry-run."""
+    add = parser.add_argument
+    add("other", type=Path, nargs="?", metavar="OTHER_ROOT", help="another store; it is only read")
+    add("--dry-run", action="store_true", help="only say what would be taken")
+    foreign = parser.add_argument_group("results of other trainers").add_argument
+    foreign("--curves", type=Path, nargs="+", metavar="FILE", help="CSV files with a line per run and step")
+    foreign("--runs", type=Path, metavar="FILE", help="a CSV file with a line per run, joined to the curves")
+    foreign("--name", metavar="NAME", help="of the import; tables show its runs under this name")
+    foreign("--map", nargs="+", metavar="OURS=THEIRS", help="which column is ours: seconds_per_step=ms/1000")
+    foreign("--set", nargs="+", metavar="OURS=VALUE", help="what holds for all runs: task=fineweb")
+    foreign("--drop", nargs="+", metavar="COLUMN", help="columns that are left out")
+    foreign("--metric", metavar="NAME", help="the metric that is reported, such as val_loss")
+    ways = parser.add_mutually_exclusive_group()
+    for flag, value in (("--lower-is-better", False), ("--higher-is-better", True)):
+        ways.add_argument(
+            flag, dest="higher_is_better", action="store_const", const=value, help="its direction, if unknown"
+        )
 
 
 def take(args: argparse.Namespace, store: Store) -> int:
-    """Merge the store `other` into this one. Exit status 0 even with conflicts: nothing has failed."""
+    """Carry out either. Exit status 0 even with conflicts: nothing has failed."""
+    if args.curves:
+        if args.other is not None:
+            raise UsageError(f"Give a store or --curves, not both: '{args.other}'.")
+        return _foreign(args, store)
+    given = [f"--{name.replace('_', '-')}" for name in _FOREIGN if getattr(args, name) is not None]
+    if given:
+        raise UsageError(f"{given[0]} goes with --curves FILE.")
+    if args.other is None:
+        raise UsageError("Name another store, or the files of another trainer by --curves.")
+    return _store(args, store)
+
+
+# --- results of other trainers ---
+
+
+def _foreign(args: argparse.Namespace, store: Store) -> int:
+    from harness.foreign import files
+    from harness.foreign.assemble import assemble
+    from harness.foreign.mapping import meaning
+    from harness.foreign.store import check_name, write
+
+    if not args.name:
+        raise UsageError("Give the import a name: --name NAME; its runs are shown under it.")
+    check_name(store.root, args.name)
+    words = {name: getattr(args, name) or [] for name in ("map", "set", "drop")}
+    found = files.read(args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]))
+    runs, remarks = assemble(args.name, found.runs, args.metric or "", args.higher_is_better)
+    _say([*found.remarks, *remarks])
+    done = write(store, args.name, runs, {"files": found.files, **words}, dry_run=args.dry_run)
+    _say(done.refused)
+    verb = "would import" if args.dry_run else "imported"
+    taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()) if n)
+    results = len({(run.task, run.model, run.optimizer) for run in runs})
+    told = f"{done.taken.total()} runs{f' ({taken})' if taken else ''}"
+    print(f"{verb} {told} as '{args.name}'; {done.here} are here already")
+    way = "higher" if runs[0].higher_is_better else "lower"
+    print(f"the files have {len(runs)} runs of {results} results; val_{runs[0].metric}, {way} is better")
+    return 0
+
+
+def _say(remarks: Iterable[str]) -> None:
+    print("".join(f"htbench: {remark}\n" for remark in remarks), end="", file=sys.stderr)
+
+
+# --- another store ---
+
+
+def _store(args: argparse.Namespace, store: Store) -> int:
+    """Merge the store `other` into this one."""
     if not args.dry_run:
         make_folder(store.root)
     done = merge(store, args.other, dry_run=args.dry_run)
@@ -41,7 +108,7 @@ def _warn(done: Merged) -> None:
         "has all of them, takes in the runs"
         for name in done.differing
     ]
-    print("".join(f"htbench: {line}\n" for line in lines), end="", file=sys.stderr)
+    _say(lines)
 
 
 def _difference(ours: RunRecord, theirs: RunRecord) -> str:

@@ -22,12 +22,13 @@ class ForeignRun:
 
     Attributes:
         source: the name under which the file was imported; also that of the sweep.
-        run: their word for the run, unique within the source.
+        run: their word for the run, unique within task, model and optimizer; empty if they have none, and
+            then seed and settings tell the runs apart.
         task, model, optimizer: words; `optimizer` is what is compared, a name or a result.
         metric: what is reported, without its split: "loss", "accuracy" (a share in [0, 1]).
         higher_is_better: the direction of the metric.
-        curve: rows of a step and what was measured after it: {"step": 125, "val_loss": 4.66}. A value that
-            is not finite is None.
+        curve: rows of a step and what was measured after it: {"step": 125, "loss": 4.7, "val_loss": 4.66},
+            `loss` being that of the training. A value that is not finite is None.
         seed: None if the file does not tell it.
         settings: what else it says of the run, by dotted names: "optimizer.lr", "batch_size" ...
         hardware: the GPU or machine; empty if not told.
@@ -56,9 +57,11 @@ def record_of(run: ForeignRun) -> RunRecord:
     `run.curve` is sorted by step and has a value or None of `val_<metric>` in its last row.
     """
     last = run.curve[-1]
-    metrics = {name: value for name, value in last.items() if name != "step"}
+    metrics = {name: value for name, value in last.items() if name.startswith(("val_", "test_"))}
     steps = int(last["step"] or 0)
-    finite = metrics.get(f"val_{run.metric}") is not None
+    reported = f"val_{run.metric}"
+    finite = metrics.get(reported) is not None
+    ending = "" if finite else f"{reported} is not finite at step {steps}"
     config = config_of(run)
     return RunRecord(
         key=key_of(config),
@@ -72,7 +75,7 @@ def record_of(run: ForeignRun) -> RunRecord:
         cost={},
         attempts=1,
         environment=_environment(run),
-        note=run.note if finite else f"val_{run.metric} is not finite at step {steps}",
+        note="; ".join(filter(None, (ending, run.note))),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,10 @@ from harness.errors import UsageError
 from harness.store.layout import sweeps_folder
 from harness.system import atomic
 
-# The files of a sweep: its file as given, its points, the slots of its searches, what SLURM was given.
+# The files of a sweep: its file as given, its points, the slots of its searches, what SLURM was given, and in
+# place of the first what its runs were imported from.
 SPEC, POINTS, SLOTS, SUBMISSIONS = "spec.yaml", "points.jsonl", "slots", "submissions.jsonl"
+SOURCE = "source.json"
 
 SEARCH, REPLICATE = "search", "replicate"
 SEED_FIELDS = ("seed", "data_seed")
@@ -76,6 +79,11 @@ class Point:
     def candidate(self) -> tuple[tuple[str, str], ...]:
         """The settings without the seeds, hashable: equal for points that differ in their seeds only."""
         return tuple(sorted((k, repr(v)) for k, v in self.overrides.items() if k not in SEED_FIELDS))
+
+
+def is_sweep_name(word: str) -> bool:
+    """Whether a sweep may be called so: the name of a folder, neither ".." nor an option of a command."""
+    return re.fullmatch(r"\w[\w.-]{0,99}", word) is not None
 
 
 def sweep_folder(root: Path, name: str) -> Path:

@@ -132,8 +132,9 @@ def display_name(optimizer: str) -> str:
     """
     name, _, version = optimizer.partition(" (")
     shown = _NAMES.get(name, name)
-    shown = f"{shown} ({version}" if version else shown
-    return shown if len(shown) <= _LONGEST else f"{shown[:_START]}…{shown[_START + 1 - _LONGEST :]}"
+    if len(shown) > _LONGEST:
+        shown = f"{shown[:_START]}…{shown[_START + 1 - _LONGEST :]}"
+    return f"{shown} ({version}" if version else shown
 
 
 def label_log(axis: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from harness.config import Value, yaml_text
 from harness.config.names import flatten
 from harness.config.settings import FIELDS, is_setting, known_settings, read_words, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store.points import SEED_FIELDS, SPEC, sweep_folder
+from harness.store.points import SEED_FIELDS, SPEC, is_sweep_name, sweep_folder
 from sweeps.spec import limits, resources
 from sweeps.spec.search import RANGE_KEYS, Search, read_range, read_search
 from sweeps.spec.shape import check_keys, mapping
@@ -19,7 +18,6 @@ from sweeps.spec.sweep import Axes, Block, SweepSpec
 
 _TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
 _BLOCK_KEYS = {"name", "set", "space", "resources"}
-_NAME = r"\w[\w.-]{0,99}"  # names a folder: neither ".." nor an option of a command
 
 
 def find(word: str, root: Path) -> Path:
@@ -31,7 +29,7 @@ def find(word: str, root: Path) -> Path:
         UsageError: it is none of them.
     """
     path = Path(word)
-    stored = sweep_folder(root, word) / SPEC if re.fullmatch(_NAME, word) else path
+    stored = sweep_folder(root, word) / SPEC if is_sweep_name(word) else path
     shipped = [file for file in _shipped() if file.stem == word]
     for candidate in (path / SPEC if path.is_dir() else path, stored, *shipped):
         if candidate.is_file():
@@ -78,7 +76,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
     given = tree.get("name")
     yaml_text.check_word("The name", given)
     name = path.stem if given is None else str(given)
-    if not re.fullmatch(_NAME, name):
+    if not is_sweep_name(name):
         raise UsageError(
             f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "
             f"begin with a letter, a digit or '_'."

@@ -170,3 +170,8 @@ def test_optimizers_differ_in_grey_where_the_paper_shows_them_together():
 def test_a_version_of_an_optimizer_keeps_its_version():
     assert display_name("htmuon_normuon (revision 2)") == "HTMuon+NorMuon (revision 2)"
     assert display_name("mine") == "mine"
+
+
+def test_of_a_long_name_the_middle_is_left_out():
+    names = [display_name(f"20260506_trustlight/idea_10e_attnproj_bounded/seed_{n}") for n in (0, 1)]
+    assert max(map(len, names)) <= 26 and names[0] != names[1]

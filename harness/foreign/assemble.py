@@ -1,0 +1,169 @@
+"""Gathered runs to `ForeignRun`s: what is reported, in which direction, and what the files leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.errors import UsageError
+from harness.foreign import metrics
+from harness.foreign.gather import Gathered
+from harness.foreign.mapping import HARDWARE, MODEL, RESULT, RUN, SECONDS, SEED, STEPS, TASK
+from harness.foreign.record import ForeignRun
+
+_FIELDS = (RESULT, RUN, SEED, TASK, MODEL, HARDWARE, SECONDS)
+_ASKS = {
+    RESULT: "what is compared: a column result or optimizer, `--map result=COLUMN` or `--set result=WORD`",
+    TASK: "the task: a column task, `--map task=COLUMN` or `--set task=WORD`",
+    MODEL: "the model: a column model, `--map model=COLUMN` or `--set model=WORD`",
+}
+
+
+def assemble(
+    source: str, runs: Sequence[Gathered], asked: str = "", higher_is_better: bool | None = None
+) -> tuple[list[ForeignRun], list[str]]:
+    """The runs as a store takes them.
+
+    Args:
+        source: the name of the import.
+        runs: as `gather` and `join` make them.
+        asked: the metric that is reported, as "val_loss"; empty: the only one.
+        higher_is_better: its direction; None: from the table of known metrics.
+
+    Returns:
+        the runs, and remarks for people.
+
+    Raises:
+        UsageError: something is not told, and one sentence asks for it.
+    """
+    _check_told(runs)
+    metric = _metric(runs, asked)
+    if higher_is_better is None:
+        higher_is_better = metrics.direction(metric)
+    if higher_is_better is None:
+        raise UsageError(f"Is a {metric} good when it is high? Add --higher-is-better or --lower-is-better.")
+    _check_shares(runs)
+    kept = [run for run in runs if any(metric in row for row in run.curve.values())]
+    remarks = _doubled(kept)
+    if len(kept) < len(runs):
+        missing = next(run for run in runs if run not in kept)
+        remarks.append(f"{len(runs) - len(kept)} runs without any {metric} are left out, as {missing.name}")
+    made = [_made(source, run, metric.removeprefix("val_"), higher_is_better) for run in kept]
+    return made, remarks + _short(kept, made, metric)
+
+
+def _check_told(runs: Sequence[Gathered]) -> None:
+    if not runs:
+        raise UsageError(
+            "The files have no measured value: name a column val_loss or val_accuracy, or map one to it: "
+            "`--map val_loss=COLUMN`."
+        )
+    for name, ask in _ASKS.items():
+        for run in runs:
+            if name not in run.facts:
+                raise UsageError(f"Nothing says of {run.name} {ask}.")
+
+
+def _metric(runs: Sequence[Gathered], asked: str) -> str:
+    found = sorted({name for run in runs for row in run.curve.values() for name in row})
+    held_out = [name for name in found if name.startswith("val_")]
+    if asked and asked not in held_out:
+        told = f"has {', '.join(held_out)}" if held_out else "has none"
+        raise UsageError(
+            f"--metric must be a metric of the validation split, and the file {told}: not '{asked}'."
+        )
+    if not held_out:
+        raise UsageError(
+            f"The file has {', '.join(found)}, but nothing of a validation split, by which runs are chosen; "
+            "map it: `--map val_loss=COLUMN`."
+        )
+    known = [name for name in held_out if metrics.is_known(name)]
+    for some in ([asked] if asked else [], held_out, known):
+        if len(some) == 1:
+            return some[0]
+    raise UsageError(f"The file has {', '.join(held_out)}; name the one that is reported by --metric.")
+
+
+def _check_shares(runs: Sequence[Gathered]) -> None:
+    for run in runs:
+        for step, row in run.curve.items():
+            for name, value in row.items():
+                if value is not None and metrics.is_share(name) and not 0 <= value <= 1:
+                    hint = f"; a percentage needs `--map {name}={name}/100`" if 1 < value <= 100 else ""
+                    raise UsageError(
+                        f"{run.name[:1].upper()}{run.name[1:]} has {name} {value:g} at step {step}, but an "
+                        f"accuracy is a share in [0, 1]{hint}."
+                    )
+
+
+def _made(source: str, run: Gathered, metric: str, higher_is_better: bool) -> ForeignRun:
+    facts = run.facts
+    last = max(step for step, row in run.curve.items() if f"val_{metric}" in row)
+    rows = [{"step": step, **_renamed(row)} for step, row in sorted(run.curve.items()) if step <= last]
+    return ForeignRun(
+        source=source,
+        run=facts.get(RUN, ""),
+        task=facts[TASK],
+        model=facts[MODEL],
+        optimizer=facts[RESULT],
+        metric=metric,
+        higher_is_better=higher_is_better,
+        curve=rows,
+        seed=facts.get(SEED),
+        settings={name: value for name, value in facts.items() if name not in _FIELDS},
+        hardware=facts.get(HARDWARE, ""),
+        seconds_per_step=facts.get(SECONDS),
+        note="; ".join(_notes(run, last)),
+    )
+
+
+def _renamed(row: dict[str, float | None]) -> dict[str, float | None]:
+    """A curve calls the training loss `loss`."""
+    return {"loss" if name == metrics.TRAIN_LOSS else name: value for name, value in sorted(row.items())}
+
+
+# --- what a reader should know ---
+
+
+def _notes(run: Gathered, last: int) -> list[str]:
+    found = list(run.notes)
+    if run.doubled:
+        differing = len(run.differing)
+        found.append(
+            f"{len(run.doubled)} steps are told more than once, {differing} with other values: the last counts"
+        )
+    if max(run.curve) > last:
+        found.append(f"the curve after its last evaluation, up to step {max(run.curve)}, is left out")
+    planned = run.facts.get(STEPS)
+    if planned is not None and planned != last:
+        found.append(f"its curve ends at step {last} of {planned}")
+    return found
+
+
+def _doubled(runs: Sequence[Gathered]) -> list[str]:
+    doubled = [run for run in runs if run.doubled]
+    if not doubled:
+        return []
+    steps = sum(len(run.doubled) for run in doubled)
+    differing = sum(len(run.differing) for run in doubled)
+    return [
+        f"{steps} steps of {len(doubled)} runs are told more than once, {differing} of them with other values; "
+        f"the last counts, as for {doubled[0].name}"
+    ]
+
+
+def _short(runs: Sequence[Gathered], made: Sequence[ForeignRun], metric: str) -> list[str]:
+    """Curves that end elsewhere than they should."""
+    found = []
+    cut = [run for run, one in zip(runs, made, strict=True) if max(run.curve) > _end(one)]
+    if cut:
+        found.append(
+            f"{len(cut)} runs go on after their last {metric}; they end with it here, as {cut[0].name}"
+        )
+    short = [r for r, one in zip(runs, made, strict=True) if r.facts.get(STEPS, _end(one)) != _end(one)]
+    if short:
+        found.append(f"{len(short)} runs do not end at the step planned for them, as {short[0].name}")
+    return found
+
+
+def _end(run: ForeignRun) -> int:
+    return int(run.curve[-1]["step"] or 0)

@@ -1,0 +1,104 @@
+"""Cells of other people's files as words and numbers. One rule says which words are taken.
+
+A word ends up in tables, pages, file listings and spreadsheets. It has 1 to 200 printable characters, none of
+them < or >, it holds neither '..' nor '${', and it does not begin with = + - or @.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, InvalidOperation
+
+from harness.config import Value
+from harness.errors import UsageError
+
+LONGEST = 200
+_FORMULA = tuple("=+-@")  # a spreadsheet computes a cell that begins so
+_PARTS = {"<": "a page reads it as a tag", ">": "a page reads it as a tag", "..": "it looks like a path"}
+_PARTS["${"] = "a config reads it as a reference"
+
+
+def word(text: str) -> str:
+    """A cell as a word, without spaces around it.
+
+    Raises:
+        UsageError: the rule above refuses it; a part of a sentence that begins with the word.
+    """
+    text = text.strip()
+    if len(text) > LONGEST:
+        raise UsageError(f"{shown(text)} has {len(text)} characters; at most {LONGEST} are taken")
+    if not text.isprintable():
+        raise UsageError(f"{shown(text)} has characters that can't be printed; remove them")
+    if text.startswith(_FORMULA):
+        raise UsageError(f"{shown(text)} begins with {text[0]}, so a spreadsheet would compute it; rename it")
+    for part, why in _PARTS.items():
+        if part in text:
+            raise UsageError(f"{shown(text)} has {part} in it, and {why}; rename it")
+    return text
+
+
+def shown(text: str) -> str:
+    """Any text in quotes, as a sentence can hold it: ASCII, and at most 40 characters of it."""
+    return ascii(text if len(text) <= 40 else text[:40] + "...")
+
+
+def number(text: str) -> float:
+    """A cell as a number: `3.28`, `1e-3`, `nan`, `inf`. It may not be finite.
+
+    Raises:
+        UsageError: it is none; a part of a sentence.
+    """
+    text = text.strip()
+    if text.isascii() and "_" not in text:
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    hint = "; write the decimal point as '.'" if text.replace(",", "", 1).isdigit() else ""
+    raise UsageError(f"{shown(text)} is no number{hint}")
+
+
+def scaled(text: str, times: str, over: str) -> float:
+    """As `number`, times one number and over another, exact to the last digit: 91.3 / 100 = 0.913."""
+    value = number(text)
+    if not math.isfinite(value) or (times, over) == ("1", "1"):
+        return value
+    return float(Decimal(text.strip()) * Decimal(times) / Decimal(over))
+
+
+def whole(value: float) -> int:
+    """A number as a whole one from 0.
+
+    Raises:
+        UsageError: it is none; a part of a sentence.
+    """
+    if not (math.isfinite(value) and value >= 0 and value == int(value) and value < 2**53):
+        raise UsageError(f"{value:.12g} is no whole number from 0")
+    return int(value)
+
+
+def plain(text: str) -> Value:
+    """A setting: a whole number, a number, true or false, or a word.
+
+    Raises:
+        UsageError: a number that is not finite, or a word that the rule refuses; a part of a sentence.
+    """
+    text = text.strip()
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = number(text)
+    except UsageError:
+        return word(text)
+    if not math.isfinite(value):
+        raise UsageError(f"{shown(text)} is not finite")
+    return int(text) if text.lstrip("+-").isdigit() and len(text) < 16 else value
+
+
+def is_factor(text: str) -> bool:
+    """Whether a text is a number by which cells can be multiplied: finite, above 0."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return False
+    return value.is_finite() and 0 < value < Decimal("1e30")
