@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.foreign.record import IMPORTED, RUN, ForeignRun, is_imported, record_of
+from harness.foreign.record import ForeignRun, record_of
 from harness.paper.experiments import scale_of
 from harness.store import Attempt, Store
 from harness.store.layout import sweeps_folder
@@ -27,7 +27,7 @@ from harness.store.points import (
     sweep_folder,
     write_points,
 )
-from harness.store.record import RunRecord
+from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
 from harness.system import atomic
 from harness.system.folders import make_folder
 
