@@ -114,7 +114,9 @@ def _of(one: Published, found: Sequence[Run]) -> tuple[Run, ...]:
     """
     own = [run for run in found if _is_of(one, run)]
     lengths = {run.total_steps for run in own if run.log == one.log}
-    own = [run for run in own if one.steps in run.losses and run.total_steps in (lengths or {run.total_steps})]
+    own = [
+        run for run in own if one.steps in run.losses and run.total_steps in (lengths or {run.total_steps})
+    ]
     return tuple(_without_copies(own))
 
 

@@ -15,6 +15,7 @@ from results.analysis.holm import adjusted
 from results.analysis.stats import MIN_SEEDS, SIGNIFICANCE, Sample, p_value
 from results.analysis.ties import Ranking, rank
 from results.track3.recomputed import Result
+from results.track3.spread import Spread, pooled
 
 TARGET = Decimal("3.28")  # nats per token
 THRESHOLD = 0.004  # of both rules
@@ -30,7 +31,7 @@ class Verdict:
 
     Attributes:
         printed: the figure of the rule from the printed numbers.
-        rule: the same from the public runs; None without public runs.
+        rule: the same from the public runs; None without runs that the result is judged by.
         p: of our two-sided t-test after Holm's correction; None: there is no test.
         ours: the verdict of our test in one or two words.
     """
@@ -65,7 +66,7 @@ def below_target(results: Sequence[Result]) -> list[Verdict]:
     return [
         Verdict(
             margin(result.published.loss, result.published.n),
-            None if result.mean is None else margin(result.mean, len(result.runs)),
+            None if result.mean is None or result.sample is None else margin(result.mean, len(result.runs)),
             p,
             _word(result.sample, p, ("below", "above"), _is_below(result)),
         )
@@ -82,6 +83,25 @@ def _p_of_target(sample: Sample | None) -> float | None:
 
 def _is_below(result: Result) -> bool:
     return result.mean is not None and result.mean < TARGET
+
+
+def below_if_pooled(results: Sequence[Result]) -> set[int]:
+    """The numbers of the results that our test would find below 3.28 if all had the same spread."""
+    tested = [result for result in results if _p_of_target(result.sample) is not None]
+    if not tested:
+        return set()
+    shared = pooled([result.summary for result in tested if result.summary is not None])
+    p_values = [_p_of_shared(result, shared) for result in tested] + [None] * (len(results) - len(tested))
+    found = zip(tested, adjusted(p_values), strict=False)
+    return {one.published.number for one, p in found if p is not None and p < SIGNIFICANCE and _is_below(one)}
+
+
+def _p_of_shared(result: Result, shared: Spread) -> float:
+    from scipy import special
+
+    assert result.mean is not None
+    t = margin(result.mean, len(result.runs)) / shared.sd
+    return float(2 * special.stdtr(shared.freedom, -abs(t)))
 
 
 # --- is it better than the record before? ---
@@ -125,7 +145,7 @@ def pair_margin(gain: Decimal, n: int, other: int) -> float:
 
 
 def compare(pairs: Sequence[Pair]) -> list[Verdict]:
-    """Whether each record is better than the one before it. All pairs are one family for Holm's correction."""
+    """Whether each record is better than the one before it. All pairs are one family for Holm."""
     p_values = adjusted([_p_of_pair(pair) for pair in pairs])
     return [_compared(pair, p) for pair, p in zip(pairs, p_values, strict=True)]
 
@@ -158,7 +178,7 @@ def steps_to_target(loss: Decimal | float, steps: int) -> float:
 
 
 def scaled(result: Result) -> Sample | None:
-    """A result's sample in steps to 3.28, a number per run. Its tests are those of losses moved to one step."""
+    """A result's sample in steps to 3.28, a number per run. Tests of them are those of losses at one step."""
     sample = result.sample
     if sample is None:
         return None
