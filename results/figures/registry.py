@@ -17,6 +17,7 @@ from results.figures.pareto_panels import pareto
 from results.figures.seed_spread_panels import seed_spread
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
 from results.figures.to_target_panels import to_target
+from results.figures.track3_panels import track3
 from results.figures.view import View
 
 Panels = Sequence[AnyPanel | StoredPanel]
@@ -76,4 +77,5 @@ FIGURES = {
     "to_target": _of_any(to_target),
     "lr_width": _of_any(lr_width, lambda view: published_widths(rates.lr_curve(view))),
     "seed_spread": _of_any(seed_spread),
+    "track3": Figure(track3),
 }

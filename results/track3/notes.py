@@ -59,7 +59,7 @@ def of_records() -> tuple[str, ...]:
 
 def seeds(results: Sequence[Result]) -> str:
     """The spread over seeds that was measured, beside the one that the benchmark's rules assume."""
-    summaries = [result.summary for result in results if result.summary is not None]
+    summaries = [one.summary for one in results if one.sample is not None and one.summary is not None]
     known = [pooled([one]) for one in summaries if one.n >= MIN_SEEDS]
     if not known:
         return f"No result has {MIN_SEEDS} runs, so the spread over seeds is not known."
