@@ -15,6 +15,8 @@ from results.track3.data import PLACE, TOP, Published, Run, published, runs
 # The number of a result, and why its public losses are not those that it is judged by.
 ELSEWHERE = {46: "the printed loss is another readout of the weights, which is logged elsewhere"}
 
+_PROOF = 10  # so many losses that are equal to five decimals make a copy
+
 
 @dataclass(frozen=True)
 class Result:
@@ -127,9 +129,9 @@ def _is_of(one: Published, run: Run) -> bool:
 
 
 def _without_copies(own: Sequence[Run]) -> list[Run]:
-    """The runs whose losses no earlier one has. A single loss proves nothing: two runs may share it."""
+    """The runs whose losses no earlier one has. Few losses prove nothing: two runs may share them."""
     seen: dict[object, Run] = {}
     for number, run in enumerate(own):
         curve = tuple(run.losses.items())
-        seen.setdefault(curve if len(curve) > 1 else number, run)
+        seen.setdefault(curve if len(curve) >= _PROOF else number, run)
     return list(seen.values())
