@@ -66,7 +66,7 @@ def _view(args: argparse.Namespace, sweeps: list[str] | None) -> View:
     """What is to be shown. Published numbers alone need no store."""
     store = Store(args.root)
     frame = None if args.source == "published" else load(store, sweeps)
-    return View(frame, args.source, args.scale, store)
+    return View(frame, args.source, args.scale, store, named=args.names)
 
 
 def _report_mixtures(tables: Iterable[Table]) -> int:

@@ -17,6 +17,7 @@ from results.figures.pareto_panels import pareto
 from results.figures.seed_spread_panels import seed_spread
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
 from results.figures.to_target_panels import to_target
+from results.figures.track3_panels import track3
 from results.figures.view import View
 
 Panels = Sequence[AnyPanel | StoredPanel]
@@ -29,10 +30,12 @@ class Figure:
     Attributes:
         paper: the panels of the paper's experiments in a view, one row of the figure.
         sweeps: those of any other sweeps, usually one per workload.
+        hint: what to ask for if nothing is shown; empty if there is nothing special to say.
     """
 
     paper: Callable[[View], Panels] | None = None
     sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
+    hint: str = ""
 
 
 def _of_any(
@@ -76,4 +79,5 @@ FIGURES = {
     "to_target": _of_any(to_target),
     "lr_width": _of_any(lr_width, lambda view: published_widths(rates.lr_curve(view))),
     "seed_spread": _of_any(seed_spread),
+    "track3": Figure(track3, hint="no run of ours is in it, ask with --source published"),
 }

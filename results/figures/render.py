@@ -12,10 +12,12 @@ from results.figures.draw_bars import draw_bars
 from results.figures.draw_layers import draw_layers
 from results.figures.draw_pareto import draw_pareto
 from results.figures.draw_rows import draw_rows
+from results.figures.draw_spread import draw_spread
 from results.figures.kinds import AnyPanel, BarPanel, CurvePanel, LayerPanel
 from results.figures.pareto_panels import CostPanel
 from results.figures.row_panel import RowPanel
 from results.figures.style import GREY
+from results.figures.track3_panels import SpreadPanel
 
 REVISION = 4  # raised when the drawing changes, so that old pictures are drawn again
 
@@ -25,6 +27,7 @@ DRAW: dict[type, Callable[[Any, Any], None]] = {
     LayerPanel: draw_layers,
     CostPanel: draw_pareto,
     RowPanel: draw_rows,
+    SpreadPanel: draw_spread,
 }
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.

@@ -24,10 +24,12 @@ class View:
     Attributes:
         published: whether the published numbers are shown.
         ours: our runs; None if they are not shown.
+        asked: whether published numbers alone are asked for, be they of the paper or not.
     """
 
     published: bool
     ours: Ours | None = None
+    asked: bool = False
 
     @property
     def store(self) -> Store | None:
@@ -54,7 +56,7 @@ def views(
         scales: those to show, planned or not; None for all that are planned.
     """
     if source == PUBLISHED:
-        return [View(published=True)]
+        return [View(published=True, asked=True)]
     found = [
         Ours(frame, scale, store) for scale in SCALES if frame is not None and scale in (scales or SCALES)
     ]

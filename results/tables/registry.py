@@ -13,6 +13,7 @@ from results.formats.cells import Section, Table
 from results.tables import flops, hyperparameters, lr_grid, main_result, mixtures, paper_sections
 from results.tables.layouts import LAYOUTS
 from results.tables.view import View
+from results.track3 import table as track3
 
 
 def main_result_table(view: View) -> Table:
@@ -47,11 +48,12 @@ GENERAL: dict[str, Make] = {
     "lr_grid": lr_grid_table,
     "p_grid": p_grid_table,
 }
-# And those of the paper in its order.
+# And those of the paper in its order, then what others published.
 TABLES: dict[str, Make] = GENERAL | {
     **{name: partial(paper_sections.table, name) for name in LAYOUTS if name not in GENERAL},
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
+    track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME)),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 
@@ -22,6 +22,7 @@ class View:
         source: one of SOURCES.
         chosen: the scales of the paper's experiments to show; None: those that are planned.
         store: where the curves are; without it times to a target are not known.
+        named: the tables that are asked for by name; empty if all are.
     """
 
     def __init__(
@@ -30,12 +31,18 @@ class View:
         source: str = "both",
         chosen: Sequence[str] | None = None,
         store: Store | None = None,
+        named: Collection[str] = (),
     ) -> None:
         self.frame = None if source == "published" else frame
         self.published = source != "runs"
         self.asked = source == "published"  # for published numbers, whatever is planned
         self.store = store
+        self._named = named
         self._chosen = chosen
+
+    def is_asked_for(self, name: str) -> bool:
+        """Whether to show a table without runs of ours: it is named, or published numbers are asked for."""
+        return self.asked or (self.published and name in self._named)
 
     @functools.cached_property
     def scales(self) -> list[str]:

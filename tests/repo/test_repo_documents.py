@@ -62,7 +62,7 @@ def test_the_links_above_were_found():
 
 def test_the_tree_of_the_rooms_is_that_of_the_folders():
     tree = read("CONTRIBUTING.md").partition("## The way of a run")[0]
-    told = re.findall(r"^    (?:  )?([a-z_]+)/ ", tree, re.MULTILINE)
+    told = re.findall(r"^    (?:  )?([a-z0-9_]+)/ ", tree, re.MULTILINE)
     packages = ("optimizers", "models", "harness", "sweeps", "results")
     rooms = {
         path.parent.relative_to(ROOT).as_posix()

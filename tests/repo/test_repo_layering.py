@@ -101,10 +101,14 @@ PICTURE = {
     "results": "harness.errors harness.store results.analysis",
     "results.formats": "results.analysis",
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
-    "results.figures": "harness.paper harness.store harness.system results.analysis results.paper",
+    "results.track3": "results.analysis results.formats",
+    "results.figures": (
+        "harness.paper harness.store harness.system results.analysis results.paper results.track3"
+    ),
     "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
     "results.tables": (
-        "harness.cost harness.paper harness.store results.analysis results.formats results.paper"
+        "harness.cost harness.paper harness.store results.analysis results.formats results.paper "
+        "results.track3"
     ),
     "results.commands": (
         "harness.errors harness.paper harness.store harness.system results.analysis results.figures "

@@ -1,0 +1,1 @@
+"""The nanoGPT optimization benchmark ("track 3"): its published results, recomputed from its public runs."""

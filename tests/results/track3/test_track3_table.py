@@ -1,0 +1,142 @@
+"""The table, the figure and the page: their bytes, their formats, and when they are shown."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from docs import track3_page
+from harness import cli
+from harness.store import Store
+from results.figures import render as drawing
+from results.figures.files import groups, update
+from results.figures.point_labels import PointLabels
+from results.figures.registry import FIGURES
+from results.figures.track3_panels import panels
+from results.figures.view import views
+from results.formats.render import FORMATS, render
+from results.tables.registry import TABLES
+from results.tables.view import View
+from results.track3.recomputed import committed, results
+from results.track3.table import table
+from tests.helpers.layout import problems
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "tables" / "track3.md"
+UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"
+
+
+def test_golden():
+    text = render(table(), "md")
+    if UPDATE:
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text(), (
+        "if this is meant: HTBENCH_UPDATE_GOLDEN=1 pytest tests/results/track3/test_track3_table.py"
+    )
+
+
+def test_it_needs_no_store_and_depends_on_nothing_else(tmp_path):
+    words = [sys.executable, "-m", "harness.cli", "table", "track3", "--source", "published"]
+    places = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "4711"}
+    words += ["--root", str(tmp_path / "none")]
+    done = subprocess.run(words, capture_output=True, check=True, env=os.environ | places)
+    assert done.stdout.decode() == GOLDEN.read_text()
+    assert not (tmp_path / "none").exists()
+
+
+def test_as_csv_it_has_a_line_per_result():
+    rows = list(csv.DictReader(io.StringIO(render(table(), "csv"))))
+    every = [row for row in rows if row["part"] == "every result"]
+    assert [int(row["number"]) for row in every] == list(range(1, 47))
+    assert every[3] | {"loss": "3.274138", "loss_n": "5", "published_n": "5"} == every[3]
+    assert every[3]["notes"] == "" and every[40]["notes"].startswith("1 of 20 runs is public")
+    assert len(rows) == 46 + 19 + 45
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_a_changed_loss_changes_every_format(logs, fmt):
+    logs.result(100, "3.2790", 3, "own/a.txt")
+    for name in "abc":
+        logs.log("own", name, [(0, "10.8"), (100, f"3.2790{ord(name) - 97}")])
+    before = render(table(results=results(logs.write())), fmt)
+    assert render(table(results=results(logs.folder)), fmt) == before
+    logs.losses[-1][-1] = "3.27909"
+    assert render(table(results=results(logs.write())), fmt) != before
+
+
+def test_it_is_shown_if_it_or_published_numbers_are_asked_for():
+    shown = {
+        "published": View(None, "published"),
+        "named": View(None, "both", named=["track3"]),
+        "ours": View(None, "runs", named=["track3"]),
+        "all": View(None, "both"),
+    }
+    assert {word: bool(TABLES["track3"](view).sections) for word, view in shown.items()} == {
+        **{"published": True, "named": True},
+        **{"ours": False, "all": False},
+    }
+
+
+def test_it_stands_beside_our_tables_only_if_it_is_named(demo_store, capsys):
+    for words, beside in (([], False), (["track3"], True)):
+        assert cli.main(["table", *words, "--root", str(demo_store.root)]) == 0
+        assert ("## track3" in capsys.readouterr().out) == beside
+
+
+# --- the figure ---
+
+
+def test_the_figure_can_be_read_and_each_result_has_its_number():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    found = panels(committed())
+    with warnings.catch_warnings(), drawing.look():
+        warnings.simplefilter("error")
+        canvas = drawing.draw([found])
+        assert problems(canvas) == []
+        renderer = FigureCanvasAgg(canvas).get_renderer()
+        for ax, panel in zip(canvas.axes, found, strict=True):
+            (labels,) = [one for one in ax.artists if isinstance(one, PointLabels)]
+            named = {label.text.partition(":")[0] for label, _, _ in labels.places(renderer)}
+            assert named == {point.name for point in panel.points} and len(named) == 39
+
+
+def test_the_values_of_the_figure_are_those_of_the_table():
+    at_step, at_target = panels(committed())
+    assert at_step.title == "(a) Loss at step 2625"
+    result = committed()[3]
+    point = next(one for one in at_target.points if one.name == "4")
+    assert (point.y, point.n, point.spread.sd) == (4875, 5, pytest.approx(result.summary.std))
+    assert "46" not in {one.name for one in at_target.points}
+    rows = [row for row in at_target.rows() if row.series == "4"]
+    assert [(row.y, row.y_low) for row in rows] == [(4875, None), (point.spread.sd, point.spread.low)]
+
+
+def test_the_figure_is_drawn_only_if_published_numbers_are_asked_for(tmp_path, demo_store):
+    store = Store(tmp_path / "none")
+    assert len(groups(FIGURES["track3"], None, store, views(None, store, "published"))[0]) == 2
+    done = update("track3", None, store, tmp_path, views(None, store))
+    assert done.outcome.endswith("--source published") and not done.paths
+
+
+# --- the page ---
+
+
+def test_the_page_is_what_the_program_writes():
+    assert track3_page.PLACE.read_text(encoding="utf-8") == track3_page.page(), (
+        "python -m docs.track3_page --write"
+    )
+    assert track3_page.PICTURE.exists()
+
+
+def test_the_page_names_each_result_that_does_not_reproduce_and_each_other_verdict():
+    text = track3_page.page()
+    part = text.partition("## What does not follow")[2].partition("\n## ")[0]
+    assert [n for n in range(1, 47) if f"- **{n}** (" in part] == [6, 8, 17, 41, 44, 46]
+    part = text.partition("## Below 3.28")[2].partition("\n## ")[0]
+    assert [n for n in range(1, 47) if f"- **{n}**: " in part] == [16, 21, 22, 25, 29, 33, 36, 37, 42]
+    assert "only 29 do" in text.replace("\n", " ")
