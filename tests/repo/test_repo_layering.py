@@ -42,7 +42,7 @@ PICTURE = {
         "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
         "harness.published harness.store harness.system models optimizers"
     ),
-    "harness.foreign": "harness.config harness.store",
+    "harness.foreign": "harness.config harness.errors harness.paper harness.store harness.system",
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.train": (
         "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
@@ -59,9 +59,9 @@ PICTURE = {
     "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
-        "harness.display harness.downstream harness.errors harness.export harness.paper harness.parallel "
-        "harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
-        "harness.upkeep models optimizers optimizers.zoo"
+        "harness.display harness.downstream harness.errors harness.export harness.foreign harness.paper "
+        "harness.parallel harness.prepare harness.published harness.spectra harness.store harness.system "
+        "harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
@@ -101,11 +101,11 @@ PICTURE = {
     "results": "harness.errors harness.store results.analysis",
     "results.formats": "results.analysis",
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
+    "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
     "results.track3": "results.analysis results.formats",
     "results.figures": (
         "harness.paper harness.store harness.system results.analysis results.paper results.track3"
     ),
-    "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
     "results.tables": (
         "harness.cost harness.paper harness.store results.analysis results.formats results.paper "
         "results.track3"
