@@ -42,6 +42,11 @@ def shown(text: str) -> str:
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
 
+def capital(text: str) -> str:
+    """A text as the begin of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def number(text: str) -> float:
     """A cell as a number: `3.28`, `1e-3`, `nan`, `inf`. It may not be finite.
 
