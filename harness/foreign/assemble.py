@@ -13,9 +13,9 @@ from harness.foreign.words import capital
 
 _FIELDS = (RESULT, RUN, SEED, TASK, MODEL, HARDWARE, SECONDS)
 _ASKS = {
-    RESULT: "what is compared: a column result or optimizer, `--map result=COLUMN` or `--set result=WORD`",
-    TASK: "the task: a column task, `--map task=COLUMN` or `--set task=WORD`",
-    MODEL: "the model: a column model, `--map model=COLUMN` or `--set model=WORD`",
+    RESULT: "Nothing says what {run} is a result of: add a column result or optimizer",
+    TASK: "Nothing says on which task {run} was trained: add a column task",
+    MODEL: "Nothing says which model {run} trained: add a column model",
 }
 
 
@@ -61,7 +61,8 @@ def _check_told(runs: Sequence[Gathered]) -> None:
     for name, ask in _ASKS.items():
         for run in runs:
             if name not in run.facts:
-                raise UsageError(f"Nothing says of {run.name} {ask}.")
+                flags = f"`--map {name}=COLUMN` or `--set {name}=WORD`"
+                raise UsageError(f"{ask.format(run=run.name)}, {flags}.")
 
 
 def _metric(runs: Sequence[Gathered], asked: str) -> str:

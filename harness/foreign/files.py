@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.foreign import gather, tensorboard_export, wandb_export
+from harness.foreign import gather, tensorboard_export, wandb_export, words
 from harness.foreign.csv_file import Table, read_csv
 from harness.foreign.gather import Gathered
-from harness.foreign.mapping import RUN, Meaning, is_measured
+from harness.foreign.mapping import RUN, STEP, Meaning, is_measured
 from harness.foreign.tidy import Reader
 
 
@@ -24,11 +24,13 @@ class Read:
         runs: as `harness.foreign.assemble` takes them.
         remarks: for people: what was left out.
         files: name, bytes and SHA-256 of every file.
+        meanings: of the columns of every file, in words.
     """
 
     runs: list[Gathered]
     remarks: list[str]
     files: list[dict[str, Any]]
+    meanings: list[str]
 
 
 def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
@@ -46,15 +48,17 @@ def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
     readers = [Reader(table, means) for path in curves for table in _tables(path)]
     _check_names(readers)
     found = gather.gather(line for reader in readers for line in reader.lines())
-    _note(found, [reader.table for reader in readers])
     remarks = [_left(reader, reader.left) for reader in readers]
+    remarks += _note(found, [reader.table for reader in readers])
     if runs is not None:
         about = Reader(wandb_export.runs(read_csv(runs)), means, is_curve=False)
         remarks += gather.join(found, list(about.lines()), about.table.name)
-        remarks.append(_left(about, [*about.left, *filter(is_measured, about.columns)]))
+        unused = [name for name in about.columns if name == STEP or is_measured(name)]
+        remarks.append(_left(about, [*about.left, *unused]))
         readers.append(about)
     means.check_used(name for reader in readers for name in reader.names)
-    return Read(found, [one for one in dict.fromkeys(remarks) if one], files)
+    meanings = [f"'{reader.table.name}': {reader.meanings()}" for reader in readers]
+    return Read(found, [one for one in dict.fromkeys(remarks) if one], files, meanings)
 
 
 def _tables(path: Path) -> list[Table]:
@@ -79,17 +83,18 @@ def _check_names(readers: Sequence[Reader]) -> None:
             )
 
 
-def _note(runs: Sequence[Gathered], tables: Sequence[Table]) -> None:
-    """Add to each run the notes of the tables, which are by its word."""
+def _note(runs: Sequence[Gathered], tables: Sequence[Table]) -> list[str]:
+    """Add to each run the notes of the tables, which are by its word; also for people."""
     for run in runs:
         found = (table.notes.get(str(run.facts.get(RUN))) for table in tables)
         run.notes += [note for note in found if note]
+    return [f"{run.name}: {note}" for run in runs for note in run.notes]
 
 
 def _left(reader: Reader, names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f"'{reader.table.name}': left out, as nothing says what they mean: {', '.join(names)}"
+    return f"'{reader.table.name}': left out, as nothing says what they mean: {words.listed(names)}"
 
 
 def _files(paths: Sequence[Path]) -> list[dict[str, Any]]:
@@ -99,11 +104,18 @@ def _files(paths: Sequence[Path]) -> list[dict[str, Any]]:
         inside = tensorboard_export.event_files(path) if path.is_dir() else [path]
         for one in inside:
             data = _bytes(one)
-            name = str(one.relative_to(path.parent))
+            name = _name(str(one.relative_to(path.parent)))
             found.append({"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
             if found[-1] in found[:-1]:
                 raise UsageError(f"'{path}' is given twice; name each file once.")
     return found
+
+
+def _name(path: str) -> str:
+    try:
+        return words.word(path)
+    except UsageError as error:
+        raise UsageError(f"The file {error}.") from None
 
 
 def _bytes(path: Path) -> bytes:

@@ -42,10 +42,10 @@ class Gathered:
     @property
     def name(self) -> str:
         """The run in a sentence."""
-        told = [
-            f"{name} {shown(str(self.facts[name]))}" for name in (RESULT, RUN, SEED) if name in self.facts
-        ]
-        return f"the run of {', '.join(told)}" if told else "the run"
+        told = self.facts
+        word = f"run {shown(told[RUN])}" if RUN in told else "the run"
+        result = f" of {shown(told[RESULT])}" if RESULT in told else ""
+        return f"{word}{result}" + (f", seed {told[SEED]}" if SEED in told else "")
 
     def tell(self, line: Line) -> None:
         """Add the facts of a line.

@@ -100,6 +100,14 @@ class Reader:
             except UsageError as error:
                 refuse(self.table.name, number, error)
 
+    def meanings(self) -> str:
+        """What each column means, in words."""
+        header = self.table.header
+        told = {name: one.told(header[one.index]) for name, one in self.columns.items()}
+        return words.listed(
+            [name if name == theirs else f"{name} = {theirs}" for name, theirs in told.items()]
+        )
+
     def _facts_of(self, cells: Sequence[str]) -> Facts:
         told = tuple(cells[one.index] for one in self._facts.values())
         if told not in self._known:

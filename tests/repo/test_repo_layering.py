@@ -42,8 +42,12 @@ PICTURE = {
         "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
         "harness.published harness.store harness.system models optimizers"
     ),
-    "harness.foreign": "harness.config harness.store",
-    "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
+    "harness.foreign": (
+        "harness.config harness.data harness.errors harness.paper harness.store harness.system"
+    ),
+    "harness.upkeep": (
+        "harness.config harness.errors harness.foreign harness.store harness.system optimizers.zoo"
+    ),
     "harness.train": (
         "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
         "harness.spectra harness.store harness.system models optimizers"
@@ -59,8 +63,8 @@ PICTURE = {
     "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
-        "harness.display harness.downstream harness.errors harness.export harness.paper harness.parallel "
-        "harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
+        "harness.display harness.downstream harness.errors harness.export harness.foreign harness.paper "
+        "harness.parallel harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
         "harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
