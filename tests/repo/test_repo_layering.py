@@ -64,8 +64,8 @@ PICTURE = {
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
         "harness.display harness.downstream harness.errors harness.export harness.foreign harness.paper "
-        "harness.parallel harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
-        "harness.upkeep models optimizers optimizers.zoo"
+        "harness.parallel harness.prepare harness.published harness.spectra harness.store harness.system "
+        "harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
