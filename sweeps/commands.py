@@ -141,4 +141,6 @@ def sweep(args: argparse.Namespace) -> int:
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
     loaded = [specs.load(path, words) for name in names for path in specs.find_all(name, args.root)]
+    for spec in loaded:
+        specs.check_own(args.root, spec.name)
     return ACTIONS[args.action].call(args, Store(args.root), loaded)

@@ -23,6 +23,7 @@ from harness.published.pictures import Pictures
 from harness.published.prepared import Prepared
 from harness.store import points
 from harness.store.layout import cache_folder
+from harness.store.record import is_imported
 from harness.system.folders import write_for_the_group
 from harness.system.machine import usable_cores
 
@@ -172,7 +173,7 @@ def _planned(root: Path, task: str) -> Iterator[RunConfig]:
     for name in points.sweep_names(root):
         for point in points.read_points(root, name):
             length = tuple(point.overrides.get(setting) for setting in lengths)
-            if length[0] == task and length not in seen:
+            if length[0] == task and length not in seen and not is_imported(point.overrides):
                 seen.add(length)
                 yield resolve_config(point.overrides)
 

@@ -30,6 +30,7 @@ from harness.errors import UsageError
 from harness.store import Store
 from harness.store.integrity import AGAIN
 from harness.store.layout import cache_folder
+from harness.store.points import SOURCE, sweep_folder
 from harness.system import atomic, environment
 from harness.system.machine import ask, cgroup_limits, usable_cores
 from harness.upkeep.check import Survey, survey
@@ -248,7 +249,8 @@ def _links(folder: Path) -> Finding:
 
 def _store(root: Path) -> Iterator[Finding]:
     found = survey(root)
-    mend = f"htbench sweep index {' '.join(found.sweeps) or 'SPEC'} --root {shlex.quote(str(root))}"
+    own = [name for name in found.sweeps if not (sweep_folder(root, name) / SOURCE).exists()]
+    mend = f"htbench sweep index {' '.join(own) or 'SPEC'} --root {shlex.quote(str(root))}"
     text = f"{found.runs} runs, {len(found.records)} records, {len(found.sweeps)} sweeps"
     yield _ok("store", text if found.runs or found.sweeps else "nothing stored yet")
     if not found.complete:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import Store
+from harness.store.points import SOURCE, SPEC, sweep_folder
 from harness.store.record import RunRecord
 from harness.system.folders import make_folder
 from harness.upkeep.importing import Merged, merge
 
+_SHOWN = 10  # sentences on runs that were not taken
 _FOREIGN = ("name", "runs", "map", "set", "drop", "metric", "higher_is_better")  # flags beside --curves
 
 
@@ -66,8 +68,10 @@ def _foreign(args: argparse.Namespace, store: Store) -> int:
     found = files.read(args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]))
     runs, remarks = assemble(args.name, found.runs, args.metric or "", args.higher_is_better)
     _say([*found.remarks, *remarks])
+    if args.dry_run:
+        print("\n".join(found.meanings))
     done = write(store, args.name, runs, {"files": found.files, **words}, dry_run=args.dry_run)
-    _say(done.refused)
+    _say_refused(done.refused)
     verb = "would import" if args.dry_run else "imported"
     taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()) if n)
     results = len({(run.task, run.model, run.optimizer) for run in runs})
@@ -76,6 +80,13 @@ def _foreign(args: argparse.Namespace, store: Store) -> int:
     way = "higher" if runs[0].higher_is_better else "lower"
     print(f"the files have {len(runs)} runs of {results} results; val_{runs[0].metric}, {way} is better")
     return 0
+
+
+def _say_refused(sentences: Sequence[str]) -> None:
+    _say(sentences[:_SHOWN])
+    if sentences:
+        more = f"{len(sentences) - _SHOWN} more are left out likewise; " if len(sentences) > _SHOWN else ""
+        _say([f"{more}another --name takes the file as it is now"])
 
 
 def _say(remarks: Iterable[str]) -> None:
@@ -94,20 +105,22 @@ def _store(args: argparse.Namespace, store: Store) -> int:
     verb = "would import" if args.dry_run else "imported"
     print(f"{verb} {done.taken.total()} runs{f' ({taken})' if taken else ''}; {done.here} are here already")
     if done.sweeps:
-        print(f"{verb} the sweeps {', '.join(done.sweeps)}; `htbench sweep index NAME` writes their studies")
-    _warn(done)
+        has_studies = any((sweep_folder(args.other, name) / SPEC).exists() for name in done.sweeps)
+        hint = "; `htbench sweep index NAME` writes their studies" if has_studies else ""
+        print(f"{verb} the sweeps {', '.join(done.sweeps)}{hint}")
+    _warn(done, args.other)
     return 0
 
 
-def _warn(done: Merged) -> None:
+def _warn(done: Merged, other: Path) -> None:
     lines = [f"conflict: run {key} {_difference(*pair)}; ours stays" for key, pair in done.conflicts.items()]
     lines += [f"left out: run {key}: {why}" for key, why in done.left.items()]
     lines += [f"refused: {name}: {why}" for name, why in done.refused.items()]
-    lines += [
-        f"sweep {name} has other points here, and ours stay; `htbench sweep index FILE`, with a file that "
-        "has all of them, takes in the runs"
-        for name in done.differing
-    ]
+    for name in done.differing:
+        takes = "`htbench sweep index FILE`, with a file that has all of them, takes in the runs"
+        if (sweep_folder(other, name) / SOURCE).exists():
+            takes = f"`htbench runs import --curves` with its files and --name {name} takes in the runs"
+        lines.append(f"sweep {name} has other points here, and ours stay; {takes}")
     _say(lines)
 
 

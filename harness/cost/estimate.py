@@ -23,7 +23,7 @@ from harness.cost.run_class import RunClass, run_class
 from harness.cost.shapes import NotEstimatedError
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.store.record import RunRecord
+from harness.store.record import RunRecord, is_imported
 
 _LOOKED_AT = 5  # of similar runs, one of each class: an estimate of each is made
 _LOG_ROW = 64  # bytes of a row of the curve, about
@@ -169,7 +169,8 @@ def _runs(number: int, kind: str = "") -> str:
 def _is_on(record: RunRecord, processor: Processor) -> bool:
     device = str(record.environment.get("gpu") or "")
     known = recognised(device, {processor.name: processor}) if device else None
-    return known is not None and record.status == "completed" and record.steps > 0
+    own = record.status == "completed" and record.steps > 0 and not is_imported(record.config)
+    return known is not None and own
 
 
 def _place_free(kind: RunClass) -> RunClass:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.errors import UsageError
 from harness.foreign import metrics
 from harness.foreign.gather import Gathered
 from harness.foreign.mapping import HARDWARE, MODEL, RESULT, RUN, SECONDS, SEED, STEPS, TASK
 from harness.foreign.record import ForeignRun
+from harness.foreign.words import capital
 
 _FIELDS = (RESULT, RUN, SEED, TASK, MODEL, HARDWARE, SECONDS)
 _ASKS = {
-    RESULT: "what is compared: a column result or optimizer, `--map result=COLUMN` or `--set result=WORD`",
-    TASK: "the task: a column task, `--map task=COLUMN` or `--set task=WORD`",
-    MODEL: "the model: a column model, `--map model=COLUMN` or `--set model=WORD`",
+    RESULT: "Nothing says what {run} is a result of: add a column result or optimizer",
+    TASK: "Nothing says on which task {run} was trained: add a column task",
+    MODEL: "Nothing says which model {run} trained: add a column model",
 }
 
 
@@ -60,7 +61,8 @@ def _check_told(runs: Sequence[Gathered]) -> None:
     for name, ask in _ASKS.items():
         for run in runs:
             if name not in run.facts:
-                raise UsageError(f"Nothing says of {run.name} {ask}.")
+                flags = f"`--map {name}=COLUMN` or `--set {name}=WORD`"
+                raise UsageError(f"{ask.format(run=run.name)}, {flags}.")
 
 
 def _metric(runs: Sequence[Gathered], asked: str) -> str:
@@ -90,7 +92,7 @@ def _check_shares(runs: Sequence[Gathered]) -> None:
                 if value is not None and metrics.is_share(name) and not 0 <= value <= 1:
                     hint = f"; a percentage needs `--map {name}={name}/100`" if 1 < value <= 100 else ""
                     raise UsageError(
-                        f"{run.name[:1].upper()}{run.name[1:]} has {name} {value:g} at step {step}, but an "
+                        f"{capital(run.name)} has {name} {value:g} at step {step}, but an "
                         f"accuracy is a share in [0, 1]{hint}."
                     )
 
@@ -116,7 +118,7 @@ def _made(source: str, run: Gathered, metric: str, higher_is_better: bool) -> Fo
     )
 
 
-def _renamed(row: dict[str, float | None]) -> dict[str, float | None]:
+def _renamed(row: Mapping[str, float | None]) -> dict[str, float | None]:
     """A curve calls the training loss `loss`."""
     return {"loss" if name == metrics.TRAIN_LOSS else name: value for name, value in sorted(row.items())}
 
@@ -127,10 +129,8 @@ def _renamed(row: dict[str, float | None]) -> dict[str, float | None]:
 def _notes(run: Gathered, last: int) -> list[str]:
     found = list(run.notes)
     if run.doubled:
-        differing = len(run.differing)
-        found.append(
-            f"{len(run.doubled)} steps are told more than once, {differing} with other values: the last counts"
-        )
+        told = f"{len(run.doubled)} steps are told more than once, {len(run.differing)} with other values"
+        found.append(f"{told}: the last counts")
     if max(run.curve) > last:
         found.append(f"the curve after its last evaluation, up to step {max(run.curve)}, is left out")
     planned = run.facts.get(STEPS)
@@ -145,10 +145,8 @@ def _doubled(runs: Sequence[Gathered]) -> list[str]:
         return []
     steps = sum(len(run.doubled) for run in doubled)
     differing = sum(len(run.differing) for run in doubled)
-    return [
-        f"{steps} steps of {len(doubled)} runs are told more than once, {differing} of them with other values; "
-        f"the last counts, as for {doubled[0].name}"
-    ]
+    told = f"{steps} steps of {len(doubled)} runs are told more than once, {differing} with other values"
+    return [f"{told}; the last counts, as for {doubled[0].name}"]
 
 
 def _short(runs: Sequence[Gathered], made: Sequence[ForeignRun], metric: str) -> list[str]:

@@ -27,12 +27,14 @@ class Table:
         name: the file, as sentences name it.
         header: names of the columns, without spaces around them.
         lines: number of the line in the file, and as many cells as the header has.
+        run: the run that all lines are of, if the format says so.
         notes: remarks on a run by its word, for its record.
     """
 
     name: str
     header: Sequence[str]
     lines: Sequence[tuple[int, Sequence[str]]]
+    run: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.foreign import gather
+from harness.foreign import gather, tensorboard_export, wandb_export, words
 from harness.foreign.csv_file import Table, read_csv
 from harness.foreign.gather import Gathered
-from harness.foreign.mapping import Meaning, is_measured
-from harness.foreign.tidy import Line, Reader
+from harness.foreign.mapping import RUN, STEP, Meaning, is_measured
+from harness.foreign.tidy import Reader
 
 
 @dataclass(frozen=True)
@@ -24,54 +24,104 @@ class Read:
         runs: as `harness.foreign.assemble` takes them.
         remarks: for people: what was left out.
         files: name, bytes and SHA-256 of every file.
+        meanings: of the columns of every file, in words.
     """
 
     runs: list[Gathered]
     remarks: list[str]
     files: list[dict[str, Any]]
+    meanings: list[str]
 
 
 def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
     """Read files with curves, and perhaps one with a line per run.
 
+    Args:
+        curves: CSV files, or folders of event files.
+        runs: a CSV file.
+        means: of their columns.
+
     Raises:
         UsageError: a file can't be read, or does not say what it must; one sentence.
     """
+    files = _files([*curves, *([runs] if runs is not None else [])])
     readers = [Reader(table, means) for path in curves for table in _tables(path)]
-    about = Reader(read_csv(runs), means) if runs is not None else None
-    lines = [line for reader in readers for line in reader.lines()]
-    told = _about(about)
-    means.check_used([name for one in (*readers, *([about] if about else [])) for name in one.names])
-    gathered = gather.gather(lines)
-    remarks = [remark for one in readers if (remark := _left(one, one.left))]
-    if about is not None:
-        remarks += gather.join(gathered, told, about.table.name)
-        left = [*about.left, *(name for name in about.columns if is_measured(name))]
-        remarks += filter(None, [_left(about, left)])
-    paths = [*curves, *([runs] if runs is not None else [])]
-    return Read(gathered, list(dict.fromkeys(remarks)), _files(paths))
+    _check_names(readers)
+    found = gather.gather(line for reader in readers for line in reader.lines())
+    remarks = [_left(reader, reader.left) for reader in readers]
+    remarks += _note(found, [reader.table for reader in readers])
+    if runs is not None:
+        about = Reader(wandb_export.runs(read_csv(runs)), means, is_curve=False)
+        remarks += gather.join(found, list(about.lines()), about.table.name)
+        unused = [name for name in about.columns if name == STEP or is_measured(name)]
+        remarks.append(_left(about, [*about.left, *unused]))
+        readers.append(about)
+    means.check_used(name for reader in readers for name in reader.names)
+    meanings = [f"'{reader.table.name}': {reader.meanings()}" for reader in readers]
+    return Read(found, [one for one in dict.fromkeys(remarks) if one], files, meanings)
 
 
 def _tables(path: Path) -> list[Table]:
-    return [read_csv(path)]
+    """The tables of a file, or of a folder, by its format."""
+    if path.is_dir():
+        return tensorboard_export.events(path)
+    table = read_csv(path)
+    if wandb_export.is_chart(table):
+        return [wandb_export.chart(table)]
+    if wandb_export.is_history(table):
+        return [wandb_export.history(table)]
+    return [tensorboard_export.scalars(table) if tensorboard_export.is_scalars(table) else table]
 
 
-def _about(reader: Reader | None) -> list[Line]:
-    return list(reader.lines()) if reader is not None else []
+def _check_names(readers: Sequence[Reader]) -> None:
+    names = [reader.run for reader in readers if reader.run]
+    for reader in readers:
+        if names.count(reader.run) > 1:
+            raise UsageError(
+                f"Two files would be the run '{reader.run}', one of them '{reader.table.name}'; give them "
+                "other names, or a column run."
+            )
+
+
+def _note(runs: Sequence[Gathered], tables: Sequence[Table]) -> list[str]:
+    """Add to each run the notes of the tables, which are by its word; also for people."""
+    for run in runs:
+        found = (table.notes.get(str(run.facts.get(RUN))) for table in tables)
+        run.notes += [note for note in found if note]
+    return [f"{run.name}: {note}" for run in runs for note in run.notes]
 
 
 def _left(reader: Reader, names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f"'{reader.table.name}': left out, as nothing says what they mean: {', '.join(names)}"
+    return f"'{reader.table.name}': left out, as nothing says what they mean: {words.listed(names)}"
 
 
 def _files(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """What was read, so that it can be found again. Folders are named with their event files."""
     found: list[dict[str, Any]] = []
     for path in paths:
-        data = path.read_bytes()
-        row = {"file": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        if row in found:
-            raise UsageError(f"'{path}' is given twice; name each file once.")
-        found.append(row)
+        inside = tensorboard_export.event_files(path) if path.is_dir() else [path]
+        for one in inside:
+            data = _bytes(one)
+            name = _name(str(one.relative_to(path.parent)))
+            found.append({"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+            if found[-1] in found[:-1]:
+                raise UsageError(f"'{path}' is given twice; name each file once.")
     return found
+
+
+def _name(path: str) -> str:
+    try:
+        return words.word(path)
+    except UsageError as error:
+        raise UsageError(f"The file {error}.") from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"There is no file '{path}'.") from None
+    except OSError as error:
+        raise UsageError(f"'{path}' can't be read: {error.strerror or error}.") from None

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from harness.config import Value
 from harness.errors import UsageError
 from harness.foreign.csv_file import refuse
-from harness.foreign.mapping import HARDWARE, MODEL, RESULT, RUN, SECONDS, SEED, STEP, TASK
+from harness.foreign.mapping import HARDWARE, MODEL, RESULT, RUN, SECONDS, SEED, TASK
 from harness.foreign.tidy import Line
-from harness.foreign.words import shown
+from harness.foreign.words import capital, shown
 
 # With a word for the run, these say which run a line is of; without one, all that is told of it.
 _NAMES = (TASK, MODEL, RESULT, RUN)
@@ -42,10 +42,10 @@ class Gathered:
     @property
     def name(self) -> str:
         """The run in a sentence."""
-        told = [
-            f"{name} {shown(str(self.facts[name]))}" for name in (RESULT, RUN, SEED) if name in self.facts
-        ]
-        return f"the run of {', '.join(told)}" if told else "the run"
+        told = self.facts
+        word = f"run {shown(told[RUN])}" if RUN in told else "the run"
+        result = f" of {shown(told[RESULT])}" if RESULT in told else ""
+        return f"{word}{result}" + (f", seed {told[SEED]}" if SEED in told else "")
 
     def tell(self, line: Line) -> None:
         """Add the facts of a line.
@@ -78,7 +78,11 @@ class Gathered:
         if not line.values:
             return
         if line.step is None:
-            refuse(line.file, line.number, f"it has no {STEP}; give the column, or `--set step=N`.")
+            refuse(
+                line.file,
+                line.number,
+                "it has no step; name its column, `--map step=COLUMN`, or `--set step=N`.",
+            )
         row = self.curve.setdefault(line.step, {})
         for name, value in line.values.items():
             if name in row:
@@ -100,12 +104,12 @@ def gather(lines: Iterable[Line]) -> list[Gathered]:
         run.tell(line)
         doubled = len(run.doubled)
         run.measure(line)
-        if len(run.doubled) > doubled and RUN not in run.facts and SEED not in run.facts:
+        if len(run.doubled) > doubled and not line.is_named:
             refuse(
                 line.file,
                 line.number,
-                f"{run.name} has step {line.step} twice, and neither a column run nor a column seed says "
-                "whether these are two runs.",
+                f"{run.name} has step {line.step} twice, and no column run or seed tells whether these are "
+                "two runs.",
             )
     found = [run for run in runs.values() if run.curve]
     _check_split(found)
@@ -130,9 +134,10 @@ def _check_split(runs: Sequence[Gathered]) -> None:
         if len(group) > 1 and max(Counter(step for run in group for step in run.curve).values()) == 1:
             first = group[0]
             changing = {n for one in group for n in one.facts if one.facts[n] != first.facts.get(n)}
+            names, where = " and ".join(sorted(changing)), capital(first.name)
             raise UsageError(
-                f"{first.name[:1].upper()}{first.name[1:]} changes its {' and '.join(sorted(changing))} from line "
-                "to line; leave that column out with --drop, or tell the runs apart by a column run."
+                f"{where} changes its {names} from line to line; leave that column out with --drop, or tell "
+                "the runs apart by a column run."
             )
 
 

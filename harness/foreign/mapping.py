@@ -15,7 +15,7 @@ from harness.config import Value
 from harness.config.settings import declarations
 from harness.errors import UsageError, nearest
 from harness.foreign import words
-from harness.foreign.metrics import TRAIN_LOSS, held_out
+from harness.foreign.metrics import HELD_OUT, TRAIN_LOSS, held_out
 
 RESULT, RUN, SEED, STEP, TASK, MODEL = "result", "run", "seed", "step", "task", "model"
 HARDWARE, SECONDS, METRIC, VALUE = "hardware", "seconds_per_step", "metric", "value"
@@ -46,7 +46,7 @@ def ours(name: str) -> str:
 
 def is_measured(name: str) -> bool:
     """Whether one of our names is that of a metric."""
-    return name == TRAIN_LOSS or bool(held_out(name))
+    return name == TRAIN_LOSS or name.startswith(HELD_OUT)
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,14 @@ class Column:
     index: int
     times: str = "1"
     over: str = "1"
+
+    def told(self, name: str) -> str:
+        """The column in words: "step_ms/1000"."""
+        return (
+            name
+            + ("" if self.times == "1" else f"*{self.times}")
+            + ("" if self.over == "1" else f"/{self.over}")
+        )
 
     def number(self, cells: Sequence[str]) -> float:
         """Its cell of a line as a number in our unit. Raises UsageError, as `words.number` does."""
@@ -91,7 +99,8 @@ class Meaning:
                 found[our] = Column(index)
         found |= mapped
         used = {one.index for one in found.values()}
-        return found, [name or "(no name)" for index, name in enumerate(header) if index not in used]
+        left = [name for index, name in enumerate(header) if index not in used and name not in self.dropped]
+        return found, [name or "(no name)" for name in left]
 
     def name(self, theirs: str) -> tuple[str, Column]:
         """What a name in the column `metric` means, and the factor; empty: nothing that we know."""

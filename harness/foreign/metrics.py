@@ -13,13 +13,15 @@ _HIGHER = "accuracy acc top1 top5 f1 auc map bleu precision recall r2"
 _DIRECTIONS = {name: False for name in _LOWER.split()} | {name: True for name in _HIGHER.split()}
 _SHARES = ("accuracy", "acc", "top1", "top5")
 
+_SHORT = {"acc": "accuracy", "ppl": "perplexity"}
+
 _NAME = re.compile(r"(val|test)[_/]([A-Za-z][A-Za-z0-9_.-]{0,60})")
 
 
 def held_out(name: str) -> str:
-    """`val_loss` of `val_loss` or `val/loss`; empty if the name is not of a held-out split."""
+    """`val_accuracy` of `val_accuracy`, `val/accuracy` or `val_acc`; empty if it is of no held-out split."""
     found = _NAME.fullmatch(name)
-    return f"{found[1]}_{found[2]}" if found else ""
+    return f"{found[1]}_{_SHORT.get(found[2], found[2])}" if found else ""
 
 
 def is_known(name: str) -> bool:

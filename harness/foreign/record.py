@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import Value
+from harness.data.registry import OF_OTHERS
+from harness.foreign.metrics import HELD_OUT
 from harness.store.record import IMPORTED, RUN, RunRecord
 
 
@@ -57,7 +59,7 @@ def record_of(run: ForeignRun) -> RunRecord:
     `run.curve` is sorted by step and has a value or None of `val_<metric>` in its last row.
     """
     last = run.curve[-1]
-    metrics = {name: value for name, value in last.items() if name.startswith(("val_", "test_"))}
+    metrics = {name: value for name, value in last.items() if name.startswith(HELD_OUT)}
     steps = int(last["step"] or 0)
     reported = f"val_{run.metric}"
     finite = metrics.get(reported) is not None
@@ -106,5 +108,5 @@ def key_of(config: Mapping[str, Any]) -> str:
 
 
 def _environment(run: ForeignRun) -> dict[str, Any]:
-    task = {"kind": IMPORTED, "metric": run.metric, "higher_is_better": run.higher_is_better}
+    task = {"kind": OF_OTHERS, "metric": run.metric, "higher_is_better": run.higher_is_better}
     return {"task": task, **({"gpu": run.hardware} if run.hardware else {})}

@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.foreign.record import ForeignRun, record_of
 from harness.paper.experiments import scale_of
 from harness.store import Attempt, Store
-from harness.store.layout import sweeps_folder
+from harness.store.layout import run_keys, sweeps_folder
 from harness.store.points import (
     SEARCH,
     SOURCE,
@@ -27,8 +27,9 @@ from harness.store.points import (
     sweep_folder,
     write_points,
 )
-from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
+from harness.store.record import IMPORTED, RUN, RunRecord
 from harness.system import atomic
+from harness.system.environment import HOME
 from harness.system.folders import make_folder
 
 _NAMES = ("task", "model", "optimizer.name", RUN)  # which run a point is
@@ -55,11 +56,10 @@ def check_name(root: Path, name: str) -> None:
         raise UsageError(
             f"--name must be letters, digits, '.', '_' and '-', at most 100 of them, not {name!r}."
         )
-    if scale_of(name):
-        raise UsageError(f"'{name}' is an experiment of the paper; import under another --name.")
-    folder, points = sweep_folder(root, name), read_points(root, name)
-    planned = folder.is_dir() and not (folder / SOURCE).exists()
-    if not all(is_imported(point.overrides) for point in points) or (planned and not points):
+    if scale_of(name) or any((HOME / "sweeps").glob(f"*/{name}.yaml")):
+        raise UsageError(f"'{name}' is a sweep that htbench brings along; import under another --name.")
+    folder = sweep_folder(root, name)
+    if folder.exists() and not (folder / SOURCE).exists():
         raise UsageError(f"'{name}' is a sweep of your own in '{root}'; import under another --name.")
 
 
@@ -92,13 +92,13 @@ def _take(
     store: Store, name: str, runs: Sequence[ForeignRun], *, dry_run: bool = False
 ) -> tuple[Stored, list[Point]]:
     """Write what is new; also gives the points of the sweep with all runs that are here now."""
-    done, points = Stored(), {point.key: point for point in read_points(store.root, name)}
+    done, points = Stored(), {point.key: point for point in _points(store, name)}
     alike: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
     for point in points.values():
         alike[_name(point)].append(point)
     for run in runs:
         record = record_of(run)
-        point = Point(name, run.optimizer, SEARCH, record.key, record.settings)
+        point = _point(record)
         before = store.record(record.key)
         wrong = _difference(store, before, record, run) or _other_settings(point, alike[_name(point)])
         if before is None and not wrong and not dry_run:
@@ -111,6 +111,20 @@ def _take(
         if points.setdefault(record.key, point) is point:
             alike[_name(point)].append(point)
     return done, list(points.values())
+
+
+def _points(store: Store, name: str) -> list[Point]:
+    """The points of an import, made again from its runs if their file is damaged."""
+    try:
+        return read_points(store.root, name)
+    except UsageError:
+        records = store.records(run_keys(store.root)).values()
+        return [_point(record) for record in records if record.config.get(IMPORTED) == name]
+
+
+def _point(record: RunRecord) -> Point:
+    settings = record.settings
+    return Point(settings[IMPORTED], settings["optimizer.name"], SEARCH, record.key, settings)
 
 
 def _called(run: ForeignRun) -> str:

@@ -5,12 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.config import Value
 from harness.errors import UsageError
 from harness.foreign import words
 from harness.foreign.csv_file import Table, refuse
-from harness.foreign.mapping import METRIC, STEP, VALUE, Column, Meaning, constant, is_measured
+from harness.foreign.mapping import (
+    METRIC,
+    RESULT,
+    RUN,
+    SEED,
+    STEP,
+    VALUE,
+    Column,
+    Meaning,
+    constant,
+    is_measured,
+)
 
 Facts = Mapping[str, Value]
 
@@ -24,6 +36,7 @@ class Line:
         facts: what it says of its run, by our names; no entry for an empty cell.
         step: None if it has none.
         values: what was measured after the step, by metric; None: not finite.
+        is_named: whether the file says which run or which seed it is of.
     """
 
     file: str
@@ -31,6 +44,7 @@ class Line:
     facts: Facts
     step: int | None
     values: Mapping[str, float | None]
+    is_named: bool
 
 
 class Reader:
@@ -44,9 +58,10 @@ class Reader:
         columns: by our names.
         left: their names of columns, and of metrics, that mean nothing here.
         names: all their names of columns and of metrics.
+        run: the run of all lines, called as the file; empty if the lines tell it.
     """
 
-    def __init__(self, table: Table, means: Meaning) -> None:
+    def __init__(self, table: Table, means: Meaning, *, is_curve: bool = True) -> None:
         self.table, self.means = table, means
         self.columns, self.left = means.columns(table.header)
         self.names = dict.fromkeys(table.header)
@@ -56,8 +71,20 @@ class Reader:
             for name, one in self.columns.items()
             if name not in self._measured and name not in (STEP, METRIC, VALUE)
         }
-        self._constants = {n: value for n, value in means.constants.items() if n not in (STEP, METRIC)}
+        self.run = self._run() if is_curve else ""
+        constants = {name: one for name, one in means.constants.items() if name not in (STEP, METRIC)}
+        self._told_before: Facts = {RUN: self.run, **constants} if self.run else constants
         self._known: dict[tuple[str, ...], Facts] = {}  # a run says the same on each of its lines
+
+    def _run(self) -> str:
+        """A file that tells no run is one run. Were it several, a step would occur twice."""
+        told = self.columns.keys() | self.means.constants.keys()
+        if RUN in told or (not self.table.run and {SEED, RESULT} & self.columns.keys()):
+            return ""
+        try:
+            return words.word(self.table.run or Path(self.table.name).stem)
+        except UsageError as error:
+            raise UsageError(f"The name of the file {error}.") from None
 
     def lines(self) -> Iterator[Line]:
         """All lines, in the order of the file.
@@ -67,18 +94,26 @@ class Reader:
         """
         for number, cells in self.table.lines:
             try:
-                yield Line(
-                    self.table.name, number, self._facts_of(cells), self._step(cells), self._values(cells)
-                )
+                facts, step, values = self._facts_of(cells), self._step(cells), self._values(cells)
+                named = bool(self.table.run) or (not self.run and (RUN in facts or SEED in facts))
+                yield Line(self.table.name, number, facts, step, values, named)
             except UsageError as error:
                 refuse(self.table.name, number, error)
+
+    def meanings(self) -> str:
+        """What each column means, in words."""
+        header = self.table.header
+        told = {name: one.told(header[one.index]) for name, one in self.columns.items()}
+        return words.listed(
+            [name if name == theirs else f"{name} = {theirs}" for name, theirs in told.items()]
+        )
 
     def _facts_of(self, cells: Sequence[str]) -> Facts:
         told = tuple(cells[one.index] for one in self._facts.values())
         if told not in self._known:
             found = {name: self._fact(name, one, cells) for name, one in self._facts.items()}
             own = {name: value for name, value in found.items() if value is not None}
-            self._known[told] = {**self._constants, **own}
+            self._known[told] = {**self._told_before, **own}
         return self._known[told]
 
     def _fact(self, name: str, column: Column, cells: Sequence[str]) -> Value:

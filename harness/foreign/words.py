@@ -7,6 +7,7 @@ them < or >, it holds neither '..' nor '${', and it does not begin with = + - or
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
 from harness.config import Value
@@ -40,6 +41,17 @@ def word(text: str) -> str:
 def shown(text: str) -> str:
     """Any text in quotes, as a sentence can hold it: ASCII, and at most 40 characters of it."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of any kind for a sentence, at most twelve of them."""
+    told = [name if name.isprintable() and len(name) <= 40 else shown(name) for name in names]
+    return ", ".join(told[:12]) + (f" and {len(told) - 12} more" if len(told) > 12 else "")
+
+
+def capital(text: str) -> str:
+    """A text as the begin of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def number(text: str) -> float:

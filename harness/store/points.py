@@ -102,8 +102,15 @@ def read_points(root: Path, name: str) -> list[Point]:
     rows = atomic.read_json_lines(path)
     sound = len(rows) == atomic.count_lines(path) and all(row.keys() - {"slot"} == names for row in rows)
     if path.exists() and not (rows and sound):
-        raise UsageError(f"'{path}' is damaged; `htbench sweep index {name}` writes it anew.")
+        raise UsageError(f"'{path}' is damaged; {writes_anew(path.parent)}.")
     return [filled(root, Point(**row)) for row in rows]
+
+
+def writes_anew(folder: Path) -> str:
+    """The end of a sentence on a sweep without sound points: which command makes them again."""
+    if (folder / SOURCE).exists():
+        return "the same `htbench runs import --curves` writes it anew"
+    return f"`htbench sweep index {folder.name}` writes it anew"
 
 
 @contextlib.contextmanager

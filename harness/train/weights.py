@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from harness.errors import UsageError
+from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import RunFolder
+from harness.system import atomic
 from harness.train import checkpoint
 
 
@@ -41,7 +43,9 @@ def _state_dict(files: RunFolder) -> dict[str, Tensor]:
 
 
 def _missing(files: RunFolder, why: str) -> str:
-    key = files.path.name
+    key, record = files.path.name, RunRecord.from_json(atomic.read_json(files.record))
+    if record is not None and is_imported(record.config):
+        return f"Run {key} was made by another trainer; the store has its curve, but no weights."
     if files.checkpoint.exists():
         return f"The checkpoint of run {key} can't be used: {why}."
     return (

@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store, submissions
 from harness.store.layout import code_folder, run_keys, sweeps_folder
-from harness.store.points import POINTS, Point, filled, read_points, submitting, sweep_names
+from harness.store.points import POINTS, Point, filled, read_points, submitting, sweep_names, writes_anew
 from harness.system import atomic, slurm
 from harness.system.environment import HOME
 
@@ -182,8 +182,7 @@ def _wanted(root: Path) -> set[str]:
     for folder in sorted(sweeps_folder(root).glob("*")):
         if folder.is_dir() and not (folder / POINTS).exists():
             raise UsageError(
-                f"'{folder}' has no plan, so its runs can't be told from orphans; "
-                f"`htbench sweep index {folder.name}` writes it anew."
+                f"'{folder}' has no plan, so its runs can't be told from orphans; {writes_anew(folder)}."
             )
     return {point.key for name in sweep_names(root) for point in read_points(root, name)}
 

@@ -20,10 +20,11 @@ from harness.config.key import keys_so_far
 from harness.config.names import settings_of
 from harness.config.settings import params_of, read_yaml, resolve_config
 from harness.errors import UsageError
+from harness.foreign.record import key_of
 from harness.store import Attempt, Kind, Store, curve
 from harness.store.layout import RUNS, SWEEPS, run_keys
-from harness.store.points import POINTS, SLOTS, SPEC, read_points, sweep_folder, sweep_names
-from harness.store.record import RunRecord
+from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
+from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
@@ -111,8 +112,8 @@ class _Run:
             raise _DamagedError("its record.json is damaged")
         try:
             config = record.config if record is not None else read_yaml(self.source.config)
-            known = keys_so_far(resolve_config(_as_then(config)))
-        except UsageError as error:
+            known = _keys(config)
+        except (UsageError, ValueError) as error:
             raise _DamagedError(f"this code can't read its config: {error}") from None
         if self.key not in known or (record is not None and record.key != self.key):
             raise _DamagedError("its config is that of another key")
@@ -190,6 +191,11 @@ class _Run:
             os.utime(self.target.record, (then, then))
 
 
+def _keys(config: dict[str, Any]) -> set[str]:
+    """The keys that a run with this stored config may have."""
+    return {key_of(config)} if is_imported(config) else keys_so_far(resolve_config(_as_then(config)))
+
+
 def _as_then(config: dict[str, Any]) -> dict[str, Any]:
     """A stored config as settings; a field that it lacks gets its neutral value."""
     settings = settings_of(config)
@@ -265,7 +271,7 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
 
 
 def _plan_files(folder: Path) -> list[str]:
-    paths = [folder / SPEC, folder / POINTS, *sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))]
+    paths = [folder / SPEC, folder / SOURCE, folder / POINTS, *sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))]
     return [str(path.relative_to(folder)) for path in paths if path.exists()]
 
 

@@ -14,7 +14,7 @@ from harness.config.settings import FIELDS, is_setting, known_settings, read_yam
 from harness.errors import UsageError, nearest
 from harness.store import RunState, Store
 from harness.store.layout import run_keys
-from harness.store.record import RunRecord
+from harness.store.record import IMPORTED, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, resolve_value
 
 FINISHED = ("completed", "diverged", "pruned")
@@ -98,7 +98,7 @@ def filters(given: Mapping[str, Value]) -> dict[str, Value]:
     wanted = {canonical(name): value for name, value in given.items()}
     rules = [wanted["optimizer.name"]] if "optimizer.name" in wanted else []
     for name, value in wanted.items():
-        if not is_setting(name, rules):
+        if not is_setting(name, rules) and name != IMPORTED:
             raise UsageError(f"Unknown setting '{name}' in a filter; {nearest(name, known_settings())}")
         if name in FIELDS and value is not None:
             try:
@@ -110,6 +110,6 @@ def filters(given: Mapping[str, Value]) -> dict[str, Value]:
 
 def _agrees(settings: Mapping[str, Value], name: str, value: Value) -> bool:
     found = settings.get(name, UNSET)
-    if found is UNSET and name in FIELDS:  # older than the field
+    if found is UNSET and name in FIELDS and not is_imported(settings):  # older than the field
         found = FIELDS[name].neutral
     return bool(found == value)

@@ -10,7 +10,7 @@ from harness.config import Value, yaml_text
 from harness.config.names import flatten
 from harness.config.settings import FIELDS, is_setting, known_settings, read_words, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store.points import SEED_FIELDS, SPEC, is_sweep_name, sweep_folder
+from harness.store.points import SEED_FIELDS, SOURCE, SPEC, is_sweep_name, sweep_folder
 from sweeps.spec import limits, resources
 from sweeps.spec.search import RANGE_KEYS, Search, read_range, read_search
 from sweeps.spec.shape import check_keys, mapping
@@ -34,10 +34,20 @@ def find(word: str, root: Path) -> Path:
     for candidate in (path / SPEC if path.is_dir() else path, stored, *shipped):
         if candidate.is_file():
             return candidate
+    check_own(root, word)
     if path.is_dir():
         raise UsageError(f"The folder '{word}' holds no sweep file, neither spec.yaml nor another *.yaml.")
     known = ", ".join(file.stem for file in _shipped())
     raise UsageError(f"There is no sweep file or folder '{word}'; shipped sweeps are: {known}.")
+
+
+def check_own(root: Path, name: str) -> None:
+    """Raise UsageError if the store has runs of other trainers under the name of a sweep."""
+    if is_sweep_name(name) and (sweep_folder(root, name) / SOURCE).exists():
+        raise UsageError(
+            f"'{name}' was imported from files of another trainer, so there is nothing to run; "
+            f"`htbench runs ls --sweep {name}` lists its runs, and tables show them."
+        )
 
 
 def _shipped() -> list[Path]:

@@ -42,11 +42,15 @@ PICTURE = {
         "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
         "harness.published harness.store harness.system models optimizers"
     ),
-    "harness.foreign": "harness.config harness.errors harness.paper harness.store harness.system",
-    "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
+    "harness.foreign": (
+        "harness.config harness.data harness.errors harness.paper harness.store harness.system"
+    ),
     "harness.train": (
         "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
         "harness.spectra harness.store harness.system models optimizers"
+    ),
+    "harness.upkeep": (
+        "harness.config harness.errors harness.foreign harness.store harness.system optimizers.zoo"
     ),
     "harness.export": (
         "harness.config harness.data harness.errors harness.published harness.store harness.system "
