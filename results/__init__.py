@@ -18,8 +18,10 @@ __all__ = ["curve", "frame", "spectra"]
 def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
     """All points of some sweeps as a tidy frame: one row per point, whatever became of its run.
 
-    docs/results.md explains the columns. A metric that a run does not have is NaN. No row is selected: the
-    column `stage` separates the runs of a search from those that are reported.
+    docs/results.md has a table of the columns, each with its type, which does not depend on the runs: words
+    are Python strings (empty: none), numbers float64 (missing: NaN), whole numbers Int64, yes or no boolean
+    (missing: NA), times datetime64[ns, UTC] (missing: NaT). No row is selected: the column `stage` separates
+    the runs of a search from those that are reported.
 
     Args:
         root: the store.
@@ -31,10 +33,11 @@ def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame
     from harness.errors import UsageError
     from harness.store import Store
     from results.analysis.load import load
+    from results.analysis.typed import typed
 
     if not Path(root).is_dir():
         raise UsageError(f"There is no store '{root}'.")
-    return load(Store(root), sweeps)
+    return typed(load(Store(root), sweeps))
 
 
 def curve(root: Path | str, key: str) -> pd.DataFrame:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
+_LEAVES = frozenset({str, int, float, bool, type(None), list, tuple})  # quicker to tell than "no Mapping"
 
-def flatten(nested: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one mapping with dotted names."""
+
+def flatten(nested: Any, prefix: str = "", rename: Callable[[str], str] = str) -> dict[str, Any]:
+    """Nested mappings as one mapping with dotted names; `rename` changes the prefixes of inner mappings."""
     flat: dict[str, Any] = {}
     for name, value in nested.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{name}.")
+        if type(value) not in _LEAVES and isinstance(value, Mapping):
+            flat |= flatten(value, rename(f"{prefix}{name}."), rename)
         else:
             flat[f"{prefix}{name}"] = value
     return flat
@@ -27,4 +30,7 @@ def canonical(name: str) -> str:
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a config as stored (nested plain values), by the names that people use."""
-    return {canonical(name): value for name, value in flatten(config).items()}
+    return flatten(config, rename=_canonical)
+
+
+_canonical = functools.lru_cache(1024)(canonical)  # ten thousand records have few names

@@ -22,6 +22,7 @@ from typing import Any
 from harness.system import atomic
 
 TAIL = 4096  # bytes that hold some rows
+_EVALUATIONS = 4  # rows of evaluations that may stand among the last steps; more are found as well
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -42,19 +43,19 @@ def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str
         back: leave out rows that are more than so many steps before the last row; None: keep all.
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - size))
             lines = file.read().splitlines()
     except FileNotFoundError:
         return []
     rows: list[dict[str, Any]] = []
-    for line in reversed(lines):
-        for row in atomic.json_objects([line]):
-            if isinstance(row.get("step"), int):
-                rows.append(row)
-        if back is not None and rows and rows[-1]["step"] < rows[0]["step"] - back:
+    block = (len(lines) or 1) if back is None else back + _EVALUATIONS
+    for end in range(len(lines), 0, -block):
+        found = atomic.json_objects(lines[max(0, end - block) : end])
+        rows = [row for row in found if isinstance(row.get("step"), int)] + rows
+        if back is not None and rows and rows[0]["step"] < rows[-1]["step"] - back:
             break
-    return rows[::-1]
+    return rows
 
 
 def last_step(path: Path) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.store import curve as metrics
 from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import METRICS, RunFolder
 from harness.system import atomic
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
@@ -37,14 +37,16 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         thorough: read the last tenth of the curve, however long the run was, and the spectra.
         cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
-    path = RunFolder(folder).metrics
-    if record.status == "pruned" or not path.exists():
+    path = folder / METRICS
+    if record.status == "pruned":
         return ""
     tenth = record.steps // 10
     if thorough:
         rows = metrics.tail(path, metrics.TAIL + _ROW * tenth)
     else:  # what a table asks for ten thousand runs: the last tenth only if it is short
         rows = metrics.tail(path, back=tenth if tenth <= _FEW else 0)
+    if not rows and not path.exists():
+        return ""
     last = max((row["step"] for row in rows), default=0)
     if last < record.steps and not cut_counts:
         return ""
@@ -56,7 +58,7 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
     if "train_loss" in record.metrics:
         curve |= _train_loss(rows, last)
     noted = {name: one for name, one in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
-    differences = (_difference(name, noted, curve) for name in noted | curve)
+    differences = (_difference(name, noted, curve) for name in (noted | curve if noted != curve else ()))
     return next(filter(None, differences), "") or (_spectra(RunFolder(folder), record) if thorough else "")
 
 

@@ -101,10 +101,12 @@ class RunRecord:
     @classmethod
     def from_json(cls, value: Any) -> RunRecord | None:
         """Read a record from a JSON value; None if it is not a record (a damaged or foreign file)."""
-        names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(value, dict):
             return None
         try:
-            return cls(**{name: value[name] for name in names & value.keys()})
+            return cls(**{name: value[name] for name in _NAMES & value.keys()})
         except TypeError:
             return None
+
+
+_NAMES = {field.name for field in dataclasses.fields(RunRecord)}

@@ -184,14 +184,20 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
 def json_objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     """The JSON objects in `lines`; other lines are left out."""
+    lines = list(lines)
+    try:  # all at once takes half the time of one by one; a torn line may not merge with the next one
+        rows = json.loads(b"[" + b",".join(lines) + b"]")
+        rows = rows if len(rows) == len(lines) else _one_by_one(lines)
+    except ValueError:
+        rows = _one_by_one(lines)
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _one_by_one(lines: Iterable[bytes]) -> list[Any]:
     rows = []
     for line in lines:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
+        with contextlib.suppress(ValueError):
+            rows.append(json.loads(line))
     return rows
 
 

@@ -6,6 +6,7 @@ default, other data or other code make another candidate.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -34,8 +35,11 @@ def of_record(record: RunRecord) -> dict[str, Any]:
     """The settings by dotted names. A missing field gets the value that older code acted by."""
     if is_imported(record.config):
         return imported.settings(record.key, record.settings)
-    values = {name: _plain(value) for name, value in record.settings.items()}
+    values = record.settings
+    values |= {name: tuple(value) for name, value in values.items() if type(value) is list}
     params = params_of(ZOO.get(str(values.get("optimizer.name"))))
+    if values.keys() >= params.keys():
+        return values
     return {
         name: _value_of_older_code(param) for name, param in params.items() if name not in values
     } | values
@@ -96,20 +100,21 @@ def candidate(values: Values) -> str:
     As in the key, a value that older code acted by does not count, so that a new field changes no digest.
     """
     params = params_of(ZOO.get(str(values.get("optimizer.name"))))
-    counted = {name: value for name, value in values.items() if _counts(name, values)}
-    named = sorted((n, repr(x)) for n, x in counted.items() if n not in params or params[n].neutral != x)
+    acted_by = {name: param.neutral for name, param in params.items() if param.neutral is not UNSET}
+    counted = _counted(tuple(values), _is_divided(values))
+    named = [(n, repr(values[n])) for n in counted if n not in acted_by or acted_by[n] != values[n]]
     return hashlib.sha256(repr(named).encode()).hexdigest()[:8]
 
 
 def setting(values: Values) -> str:
     """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
-    apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
-    fixed = [n for n in sorted(values) if _counts(n, values) and n not in apart and not is_tuned(n)]
+    fixed = ((name, values[name]) for name in _fixed(tuple(values), _is_divided(values)))
     if is_imported(values):
-        shown = [n for n in fixed if values[n] not in ("", None)]
+        shown = [(n, x) for n, x in fixed if x not in ("", None)]
     else:
-        shown = [n for n in fixed if n not in FIELDS or values[n] != _default(n, values)]
-    return ", ".join(_shown(name, values[name]) for name in shown)
+        own = _defaults_of(values["task"])
+        shown = [(n, x) for n, x in fixed if n not in FIELDS or x != own.get(n, FIELDS[n].default)]
+    return ", ".join(_shown(name, value) for name, value in shown)
 
 
 def variant(values: Values) -> str:
@@ -125,10 +130,10 @@ def version(word: int | str) -> str:
     return f"edited {edit}" if edit and released.isdigit() else word
 
 
-def _default(name: str, values: Values) -> Any:
-    task = tasks.TASKS.get(values["task"])
-    own = {} if task is None else {"seq_len": task.seq_len, **task.defaults}
-    return own.get(name, FIELDS[name].default)
+def _defaults_of(task: str) -> Values:
+    """The defaults that a task has in place of those of the settings."""
+    row = tasks.TASKS.get(task)
+    return {} if row is None else {"seq_len": row.seq_len, **row.defaults}
 
 
 def _shown(name: str, value: Any) -> str:
@@ -137,12 +142,30 @@ def _shown(name: str, value: Any) -> str:
     return f"{name}={value}"
 
 
-def _counts(name: str, values: Values) -> bool:
-    """Whether a setting says which run it is, besides the seeds."""
-    if name in _SPLIT:
-        row = models.SIZES.get(values["model"])
-        return row is None or row.batch_norm  # one from outside may have such statistics
-    return name not in _UNKEYED and name not in SEED_FIELDS and name != RUN
+# Ten thousand runs have few sets of names.
+@functools.lru_cache(1024)
+def _counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
+    """The settings that say which run it is, besides the seeds; sorted.
+
+    Args:
+        names: of all settings.
+        divided: whether it matters how a batch is divided.
+    """
+    apart = _UNKEYED.union(SEED_FIELDS, (RUN,))
+    return tuple(sorted(name for name in names if (divided if name in _SPLIT else name not in apart)))
+
+
+@functools.lru_cache(1024)
+def _fixed(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
+    """Those of `_counted` that are no part of what competes, and have no column of their own."""
+    apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
+    return tuple(name for name in _counted(names, divided) if name not in apart and not is_tuned(name))
+
+
+def _is_divided(values: Values) -> bool:
+    """Whether the model has statistics of batches; one from outside may have them."""
+    row = models.SIZES.get(values["model"])
+    return row is None or row.batch_norm
 
 
 def _value_of_older_code(param: Param) -> Any:

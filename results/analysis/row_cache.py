@@ -31,6 +31,7 @@ from results.analysis.run_row import MARK, Row
 _FILE = "rows.json"
 _CODE = ("harness", "models", "optimizers", "results/analysis")  # what a row may depend on
 _SETTLED = 2.0  # seconds; a younger file may change again within one tick of its file system's clock
+_WORDS = {str, tuple, type(None)}
 _FEW, _SHARE = 50, 0.02  # fewer new rows, or a smaller share, are not worth writing the file again
 
 
@@ -115,7 +116,7 @@ def _groups(found: Iterable[Row]) -> list[dict[str, Any]]:
 
 def _packed(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
     """Few distinct words or tuples are listed once. Numbers stay: 1, 1.0 and True would be one key."""
-    if not all(isinstance(value, str | tuple | None) for value in values):
+    if not set(map(type, values)) <= _WORDS:
         return values
     places: dict[Any, int] = {}
     at = [places.setdefault(value, len(places)) for value in values]

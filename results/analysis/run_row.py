@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -95,9 +96,8 @@ def _settings(values: identity.Values) -> Row:
     Each part of a schedule has a column (`schedule.p.to`), and what follows the schedule has no value.
     """
     tuned = {
-        identity.column(name, _TAKEN): None if identity.is_scheduled(name, values) else values[name]
-        for name in values
-        if is_tuned(name)
+        column: None if identity.is_scheduled(name, values) else values[name]
+        for name, column in _tuned_columns(tuple(values))
     }
     return {
         "task": values["task"],
@@ -113,6 +113,12 @@ def _settings(values: identity.Values) -> Row:
         **{name: values[name] for name in SEED_FIELDS},
         identity.DATA: values[identity.DATA],
     }
+
+
+@functools.lru_cache(1024)  # ten thousand runs have few sets of names
+def _tuned_columns(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The settings that are tuned, each with its column."""
+    return tuple((name, identity.column(name, _TAKEN)) for name in names if is_tuned(name))
 
 
 def _outcome(record: RunRecord) -> Row:

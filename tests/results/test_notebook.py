@@ -1,31 +1,83 @@
 """Results as data: the frame and the curves that docs/results.md promises, its examples among them."""
 
+import fnmatch
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas
 import pytest
 
 import results
 from harness.errors import UsageError
-from results.analysis.load import load, tuned_columns
+from results.analysis import typed
+from results.analysis.load import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 
 
-def test_the_frame_is_that_of_the_tables(demo_store):
-    assert results.frame(demo_store.root).equals(load(demo_store))
-    assert set(results.frame(str(demo_store.root), ["demo-digits"])["sweep"]) == {"demo-digits"}
+def test_the_frame_is_that_of_the_tables_with_types(mixed_store):
+    plain, typed = load(mixed_store), results.frame(mixed_store.root)
+    assert set(plain) <= set(typed) and len(plain) == len(typed)
+    for name in plain:
+        there = plain[name].notna()
+        missing = typed[name][~there].tolist()
+        assert all(pandas.isna(value) or value == "" for value in missing), name
+        if name not in ("began", "ended"):
+            assert typed[name][there].tolist() == plain[name][there].tolist(), name
+    assert set(results.frame(str(mixed_store.root), ["demo-digits"])["sweep"]) == {"demo-digits"}
 
 
-def test_every_column_is_in_the_docs_and_every_column_of_the_docs_exists(demo_store):
-    frame = results.frame(demo_store.root)
-    rows = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"`([\w*]+)`", row)}
-    metrics = {name for name in frame if re.match(r"(val|test)_", name)}
-    assert named - {"val_*", "test_*"} <= set(frame.columns)
-    assert set(frame.columns) - named <= metrics | set(tuned_columns(frame))
+def documented():
+    """The columns of the page: name or pattern -> type."""
+    rows = re.findall(r"^\| (`.*?) \| `(.*?)` \|", PAGE, re.MULTILINE)
+    return {name: kind for names, kind in rows for name in re.findall(r"`([\w*]+)`", names)}
+
+
+def waiting_store(bench, make):
+    bench.add("digits", "muon", 0.02, state="waiting")
+    return bench.write()
+
+
+def two_runs(bench, make):
+    bench.add("digits", "htmuon", 0.02, p=0.25, metrics=make.image(0.9, 0.4))
+    bench.add("pydocs", "adamw", 0.002, metrics=make.text(4.2), state="pruned", environment={"code": None})
+    return bench.write()
+
+
+@pytest.mark.parametrize("fill", [waiting_store, two_runs, lambda *_: None])
+def test_every_column_has_the_type_of_the_page_in_every_store(fill, bench, make, mixed_store):
+    frame = results.frame((fill(bench, make) or mixed_store).root)
+    known = documented()
+    always = [name for name in known if name in typed.COLUMNS]
+    assert list(typed.COLUMNS) and set(always) == set(typed.COLUMNS) <= set(frame)
+    settings = set(frame.columns[frame.columns.get_loc("optimizer") + 1 : frame.columns.get_loc("seed")])
+    for name, dtype in frame.dtypes.items():
+        patterns = [one for one in known if fnmatch.fnmatch(name, one)]
+        kind = known.get(name) or (known[max(patterns, key=len)] if patterns else None)
+        assert kind or name in settings, f"docs/results.md lacks {name}"
+        assert kind is None or str(dtype) == {"str": "object", "tuple": "object"}.get(kind, kind), name
+        if kind == "str":
+            assert set(map(type, frame[name])) <= {str}, name
+
+
+def test_a_setting_has_its_declared_type_whatever_the_runs_have(bench, make):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    frame = results.frame(bench.write().root)
+    kinds = {"lr": "float64", "ns_steps": "Int64", "nesterov": "boolean", "routing": "object"}
+    assert {name: str(frame[name].dtype) for name in kinds} == kinds
+    assert frame["grad_clip"].isna().all() and frame["grad_clip"].dtype == "float64"
+
+
+def test_what_has_another_type_than_it_should_stays_as_it_is():
+    frame = pandas.DataFrame(
+        {"seed": [1, "two"], "lr": [0.1, None], "ended": ["2026-01-31T12:00:00+00:00", ""]}
+    )
+    found = typed.typed(frame.assign(mine=["a", None], other=[(1,), 2.0]))
+    assert found["seed"].tolist() == [1, "two"] and found["lr"].dtype == "float64"
+    assert found["ended"].isna().tolist() == [False, True] and found["mine"].tolist() == ["a", ""]
+    assert found["other"].tolist() == [(1,), 2.0] and found["imported"].tolist() == ["", ""]
 
 
 def test_a_curve_has_a_row_for_each_step_with_its_evaluations(demo_store):
@@ -51,7 +103,7 @@ def test_the_examples_of_the_page_run(demo_store):
     assert len(examples) == 3
     (demo_store.root.parent / "notebook.py").write_text("\n".join(examples))
     done = subprocess.run(
-        [sys.executable, "-W", "error:::results", "notebook.py"],
+        [sys.executable, "-W", "error", "notebook.py"],
         cwd=demo_store.root.parent,
         env={"MPLBACKEND": "agg", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin"},
         capture_output=True,

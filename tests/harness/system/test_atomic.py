@@ -108,6 +108,13 @@ def test_a_torn_last_line_is_closed_before_the_next(tmp_path):
     assert atomic.read_json_lines(tmp_path / "none") == [] and atomic.read_json(tmp_path / "none") is None
 
 
+def test_torn_lines_do_not_merge():
+    lines = [b'{"a": 1', b'"b": 2}', b'{"c": 3}', b"", b"4", b'{"d": 5}']
+    assert atomic.json_objects(lines) == [{"c": 3}, {"d": 5}]
+    assert atomic.json_objects(lines[:3]) == [{"c": 3}]
+    assert atomic.json_objects(lines[:2]) == atomic.json_objects([]) == []
+
+
 def test_lines_appended_by_many_processes_are_all_there(tmp_path):
     path = tmp_path / "a.jsonl"
     row = {"text": "x" * 3000}
