@@ -42,6 +42,7 @@ PICTURE = {
         "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
         "harness.published harness.store harness.system models optimizers"
     ),
+    "harness.trackers": "harness.config harness.display harness.errors harness.store harness.system",
     "harness.upkeep": "harness.config harness.errors harness.store harness.system optimizers.zoo",
     "harness.train": (
         "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
@@ -59,8 +60,8 @@ PICTURE = {
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
         "harness.display harness.downstream harness.errors harness.export harness.paper harness.parallel "
-        "harness.prepare harness.published harness.spectra harness.store harness.system harness.train "
-        "harness.upkeep models optimizers optimizers.zoo"
+        "harness.prepare harness.published harness.spectra harness.store harness.system "
+        "harness.trackers harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
