@@ -68,19 +68,21 @@ class Outgoing:
         return hashlib.sha256(text.encode() + bytes_of_curve).hexdigest()[:32]
 
     def rows(self) -> list[tuple[int, dict[str, float]]]:
-        """The curve, a row for each step in their order; the last one also has what only the record knows.
-
-        A value that is not finite is NaN.
-        """
+        """The curve, a row for each step in their order. A value that is not finite is NaN."""
         found: dict[int, dict[str, float]] = {}
         for row in curve.read(self.curve):
             values = found.setdefault(row["step"], {})
             for name, value in row.items():
                 if name != "step" and _is_figure(value) and math.isnan(values.get(name, math.nan)):
                     values[name] = _number(value)
+        return sorted(found.items())
+
+    def rows_and_summary(self) -> list[tuple[int, dict[str, float]]]:
+        """As `rows`, with what only the summary has at the last step: for trackers that have no summary."""
+        found = dict(self.rows())
         known = {name for values in found.values() for name in values}
         rest = {name: value for name, value in self.summary.items() if name not in known}
-        found.setdefault(self.steps, {}).update(rest)
+        found[self.steps] = found.get(self.steps, {}) | rest
         return sorted(found.items())
 
     def time(self, step: int) -> float:

@@ -38,21 +38,27 @@ def destination(options: Options) -> Iterator[Destination]:
         )
     require("mlflow", "mlflow", "sqlalchemy", "alembic")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
-    with _alone(uri), _complaints(uri):
-        logging.getLogger("mlflow").setLevel(logging.WARNING)  # it tells of each table that it makes
-        yield Mlflow(uri)
-
-
-@contextlib.contextmanager
-def _alone(uri: str) -> Iterator[None]:
-    """Hold a lock beside a database file; a server has none that we could hold."""
-    if not uri.startswith(_SQLITE):
-        yield
+    logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # it tells of each table, and errors twice
+    if not uri.startswith(_SQLITE):  # a server: it has no lock that we could hold
+        with _complaints(uri):
+            yield Mlflow(uri)
         return
-    path = Path(uri.removeprefix(_SQLITE).partition("?")[0])
-    make_folder(path.absolute().parent)
-    with atomic.locked(path.with_name(f".{path.name}.htbench.lock")):
-        yield
+    path = Path(uri.removeprefix(_SQLITE).partition("?")[0]).absolute()
+    make_folder(path.parent)
+    with atomic.locked(path.with_name(f".{path.name}.htbench.lock")), _complaints(uri):
+        _make_database(path)
+        yield Mlflow(uri, path.parent)
+
+
+def _make_database(path: Path) -> None:
+    """Make a database unless it is there: mlflow can't go on with one whose making was killed."""
+    from mlflow import MlflowClient
+
+    atomic.remove_temporaries(path.parent, path.name)
+    if not path.exists():
+        temporary = atomic.temporary_name(path)
+        MlflowClient(tracking_uri=f"{_SQLITE}{temporary}").search_experiments(max_results=1)
+        os.rename(temporary, path)
 
 
 @contextlib.contextmanager
@@ -71,13 +77,18 @@ def _complaints(uri: str) -> Iterator[None]:
 
 
 class Mlflow:
-    """A tracking database or server of mlflow."""
+    """A tracking database or server of mlflow.
 
-    def __init__(self, uri: str) -> None:
+    Args:
+        uri: its address.
+        folder: of the database, for artifacts that others may add; None: the server has a place.
+    """
+
+    def __init__(self, uri: str, folder: Path | None = None) -> None:
         from mlflow import MlflowClient
         from mlflow.entities import ViewType
 
-        self.place = uri
+        self.place, self._folder = uri, folder
         self._client = MlflowClient(tracking_uri=uri)
         every = _pages(self._client.search_experiments, view_type=ViewType.ALL)
         self._experiments = {one.name: one for one in every}
@@ -107,7 +118,7 @@ class Mlflow:
             client.log_batch(made, params=some)
         metrics = [
             Metric(_name(name), value, _milliseconds(run.time(step)), step)
-            for step, row in run.rows()
+            for step, row in run.rows_and_summary()
             for name, value in row.items()
         ]
         for some in _chunks(metrics, _METRICS):
@@ -119,7 +130,9 @@ class Mlflow:
     def _experiment(self, name: str) -> str:
         """The id of the experiment of a sweep, which is made if it is not there."""
         if name not in self._experiments:
-            self._client.create_experiment(name)
+            # By default a database takes the folder in which the command happens to run.
+            place = str(self._folder / "mlruns" / name) if self._folder else None
+            self._client.create_experiment(name, artifact_location=place)
             self._experiments[name] = self._client.get_experiment_by_name(name)
         found = self._experiments[name]
         if found.lifecycle_stage != "active":

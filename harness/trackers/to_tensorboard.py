@@ -69,7 +69,7 @@ def _events(run: Outgoing) -> Iterator[Any]:
     yield Event(wall_time=run.began, file_version=_VERSION)
     settings = {name: _hparam(value) for name, value in (run.config | run.place).items()}
     yield Event(wall_time=run.began, summary=hparams_pb(settings, run.key, run.began))
-    for step, row in run.rows():
+    for step, row in run.rows_and_summary():
         values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
         yield Event(wall_time=run.time(step), step=step, summary=Summary(value=values))
 

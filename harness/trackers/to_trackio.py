@@ -56,7 +56,7 @@ class Trackio:
         """The call with which trackio's own imports write a run: one transaction."""
         if run.key in self._found and not self._storage.delete_run(self._project, run.name, run_id=run.key):
             raise RunFailedError(f"trackio does not delete the old run {run.key} in {self.place}.")
-        rows = run.rows()
+        rows = run.rows_and_summary()
         config = run.config | run.place | {DIGEST: run.digest}
         self._storage.bulk_log(
             project=self._project,

@@ -7,6 +7,7 @@ WANDB_MODE is `online`; nothing else touches the network.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import subprocess
@@ -34,6 +35,7 @@ def destination(options: Options) -> Iterator[Destination]:
         raise UsageError(f"WANDB_MODE is '{mode}'; an export needs `offline`, the default here, or `online`.")
     require("wandb", "wandb")
     os.environ.update(_SILENT)  # read when it is imported
+    logging.raiseExceptions = False  # on a full disk wandb's log would print a traceback for each line
     home = options.out or options.root / "wandb"
     with held(home, PATTERN) as folders:
         yield Wandb(home, folders, options.project or os.environ.get("WANDB_PROJECT") or "htbench")
@@ -83,7 +85,8 @@ class Wandb:
                 settings=wandb.Settings(**_SETTINGS),
             )
             for step, row in run.rows():
-                live.log(row, step=step)
+                time = {"_timestamp": run.time(step)} if run.began else {}
+                live.log(row | time, step=step)
             live.summary.update(dict(run.summary))
             live.finish()
         except wandb.Error as error:
