@@ -41,7 +41,10 @@ COMMANDS = {
     ),
     "run": ("harness.commands.run", "Train one run here"),
     "sweep": ("sweeps.commands", "Plan, run and look after many runs"),
-    "runs": ("harness.commands.runs", "List runs, clear away leftovers, take in the runs of another store"),
+    "runs": (
+        "harness.commands.runs",
+        "List runs, clear leftovers away, import runs, export them to trackers",
+    ),
     "table": ("results.commands", "Print tables from the stored runs"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
     "report": ("results.report.command", "Write one HTML page: tables, figures, and the runs behind them"),

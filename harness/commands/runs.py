@@ -1,4 +1,4 @@
-"""`htbench runs`: list the runs of a store, remove leftovers, import the runs of another store."""
+"""`htbench runs`: list the runs of a store, remove leftovers, import runs, export them to a tracker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.commands import runs_import
+from harness.commands import runs_export, runs_import
 from harness.config import Value
 from harness.config.settings import read_words
 from harness.data import registry as tasks
@@ -28,7 +28,7 @@ NEWEST = 50  # the default limit of the table; JSON has all
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """ls, gc, import."""
+    """ls, gc, import, export."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     ls = actions.add_parser("ls", help="list the finished runs, the newest first")
     ls.add_argument(
@@ -47,13 +47,16 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     gc.add_argument("--orphans", action="store_true", help="unfinished runs that no sweep wants, too")
     take = actions.add_parser("import", help="take in the runs and sweeps of another store")
     runs_import.add_arguments(take)
-    for action in (ls, gc, take):  # before or after the action's name
+    give = actions.add_parser("export", help="write finished runs to TensorBoard, mlflow, W&B or trackio")
+    runs_export.add_arguments(give)
+    for action in (ls, gc, take, give):  # before or after the action's name
         action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def runs(args: argparse.Namespace) -> int:
     """Carry out one action."""
-    status: int = {"ls": _ls, "gc": _gc, "import": runs_import.take}[args.action](args, Store(args.root))
+    actions = {"ls": _ls, "gc": _gc, "import": runs_import.take, "export": runs_export.give}
+    status: int = actions[args.action](args, Store(args.root))
     return status
 
 

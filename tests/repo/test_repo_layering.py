@@ -45,6 +45,7 @@ PICTURE = {
     "harness.foreign": (
         "harness.config harness.data harness.errors harness.paper harness.store harness.system"
     ),
+    "harness.trackers": "harness.config harness.display harness.errors harness.store harness.system",
     "harness.train": (
         "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
         "harness.spectra harness.store harness.system models optimizers"
@@ -65,7 +66,7 @@ PICTURE = {
         "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
         "harness.display harness.downstream harness.errors harness.export harness.foreign harness.paper "
         "harness.parallel harness.prepare harness.published harness.spectra harness.store harness.system "
-        "harness.train harness.upkeep models optimizers optimizers.zoo"
+        "harness.trackers harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",

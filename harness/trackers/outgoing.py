@@ -1,0 +1,170 @@
+"""What of a finished run leaves the store, the same for every tracker. Torch-free.
+
+The identity is the run's key. A tracker keeps the digest of what it was given: an export writes a run again
+only if the digest differs.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.config.names import flatten
+from harness.display import shown
+from harness.store import curve
+from harness.store.points import REPLICATE, Point
+from harness.store.record import RunRecord
+
+FORMAT = 1  # raised when the same run would leave with other content
+ALONE = "no-sweep"  # the group of runs that no sweep wants
+_ENVIRONMENT = ("code", "python", "torch", "device")  # no host and no user: a tracker may be public
+_LONGEST = 60  # characters of an optimizer's name within the name of a run
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """One finished run as trackers get it.
+
+    Attributes:
+        key: identity of the run, 12 hex digits.
+        name: for people: optimizer, learning rate, seed, key. It can name a folder.
+        group: the sweep; of several that want the run the first in name order, ALONE without any.
+        job_type: the word of a deliberate rerun (`replica`), else `search` or `replicate`, else `run`.
+        place: texts about the run: `htbench.key`, `htbench.sweeps`, `htbench.block`, `htbench.status` ...
+        config: settings by dotted names, and `environment.torch` and so on; plain values.
+        summary: final figures by name; NaN where they are not finite.
+        steps: updates made.
+        began: when the first attempt began, in seconds since 1970; 0.0 if not known.
+        seconds_per_step: mean; 0.0 if not known.
+        curve: the file of the curve; it need not exist.
+    """
+
+    key: str
+    name: str
+    group: str
+    job_type: str
+    place: dict[str, str]
+    config: dict[str, Any]
+    summary: Mapping[str, float]
+    steps: int
+    began: float
+    seconds_per_step: float
+    curve: Path
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """32 hex digits over all that leaves; the curve counts by its bytes, which is quick."""
+        values = {name: value for name, value in vars(self).items() if name != "curve"}
+        bytes_of_curve = self.curve.read_bytes() if self.curve.exists() else b""
+        text = json.dumps([FORMAT, values], sort_keys=True)
+        return hashlib.sha256(text.encode() + bytes_of_curve).hexdigest()[:32]
+
+    def rows(self) -> list[tuple[int, dict[str, float]]]:
+        """The curve, a row for each step in their order. A value that is not finite is NaN."""
+        found: dict[int, dict[str, float]] = {}
+        for row in curve.read(self.curve):
+            values = found.setdefault(row["step"], {})
+            for name, value in row.items():
+                if name != "step" and _is_figure(value) and math.isnan(values.get(name, math.nan)):
+                    values[name] = _number(value)
+        return sorted(found.items())
+
+    def rows_and_summary(self) -> list[tuple[int, dict[str, float]]]:
+        """As `rows`, with what only the summary has at the last step: for trackers that have no summary."""
+        found = dict(self.rows())
+        known = {name for values in found.values() for name in values}
+        rest = {name: value for name, value in self.summary.items() if name not in known}
+        found[self.steps] = found.get(self.steps, {}) | rest
+        return sorted(found.items())
+
+    def time(self, step: int) -> float:
+        """About when a step was made, in seconds since 1970: a curve has no times, so each takes the mean."""
+        return self.began + step * self.seconds_per_step
+
+
+def outgoing(record: RunRecord, points: Sequence[Point], path: Path) -> Outgoing:
+    """What leaves of one run.
+
+    Args:
+        record: of the run, completed or diverged.
+        points: those of all sweeps that want it, in the order of the sweeps' names.
+        path: of its curve.
+    """
+    settings = record.settings
+    stages = [point.stage for point in points if point.sweep == points[0].sweep]
+    stage = REPLICATE if REPLICATE in stages else next(iter(stages), "")
+    return Outgoing(
+        key=record.key,
+        name=_name(record, settings),
+        group=points[0].sweep if points else ALONE,
+        job_type=str(settings.get("replica") or stage or "run"),
+        place=_place(record, points, stage),
+        config=settings | _environment(record.environment),
+        summary=_summary(record),
+        steps=record.steps,
+        began=datetime.fromisoformat(record.began).timestamp() if record.began else 0.0,
+        seconds_per_step=record.seconds_per_step or 0.0,
+        curve=path,
+    )
+
+
+def word(value: Any) -> str:
+    """A setting as text: as in a YAML file."""
+    return shown(tuple(value) if isinstance(value, list) else value)
+
+
+def _name(record: RunRecord, settings: Mapping[str, Any]) -> str:
+    parts = [str(settings.get("optimizer.name", ""))[:_LONGEST]]
+    for name, short in (("optimizer.lr", "lr"), ("seed", "seed")):
+        if settings.get(name) is not None:
+            parts.append(f"{short}{word(settings[name])}")
+    parts.append(record.key)
+    if record.status != "completed":
+        parts.append(record.status)
+    return re.sub(r"[^\w.+-]+", "_", "-".join(parts)).lstrip(".")
+
+
+def _place(record: RunRecord, points: Sequence[Point], stage: str) -> dict[str, str]:
+    texts = {
+        "key": record.key,
+        "sweeps": ",".join(sorted({point.sweep for point in points})),
+        "block": points[0].block if points else "",
+        "stage": stage,
+        "status": record.status,
+        "note": record.note,
+    }
+    return {f"htbench.{name}": text for name, text in texts.items() if text}
+
+
+def _environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: environment[name] for name in _ENVIRONMENT if name in environment}
+    machine = environment.get("gpu") or environment.get("cpu")
+    found |= {"machine": machine} if machine else {}
+    return {f"environment.{name}": value for name, value in found.items()}
+
+
+def _summary(record: RunRecord) -> dict[str, float]:
+    """The metrics by their own names; other figures as `run/NAME`, questions as `downstream/NAME`."""
+    figures: dict[str, Any] = dict(record.metrics)
+    names = ("steps", "useful_seconds", "seconds_per_step", "peak_memory", "attempts")
+    figures |= {f"run/{name}": getattr(record, name) for name in names if getattr(record, name) is not None}
+    figures |= {f"run/{name}": value for name, value in record.cost.items()}
+    answers = flatten(record.downstream)
+    figures |= {f"downstream/{name}": value for name, value in answers.items() if value is not None}
+    return {name: _number(value) for name, value in figures.items() if _is_figure(value)}
+
+
+def _is_figure(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
