@@ -18,7 +18,7 @@ from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit i
 
 from harness.store.points import Point, sweep_folder
 from harness.system import atomic, environment
-from sweeps.cluster import sbatch, snapshot
+from sweeps.cluster import job_lines, sbatch, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 
@@ -157,7 +157,7 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
         ],
         # `cd`, too: python puts the working folder before PYTHONPATH.
         "setup": [
-            *resources.setup,
+            *job_lines.watched(resources.setup),
             f"cd {shlex.quote(str(folder))}",
             f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",

@@ -1,0 +1,46 @@
+"""Lines that a job's script writes into its log: the shell that writes them, the patterns that find them.
+
+htbench: job 12_3 on node n2 starts at 1764000000
+htbench: job 12_3 on node n2: setup line 2 exited with 3: module load cuda
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+STARTS = re.compile(r"^htbench: job (\S+) on node (\S+) starts at (\d+)$")
+SETUP_FAILED = re.compile(r"^htbench: job (\S+) on node (\S+): (setup line -?\d+ exited with \d+: .*)$")
+
+_START = (
+    'htbench_job="job ${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}'
+    ' on node ${SLURMD_NODENAME:-$HOSTNAME}"',
+    'echo "htbench: $htbench_job starts at $(date +%s)"',
+)
+# Nothing can be put between the lines of `setup`: they may be the parts of a loop or of a here-document. So
+# traps watch them. ERR follows the rules of `set -e`: a condition may fail, and so may what stands before
+# `||`. A command inside a function or a sourced file may fail, too, the call as a whole may not. In the trap
+# of EXIT, LINENO is 1, so DEBUG keeps the line.
+_WATCH = (
+    'htbench_failed() { [ -z "$htbench_setup" ] || [ "${FUNCNAME[1]}" != main ] || exit "$1"; }',
+    'htbench_ended() { [ -z "$htbench_setup" ] || echo "htbench: $htbench_job: setup line'
+    ' $((htbench_line - htbench_setup)) exited with $1: $(sed -n "${htbench_line}p" "$0")"; }',
+    """trap '[ -n "${FUNCNAME[0]:-}" ] || [ "$LINENO" -le "${htbench_setup:-0}" ]"""
+    """ || htbench_line=$LINENO' DEBUG""",
+    "trap 'htbench_failed $?' ERR",
+    "trap 'htbench_ended $?' EXIT",
+)
+
+
+def watched(setup: Sequence[str]) -> list[str]:
+    """The lines of `setup`, such that the log names the node, and a line that fails ends the job.
+
+    Options of `sbatch` stay at the top.
+    """
+    lines = "\n".join(setup).splitlines()
+    head = list(itertools.takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
+    body = lines[len(head) :]
+    if not body:
+        return [*head, *_START]
+    return [*head, *_START, *_WATCH, f"htbench_setup=$((LINENO - {len(head)}))", *body, "htbench_setup="]
