@@ -24,12 +24,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("other", type=Path, nargs="?", metavar="OTHER_ROOT", help="another store; it is only read")
     add("--dry-run", action="store_true", help="only say what would be taken")
     foreign = parser.add_argument_group("results of other trainers").add_argument
-    foreign("--curves", type=Path, nargs="+", metavar="FILE", help="CSV files with a line per run and step")
+    foreign(
+        "--curves",
+        type=Path,
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="CSV files with a line per run and step",
+    )
     foreign("--runs", type=Path, metavar="FILE", help="a CSV file with a line per run, joined to the curves")
     foreign("--name", metavar="NAME", help="of the import; tables show its runs under this name")
-    foreign("--map", nargs="+", metavar="OURS=THEIRS", help="which column is ours: seconds_per_step=ms/1000")
-    foreign("--set", nargs="+", metavar="OURS=VALUE", help="what holds for all runs: task=fineweb")
-    foreign("--drop", nargs="+", metavar="COLUMN", help="columns that are left out")
+    foreign(
+        "--map",
+        nargs="+",
+        action="extend",
+        metavar="OURS=THEIRS",
+        help="which column is ours: seconds_per_step=ms/1000",
+    )
+    foreign(
+        "--set",
+        nargs="+",
+        action="extend",
+        metavar="OURS=VALUE",
+        help="what holds for all runs: task=fineweb",
+    )
+    foreign("--drop", nargs="+", action="extend", metavar="COLUMN", help="columns that are left out")
     foreign("--metric", metavar="NAME", help="the metric that is reported, such as val_loss")
     ways = parser.add_mutually_exclusive_group()
     for flag, value in (("--lower-is-better", False), ("--higher-is-better", True)):

@@ -43,13 +43,11 @@ def assemble(
     if higher_is_better is None:
         raise UsageError(f"Is a {metric} good when it is high? Add --higher-is-better or --lower-is-better.")
     _check_shares(runs)
-    kept = [run for run in runs if any(metric in row for row in run.curve.values())]
-    remarks = _doubled(kept)
-    if len(kept) < len(runs):
-        missing = next(run for run in runs if run not in kept)
-        remarks.append(f"{len(runs) - len(kept)} runs without any {metric} are left out, as {missing.name}")
+    has = [any(metric in row for row in run.curve.values()) for run in runs]
+    kept, lacking = ([run for run, it in zip(runs, has, strict=True) if it is one] for one in (True, False))
     made = [_made(source, run, metric.removeprefix("val_"), higher_is_better) for run in kept]
-    return made, remarks + _short(kept, made, metric)
+    remarks = [_of_some(f"left out, as there is no {metric}", lacking, runs)] if lacking else []
+    return made, remarks + _remarks(kept, made, metric)
 
 
 def _check_told(runs: Sequence[Gathered]) -> None:
@@ -139,28 +137,25 @@ def _notes(run: Gathered, last: int) -> list[str]:
     return found
 
 
-def _doubled(runs: Sequence[Gathered]) -> list[str]:
+def _remarks(runs: Sequence[Gathered], made: Sequence[ForeignRun], metric: str) -> list[str]:
+    """The same for people: how many runs have such a note, and the first of them."""
+    pairs = list(zip(runs, made, strict=True))
     doubled = [run for run in runs if run.doubled]
-    if not doubled:
-        return []
     steps = sum(len(run.doubled) for run in doubled)
     differing = sum(len(run.differing) for run in doubled)
-    told = f"{steps} steps of {len(doubled)} runs are told more than once, {differing} with other values"
-    return [f"{told}; the last counts, as for {doubled[0].name}"]
+    told = f"{steps} steps are told more than once, {differing} with other values, and the last counts"
+    cut = [run for run, one in pairs if max(run.curve) > _end(one)]
+    short = [run for run, one in pairs if run.facts.get(STEPS, _end(one)) != _end(one)]
+    found = {
+        told: doubled,
+        f"what comes after the last {metric} is left out": cut,
+        "the curve does not end at the step that was planned": short,
+    }
+    return [_of_some(what, some, runs) for what, some in found.items() if some]
 
 
-def _short(runs: Sequence[Gathered], made: Sequence[ForeignRun], metric: str) -> list[str]:
-    """Curves that end elsewhere than they should."""
-    found = []
-    cut = [run for run, one in zip(runs, made, strict=True) if max(run.curve) > _end(one)]
-    if cut:
-        found.append(
-            f"{len(cut)} runs go on after their last {metric}; they end with it here, as {cut[0].name}"
-        )
-    short = [r for r, one in zip(runs, made, strict=True) if r.facts.get(STEPS, _end(one)) != _end(one)]
-    if short:
-        found.append(f"{len(short)} runs do not end at the step planned for them, as {short[0].name}")
-    return found
+def _of_some(what: str, some: Sequence[Gathered], runs: Sequence[Gathered]) -> str:
+    return f"{what}: {len(some)} of {len(runs)} runs, first {some[0].name}"
 
 
 def _end(run: ForeignRun) -> int:

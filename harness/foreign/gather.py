@@ -157,9 +157,7 @@ def join(runs: Sequence[Gathered], lines: Sequence[Line], file: str) -> list[str
     known = {name for run in runs for name in run.facts}
     shared = [name for name in (*_NAMES, SEED) if name in told & known]
     if RUN not in shared and not {RESULT, SEED} <= set(shared):
-        raise UsageError(
-            f"'{file}' and the curves need a column run that both have, or both result and seed."
-        )
+        raise UsageError(f"'{file}' and the curves must both have a column run, or both result and seed.")
     by_name: dict[Hashable, Line] = {}
     for line in lines:
         key = tuple(line.facts.get(name) for name in shared)

@@ -54,7 +54,7 @@ def check_name(root: Path, name: str) -> None:
     """Raise UsageError unless an import into this store can be called so."""
     if not is_sweep_name(name):
         raise UsageError(
-            f"--name must be letters, digits, '.', '_' and '-', at most 100 of them, not {name!r}."
+            f"--name takes letters, digits, '.', '_' and '-', at most 100 of them, not {name!r}."
         )
     if scale_of(name) or any((HOME / "sweeps").glob(f"*/{name}.yaml")):
         raise UsageError(f"'{name}' is a sweep that htbench brings along; import under another --name.")
