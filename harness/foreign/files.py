@@ -48,14 +48,14 @@ def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
     readers = [Reader(table, means) for path in curves for table in _tables(path)]
     _check_names(readers)
     found = gather.gather(line for reader in readers for line in reader.lines())
-    remarks = [_left(reader, reader.left) for reader in readers]
-    remarks += _note(found, [reader.table for reader in readers])
+    tables, remarks = [reader.table for reader in readers], [_left(reader, reader.left) for reader in readers]
     if runs is not None:
         about = Reader(wandb_export.runs(read_csv(runs)), means, is_curve=False)
         remarks += gather.join(found, list(about.lines()), about.table.name)
         unused = [name for name in about.columns if name == STEP or is_measured(name)]
         remarks.append(_left(about, [*about.left, *unused]))
         readers.append(about)
+    remarks += _note(found, tables)
     means.check_used(name for reader in readers for name in reader.names)
     meanings = [f"'{reader.table.name}': {reader.meanings()}" for reader in readers]
     return Read(found, [one for one in dict.fromkeys(remarks) if one], files, meanings)

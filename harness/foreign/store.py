@@ -84,7 +84,8 @@ def write(
     make_folder(sweeps_folder(store.root))
     with atomic.locked(sweeps_folder(store.root) / f".{name}.lock"):
         done, points = _take(store, name, runs)
-        _write_sweep(store.root, name, points, source)
+        if points:
+            _write_sweep(store.root, name, points, source if done.taken.total() or not done.refused else None)
     return done
 
 
@@ -202,14 +203,12 @@ def _curve(run: ForeignRun) -> str:
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in run.curve)
 
 
-def _write_sweep(root: Path, name: str, points: list[Point], source: Mapping[str, Any]) -> None:
-    if not points:
-        return
+def _write_sweep(root: Path, name: str, points: list[Point], source: Mapping[str, Any] | None) -> None:
     folder = sweep_folder(root, name)
     make_folder(folder)
     atomic.remove_temporaries(folder)
     imports = sources(root, name)
-    if source not in imports:
+    if source is not None and source not in imports:
         atomic.write_json(folder / SOURCE, {IMPORTED: [*imports, dict(source)]})
     write_points(root, name, points)
 
