@@ -1,9 +1,11 @@
-"""Numbers, values and tables as text for a screen."""
+"""Numbers, values and tables as text for a screen, and as JSON for programs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Sequence
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
 
 
 def duration(seconds: float | None) -> str:
@@ -65,3 +67,21 @@ def aligned(rows: Iterable[Sequence[object]], words: Container[str] | None = Non
         for row in cells
     )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def document(value: Any, *, in_a_line: bool = False) -> str:
+    """Plain values as one JSON document (docs/json.md). JSON has no NaN: what is not finite is null.
+
+    Args:
+        value: of mappings, lists, tuples, words, numbers and None.
+        in_a_line: without line breaks, for a stream of documents.
+    """
+    return json.dumps(_finite(value), indent=None if in_a_line else 1, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

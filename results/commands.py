@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
@@ -19,13 +19,13 @@ from results.figures.kinds import PUBLISHED
 from results.figures.registry import FIGURES
 from results.figures.view import SOURCES, views
 from results.formats.cells import Table
-from results.formats.render import FORMATS, render, render_all
+from results.formats.render import FORMATS, PARQUET, as_bytes, render_all, suffix
 from results.tables.registry import TABLES
 from results.tables.view import View
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [NAME ...] [--sweep NAME]... [--source S] [--scale S]... [--format F] [--out DIR] [--strict]."""
+    """Add [NAME ...], which runs they show, --format, --json, --out and --strict."""
     _add_common(parser, TABLES)
     add_paper_arguments(parser)
     parser.add_argument(
@@ -34,8 +34,9 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit status 1 if runs behind a table differ in what can change their numbers",
     )
     parser.add_argument(
-        "--format", choices=FORMATS, default="md", help="how to write them (default: %(default)s)"
+        "--format", choices=(*FORMATS, PARQUET), default="md", help="how to write them (default: %(default)s)"
     )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
 
 
@@ -52,14 +53,32 @@ def table(args: argparse.Namespace) -> int:
     full = {name: one for name, one in made.items() if named or one.sections} or made
     names, tables = list(full), list(full.values())
     if args.out is None:
-        print(render_all(tables, args.format), end="")
+        _print(tables, args.format)
         return _report_mixtures(tables) if args.strict else 0
     make_folder(args.out)
     for name, shown in zip(names, tables, strict=True):
-        path = args.out / f"{name}.{FORMATS[args.format].suffix}"
-        atomic.write_text(path, render(shown, args.format))
+        path = args.out / f"{name}.{suffix(args.format)}"
+        atomic.write_bytes(path, as_bytes(shown, args.format))
         print(path)
     return _report_mixtures(tables) if args.strict else 0
+
+
+def _print(tables: Sequence[Table], fmt: str) -> None:
+    """Print tables, or send the bytes of one to stdout.
+
+    Raises:
+        UsageError: the bytes of several, or bytes for a screen.
+    """
+    if fmt != PARQUET:
+        print(render_all(tables, fmt), end="")
+    elif len(tables) > 1:
+        raise UsageError(
+            f"A Parquet file holds one table, not {len(tables)}; name one, or a folder with --out DIR."
+        )
+    elif sys.stdout.isatty():
+        raise UsageError("Parquet is not for a screen; name a folder with --out DIR, or send it to a file.")
+    else:
+        sys.stdout.buffer.write(as_bytes(tables[0], fmt))
 
 
 def _view(args: argparse.Namespace, sweeps: list[str] | None) -> View:

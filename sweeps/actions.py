@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 
 from harness.cost import gpus
+from harness.display import document
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
 from harness.store import Store
 from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
@@ -153,7 +153,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
             if not args.json:
                 screen.show_answers(view)
     if args.json:
-        print(json.dumps([view.to_json() for view in views], indent=1))
+        print(document([view.to_json() for view in views]))
     elif len(views) > 1:
         print(f"\n{screen.together(views)}")
     queue.say_if_silent(store, loaded)
@@ -186,7 +186,8 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
     screen = screens.look(store, [(spec, _points(args, store, spec)) for spec in loaded])
     if args.json:
-        print(json.dumps([block.to_json() for block in screen.blocks], indent=1), flush=True)
+        blocks = [block.to_json() for block in screen.blocks]
+        print(document(blocks, in_a_line=args.watch), flush=True)
     else:
         screens.show(screen, again=args.watch)
     queue.say_if_silent(store, loaded)

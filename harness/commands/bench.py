@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import importlib
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from harness.bench.progress import Progress
 from harness.commands import bench_spectra, bench_train
 from harness.commands.counts import LEAST_ROUNDS, at_least
 from harness.data import registry as tasks
+from harness.display import document
 from harness.errors import UsageError
 from harness.store.layout import cache_folder
 from harness.system import environment
@@ -83,7 +83,7 @@ def _loop(args: argparse.Namespace) -> None:
         "environment": environment.describe("cpu", tasks.fingerprint(loop.TASK)),
         "figures": [dataclasses.asdict(figure) for figure in stepping + starting],
     }
-    print(json.dumps(report, indent=1) if args.json else tables.loop_report(report, stepping + starting))
+    print(document(report) if args.json else tables.loop_report(report, stepping + starting))
 
 
 # --- optimizers ---
@@ -153,7 +153,7 @@ def _optimizers(args: argparse.Namespace) -> None:
             "rows": list(map(dataclasses.asdict, rows)),
             "beside": list(map(dataclasses.asdict, found)),
         }
-        print(json.dumps({**about, **results}, indent=1))
+        print(document({**about, **results}))
     else:
         print(tables.optimizers_report(about, rows, found))
 
@@ -235,7 +235,7 @@ def _maps(args: argparse.Namespace) -> None:
         "environment": environment.describe_with_cpu_flags("cpu", tasks.fingerprint(maps.TASK)),
     }
     if args.json:
-        print(json.dumps({**about, "errors": [dataclasses.asdict(one) for one in errors]}, indent=1))
+        print(document({**about, "errors": list(map(dataclasses.asdict, errors))}))
     else:
         print(tables.maps_report(about, errors))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 
 from harness.bench import report as tables
 from harness.bench.progress import Progress
 from harness.commands.counts import LEAST_ROUNDS, at_least
+from harness.display import document
 from harness.errors import UsageError
 from harness.system import environment
 
@@ -49,6 +49,6 @@ def measure(args: argparse.Namespace) -> None:
     }
     if args.json:
         found = {"rows": list(map(dataclasses.asdict, rows)), "peak_bytes": peaks}
-        print(json.dumps({**about, **found}, indent=1))
+        print(document({**about, **found}))
     else:
         print(tables.spectra_report(about, rows, peaks))

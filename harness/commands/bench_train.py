@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib.metadata
-import json
 from typing import TYPE_CHECKING
 
 from harness.bench import report as tables
 from harness.bench.progress import Progress
 from harness.commands.counts import LEAST_ROUNDS, at_least
 from harness.data import registry as tasks
+from harness.display import document
 from harness.errors import UsageError
 from harness.store.layout import cache_folder
 from harness.system import environment
@@ -87,7 +87,7 @@ def measure(args: argparse.Namespace) -> None:
             "peak_bytes": peaks,
             "losses": list(map(dataclasses.asdict, losses)),
         }
-        print(json.dumps({**about, **found}, indent=1))
+        print(document({**about, **found}))
     else:
         print(tables.train_report(about, rows, peaks, losses))
 

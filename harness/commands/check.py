@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import optimizers
+from harness.display import document
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 
 
@@ -22,5 +21,5 @@ def show(name: str, as_json: bool) -> int:
         if not as_json:
             print(f"wrong  {words}: {wrong}" if wrong else f"ok     {words}", flush=True)
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(document(found))
     return EXIT_RUN_FAILED if any(found.values()) else EXIT_OK

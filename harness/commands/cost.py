@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +53,10 @@ def cost(args: argparse.Namespace) -> int:
     records = [record for _, record in store.index.rows().values()] if named else []
     offers = [costs.offer(found, one, records) for one in named]
     data = _data_bytes(config, cache_folder(args.root))
-    print(json.dumps(_plain(found, offers, data), indent=1) if args.json else _card(found, offers, data))
+    if args.json:
+        print(display.document(_plain(found, offers, data)))
+    else:
+        print(_card(found, offers, data))
     return 0
 
 

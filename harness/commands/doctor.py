@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import os
 import platform
 import shlex
@@ -26,6 +25,7 @@ import psutil
 
 from harness.data import registry as tasks
 from harness.data.cache import MANIFEST, damaged
+from harness.display import document
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.integrity import AGAIN
@@ -64,7 +64,7 @@ def doctor(args: argparse.Namespace) -> int:
     """Print the findings; return exit status 1 if one is a problem, else 0."""
     report = examine(args.root, CHECKS + (_digests,) * args.data)
     if args.json:
-        print(json.dumps([asdict(one) for one in report], indent=1))
+        print(document([asdict(one) for one in report]))
     else:
         for one in report:
             print(f"{one.level:8} {one.subject:8} {one.finding}")

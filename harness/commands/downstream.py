@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.commands.counts import at_least
-from harness.display import aligned
+from harness.display import aligned, document
 from harness.downstream import results
 from harness.downstream.results import CLOZE, Entry
 from harness.errors import UsageError
@@ -56,7 +55,7 @@ def downstream(args: argparse.Namespace) -> int:
     if args.tasks is not None and not names:
         raise UsageError("--tasks names no task; for example: --tasks arc_easy,piqa.")
     record = _evaluate(store, args, names)
-    print(json.dumps(_plain(record), indent=1) if args.json else _report(record))
+    print(document(_plain(record)) if args.json else _report(record))
     return 0
 
 

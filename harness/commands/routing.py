@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from harness.config.settings import read_words
-from harness.display import aligned, shown
+from harness.display import aligned, document, shown
 from harness.errors import UsageError
 
 
@@ -23,7 +22,7 @@ def show(words: Sequence[str], *, as_json: bool) -> int:
             f"--routing takes a model and an optimizer, such as 'llama-60m muon', not '{words[0]}'."
         )
     rows, note = routes(words[0], words[1], read_words(words[2:]))
-    print(json.dumps(rows, indent=1) if as_json else _table(rows))
+    print(document(rows) if as_json else _table(rows))
     if note:
         print(note if as_json else f"\n{note}", file=sys.stderr if as_json else sys.stdout)
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -15,7 +14,7 @@ from harness.commands import runs_export, runs_import
 from harness.config import Value
 from harness.config.settings import read_words
 from harness.data import registry as tasks
-from harness.display import aligned, duration, memory
+from harness.display import aligned, document, duration, memory
 from harness.errors import UsageError, nearest
 from harness.store import Store
 from harness.store.points import read_points, sweep_names
@@ -71,7 +70,7 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     limit = args.limit or (None if args.all or args.json else NEWEST)
     shown = found[:limit]
     if args.json:
-        print(json.dumps([_plain(row) for row in shown], indent=1))
+        print(document([_plain(row) for row in shown]))
     elif shown:
         print(_table(shown))
     else:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 import models as zoo_of_models
-from harness.display import aligned, shown
+from harness.display import aligned, document, shown
 from optimizers.zoo.registry import ZOO, Param
 
 WIDTH = 110  # of the wrapped hyperparameters
@@ -46,7 +45,7 @@ def zoo(args: argparse.Namespace) -> int:
 
         return routing.show(args.routing, as_json=args.json)
     if args.json:
-        print(json.dumps(zoo_rows(), indent=1))
+        print(document(zoo_rows()))
         return 0
     header = ("name", "family", "lr", "weight_decay", "state", "vectors", "paper")
     rows = [
@@ -112,7 +111,7 @@ def models(args: argparse.Namespace) -> int:
     """Print every model with its exact number of trainable parameters."""
     rows = model_rows()
     if args.json:
-        print(json.dumps(rows, indent=1))
+        print(document(rows))
         return 0
     words = ("name", "kind", "settings")
     cells = [(row["name"], row["kind"], f"{row['parameters']:,}", _words(row["settings"])) for row in rows]

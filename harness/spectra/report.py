@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from harness.display import document
 from harness.errors import UsageError
 from harness.spectra.summary import summarize
 from harness.system import atomic
@@ -95,8 +95,7 @@ def _means(means: pd.DataFrame) -> str:
 
 def as_json(about: Mapping[str, Any], table: pd.DataFrame, means: pd.DataFrame) -> str:
     """One object with the layers and the summary; null is what is not finite."""
-    found = {**about, "layers": _plain(table), "summary": _plain(means)}
-    return json.dumps(found, indent=1, allow_nan=False)
+    return document({**about, "layers": _rows(table), "summary": _rows(means)})
 
 
 def write(path: Path, table: pd.DataFrame) -> None:
@@ -126,14 +125,6 @@ def check(path: Path) -> None:
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-
-
-def _plain(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{name: _finite(value) for name, value in row.items()} for row in _rows(table)]
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ _COLUMNS = ("sweep", "stage", *OPTIMIZER, "rule", "replica", "lr")  # that a sea
 
 
 def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [--scale SCALE]... [--format FORMAT]."""
+    """Add [--scale SCALE]... [--format FORMAT] [--json]."""
     parser.add_argument(
         "--scale",
         action="append",
@@ -30,6 +30,7 @@ def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=FORMATS, default="md", help="how to print it (default: %(default)s)"
     )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
 
 
 def ledger(args: argparse.Namespace) -> int:

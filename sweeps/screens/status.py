@@ -62,7 +62,8 @@ class Block:
 
     def to_json(self) -> dict[str, Any]:
         """The block in plain values."""
-        row = {"sweep": self.sweep, "block": self.name, "points": self.points, **self.counts}
+        row = {"sweep": self.sweep, "block": self.name, "points": self.points}
+        row |= {name: self.counts[name] for name in COLUMNS}
         return row | {
             "left_seconds": self.seconds,
             "best": self.best,

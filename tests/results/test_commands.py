@@ -2,11 +2,13 @@
 
 import argparse
 import csv
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas
 import pytest
 
 from harness import cli
@@ -115,6 +117,29 @@ def test_tables_go_into_files(demo_store, tmp_path, capsys):
         str(tmp_path / "t" / "p_grid.tex"),
     ]
     assert r"\begin{tabular}" in (tmp_path / "t" / "lr_grid.tex").read_text()
+
+
+def test_parquet_goes_into_files_and_pipes(demo_store, tmp_path, capsysbinary, monkeypatch):
+    words = ("main_result", "--format", "parquet")
+    assert call("table", demo_store.root, *words, "--out", tmp_path / "t") == 0
+    path = tmp_path / "t" / "main_result.parquet"
+    assert capsysbinary.readouterr().out.decode().split() == [str(path)]
+    assert call("table", demo_store.root, *words) == 0
+    assert capsysbinary.readouterr().out == path.read_bytes()
+    assert set(pandas.read_parquet(path)["optimizer"]) == {"adamw", "sgdm", "muon", "htmuon"}
+    with pytest.raises(UsageError, match="holds one table, not 3; name one, or a folder with --out"):
+        call("table", demo_store.root, "--format", "parquet")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(UsageError, match="Parquet is not for a screen"):
+        call("table", demo_store.root, *words)
+
+
+def test_json_is_one_document_and_strictness_stays(demo_store, capsys):
+    assert call("table", demo_store.root, "--json") == 0
+    tables = json.loads(capsys.readouterr().out)
+    assert [table["name"] for table in tables] == list(GENERAL)
+    assert call("table", demo_store.root, "lr_grid", "--json", "--strict") == 0
+    assert [table["name"] for table in json.loads(capsys.readouterr().out)] == ["lr_grid"]
 
 
 def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):

@@ -2,14 +2,19 @@
 
 import csv
 import io
+import json
+import math
+import re
 
+import pandas
 import pytest
+from pyarrow import parquet
 
 from results.analysis.load import load
 from results.analysis.stats import summarize
 from results.formats.cells import Cell, Column, Section, Table
 from results.formats.latex import escape
-from results.formats.render import FORMATS, render
+from results.formats.render import FORMATS, as_bytes, render
 from results.tables.registry import GENERAL
 from results.tables.view import View
 
@@ -137,6 +142,69 @@ def test_csv_names_the_runs_behind_each_figure(mixed_store):
     for one in grid:
         (key,) = one["runs"].split()
         assert float(one["val_perplexity"]) == pytest.approx(records[key].metrics["val_perplexity"])
+
+
+def as_frame(table):
+    return pandas.read_parquet(io.BytesIO(as_bytes(table, "parquet")))
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_parquet_has_the_rows_of_csv_with_types(name, mixed_store):
+    table = GENERAL[name](View(load(mixed_store)))
+    frame, rows = as_frame(table), parsed(table)
+    assert len(frame) == len(rows) and list(frame) == list(rows[0])
+    for column in frame:
+        for value, row in zip(frame[column], rows, strict=True):
+            word = "" if pandas.isna(value) else value if isinstance(value, str) else f"{value:.10g}"
+            assert word == row[column]
+    words = {"task", "model", "setting", "optimizer", "runs", "state", "notes"} & set(frame)
+    assert words and all(pandas.api.types.is_string_dtype(frame[column]) for column in words)
+    numbers = [column for column in frame if re.match(r"lr$|(val|test)_\w+_percent$", column)]
+    assert numbers and all(pandas.api.types.is_float_dtype(frame[column]) for column in numbers)
+
+
+def test_parquet_counts_in_whole_numbers_and_has_nothing_of_the_day(mixed_store):
+    table = GENERAL["main_result"](View(load(mixed_store)))
+    schema = parquet.read_schema(io.BytesIO(as_bytes(table, "parquet")))
+    assert str(schema.field("test_perplexity_n").type) == "int64" and schema.metadata is None
+    assert as_bytes(table, "parquet") == as_bytes(table, "parquet")
+
+
+def test_parquet_of_mixed_and_missing_values():
+    columns = [Column("a", "a", "text"), Column("b", "b"), Column("c", "c", "summary"), Column("d", "d")]
+    rows = [
+        [Cell("x"), Cell(1), Cell(summarize([1.0, 3.0])), Cell()],
+        [Cell(), Cell("two"), Cell(state="failed"), Cell()],
+    ]
+    frame = as_frame(Table("t", "what", [Section("title", {"task": "é"}, columns, rows)]))
+    assert frame["a"].tolist() == ["x", ""] and frame["b"].tolist() == ["1", "two"]
+    assert frame["c"].tolist()[0] == 2.0 and frame["c_n"].tolist()[0] == 2 and frame["c"].isna()[1]
+    assert frame["d"].isna().all() and frame["d"].dtype == "float64"
+    assert frame["state"].tolist() == ["completed", "failed"] and frame["task"].tolist() == ["é", "é"]
+    assert list(as_frame(Table("t", "what", []))) == ["runs", "state", "notes"]
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_json_has_every_cell_in_words_and_values(name, mixed_store):
+    table = GENERAL[name](View(load(mixed_store)))
+    (found,) = json.loads(render(table, "json"))
+    assert (found["name"], found["title"]) == (table.name, table.title)
+    for section, shown in zip(table.sections, found["sections"], strict=True):
+        assert shown["identity"] == section.identity and shown["notes"] == list(section.notes)
+        for row, cells in zip(section.rows, shown["rows"], strict=True):
+            assert [cell["text"] for cell in cells] == [cell.text() for cell in row]
+            assert [cell["runs"] for cell in cells] == [list(cell.runs) for cell in row]
+            assert [cell["n"] for cell in cells] == [getattr(cell.value, "n", None) for cell in row]
+
+
+def test_json_has_no_nan_and_cuts_the_interval_of_a_share():
+    column = Column("test_accuracy_percent", "accuracy (%)", "summary")
+    rows = [[Cell(summarize([100.0, 94.0]))], [Cell(math.nan)], [Cell(state="diverged", detail="@7")]]
+    (table,) = json.loads(render(Table("t", "w", [Section("s", {}, [column], rows)]), "json"))
+    spread, unknown, diverged = (cells[0] for cells in table["sections"][0]["rows"])
+    assert (spread["value"], spread["n"], spread["interval"][1]) == (97.0, 2, 100.0)
+    assert unknown["value"] is None and unknown["state"] is None
+    assert (diverged["value"], diverged["state"], diverged["text"]) == (None, "diverged", "div.@7")
 
 
 def test_a_grid_that_no_page_holds_stays_in_csv_only():
