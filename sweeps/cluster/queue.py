@@ -11,7 +11,8 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
 from harness.system import slurm
-from harness.system.slurm import Job, SlurmError
+from harness.system.slurm import SlurmError
+from harness.system.squeue import Job
 from sweeps.cluster import sbatch, submissions, submit
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submit import Report

@@ -19,7 +19,7 @@ from harness.store.owner import current_user
 from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
-from harness.system.slurm import Job
+from harness.system.squeue import Job
 from sweeps.cluster import snapshot, submissions
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission

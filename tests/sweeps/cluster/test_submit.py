@@ -10,7 +10,7 @@ import pytest
 from harness.errors import UsageError
 from harness.store import Attempt, Store
 from harness.system import slurm
-from harness.system.slurm import Job
+from harness.system.squeue import Job
 from sweeps.cluster import job_array, sbatch, snapshot, submissions, submit
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
