@@ -93,6 +93,14 @@ def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
     return _is_fresh(heartbeat) and not (owner is not None and _job_has_ended(owner))
 
 
+def may_be_ending(owner: Owner | None) -> bool:
+    """Whether a living owner is part of a job that SLURM does not show at work: it may be about to save.
+
+    False for a process outside of jobs. True if SLURM does not answer.
+    """
+    return owner is not None and bool(owner.job) and not _job_lives(owner)
+
+
 def _job_lives(owner: Owner) -> bool | None:
     """Whether SLURM still runs the owner's job, at the same start; None if the queue can't tell.
 

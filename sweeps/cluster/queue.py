@@ -47,6 +47,8 @@ def _advise(spec: SweepSpec, report: Report) -> None:
     if report.failed:
         reasons = ", ".join(f"{key} ({why})" for key, why in report.failed.items())
         print(f"  failed: {reasons}; `htbench sweep submit --retry` submits them again")
+    if report.ending:
+        print(f"  {report.ending} of them wait for jobs that were cancelled and are saving these runs")
     if report.left:
         why = report.refusal or "submit_limit"
         print(f"  left because of a limit ({why}): the same command submits them when jobs have ended")
