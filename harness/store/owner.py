@@ -88,22 +88,53 @@ def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
         known = _process_lives(owner)
     if known is None and owner is not None and owner.job:
         known = _job_lives(owner)
-    return seconds_since_touched(heartbeat) < STALE_SECONDS if known is None else known
+    if known is not None:
+        return known
+    return _is_fresh(heartbeat) and not (owner is not None and _job_has_ended(owner))
+
+
+def may_be_ending(owner: Owner | None) -> bool:
+    """Whether a living owner is part of a job that SLURM does not show at work: it may be about to save.
+
+    False for a process outside of jobs. True if SLURM does not answer.
+    """
+    return owner is not None and bool(owner.job) and not _job_lives(owner)
 
 
 def _job_lives(owner: Owner) -> bool | None:
-    """Whether SLURM still runs the owner's job, at the same start; None if SLURM can't tell."""
+    """Whether SLURM still runs the owner's job, at the same start; None if the queue can't tell.
+
+    A job that the queue lacks may be hidden, or part of the answer got lost on its way. One that is
+    completing may have a process that saves.
+    """
     restart = owner.restart or "0"
     if owner.job == slurm.own_job() and owner.cluster == slurm.cluster():
         # This process belongs to that job: a later start of it, or another of its nodes.
         return None if restart == os.environ.get("SLURM_RESTART_COUNT", "0") else False
-    jobs = slurm.recent_queue()
-    if jobs is None or owner.cluster != slurm.cluster():
+    job = (slurm.recent_queue() or {}).get(owner.job)
+    if job is None or job.state == "COMPLETING" or owner.cluster != slurm.cluster():
         return None
-    job = jobs.get(owner.job)
-    if job is None:  # some sites show people their own jobs only
-        return False if owner.user == current_user() else None
     return not job.pending and restart == str(job.restarts)
+
+
+def _job_has_ended(owner: Owner) -> bool:
+    """Whether SLURM says that the owner's job is over; False if it does not remember.
+
+    Of a node that was lost it knows only that it can't reach it: the process may be at work there.
+    """
+    if not owner.job or owner.job == slurm.own_job() or owner.cluster != slurm.cluster():
+        return False
+    job = slurm.recently_ended().get(owner.job)
+    return job is not None and job.state != "NODE_FAIL" and job.restarts >= int(owner.restart or 0)
+
+
+def _is_fresh(heartbeat: Path) -> bool:
+    """Whether it is younger than STALE_SECONDS."""
+    # The clocks of two machines differ by less than an hour. For what is older, the file server need not
+    # be asked for its time, which is a write: a store may have thousands of such runs.
+    if time.time() - heartbeat.stat().st_mtime > 3600 + STALE_SECONDS:
+        return False
+    return seconds_since_touched(heartbeat) < STALE_SECONDS
 
 
 def _process_lives(owner: Owner) -> bool | None:

@@ -56,6 +56,7 @@ def ask(
     patience: float | None = None,
     given: str = "",
     environment: Mapping[str, str] | None = None,
+    remarks: bool = True,
 ) -> tuple[bool, str]:
     """Whether a command succeeded, and what it printed or why it failed.
 
@@ -64,6 +65,7 @@ def ask(
         patience: seconds it gets; None: PATIENCE.
         given: what it reads on its standard input.
         environment: its variables; None: ours.
+        remarks: whether what it printed includes its standard error, even if it succeeded.
     """
     patience = patience or PATIENCE
     try:
@@ -71,7 +73,7 @@ def ask(
             command,
             stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.STDOUT if remarks else subprocess.PIPE,
             text=True,
             errors="replace",
             start_new_session=True,
@@ -80,7 +82,7 @@ def ask(
     except OSError as error:
         return False, str(error.strerror)
     try:
-        printed, _ = process.communicate(given or None, timeout=patience)
+        printed, aside = process.communicate(given or None, timeout=patience)
     except subprocess.TimeoutExpired:
         # Kill the whole group: otherwise we would wait for a child that has the pipe open.
         with contextlib.suppress(ProcessLookupError):
@@ -89,7 +91,10 @@ def ask(
         with contextlib.suppress(
             subprocess.TimeoutExpired
         ):  # SIGKILL does not end a process that waits in a driver
-            said = process.communicate(timeout=0.5)[0].strip()  # may tell what it waits for
+            printed, aside = process.communicate(timeout=0.5)
+            said = f"{aside or ''}{printed}".strip()  # may tell what it waits for
         return False, f"no answer within {patience:g} s" + (f": {said}" if said else "")
-    why = f"exit status {process.returncode}" if process.returncode else ""
-    return process.returncode == 0, printed.strip() or why
+    if process.returncode == 0:
+        return True, printed.strip()
+    said = f"{aside or ''}{printed}".strip()
+    return False, said or f"exit status {process.returncode}"

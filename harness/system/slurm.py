@@ -9,62 +9,18 @@ import functools
 import os
 import shutil
 import time
-from dataclasses import dataclass
 
 from harness.errors import UsageError
+from harness.system import squeue
 from harness.system.machine import ask
+from harness.system.squeue import Job
 
 PATIENCE = 10.0  # seconds for one answer; a busy controller takes a few
 FRESH = 30.0  # seconds for which an answer is used again: sites limit the number of requests
 
-# Fixed widths, as no separator is safe; a job's name comes last.
-_COLUMNS = (
-    ("JobArrayID", 40),
-    ("State", 20),
-    ("RestartCnt", 12),
-    ("UserName", 40),
-    ("Reason", 60),
-    ("Name", 300),  # longer than that of any sweep can be
-)
-
-# Requeued and then held until a person releases it. Such a job waits.
-_HELD = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
-
 
 class SlurmError(UsageError):
     """SLURM is missing or does not answer; the message is one sentence."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job in the queue, or one task of an array.
-
-    Attributes:
-        id: `12`, or `12_3` for a task of an array. The plain number of a task is ambiguous: the last task of
-            an array to start has that of the whole array.
-        state: PENDING, RUNNING, COMPLETING ...
-        restarts: how often it was requeued.
-        user: whose it is.
-        reason: why it waits.
-        name: as submitted.
-    """
-
-    id: str
-    state: str
-    restarts: int
-    user: str
-    reason: str
-    name: str
-
-    @property
-    def array(self) -> str:
-        """The number of the whole array."""
-        return self.id.partition("_")[0]
-
-    @property
-    def pending(self) -> bool:
-        """Whether it waits for its start; a requeued job waits again."""
-        return self.state == "PENDING" or self.state in _HELD
 
 
 def own_job() -> str:
@@ -94,7 +50,8 @@ def call(*command: str) -> str:
     require(command[0])
     # SQUEUE_* are filters of the user. With them, jobs would be missing from the answer.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
-    worked, text = ask(*command, patience=PATIENCE, environment=environment)
+    # What goes to the standard error of a command that succeeds are warnings of the site or of the shell.
+    worked, text = ask(*command, patience=PATIENCE, environment=environment, remarks=False)
     if not worked:
         said = " ".join(text.replace(f"{command[0]}: ", "").split())
         raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")
@@ -111,50 +68,20 @@ def require(command: str) -> None:
 
 
 def queue(age: float = 0.0) -> dict[str, Job]:
-    """All jobs of all users that wait or run, by id.
+    """All jobs of all users that wait, run or come back after a requeue, by id.
 
     Args:
         age: an answer, or a failure to answer, is used again for so many seconds.
 
     Raises:
-        SlurmError: there is no answer.
+        SlurmError: there is no answer, or one that is none of `squeue`.
     """
-    asked, answer = _remembered
-    if answer is not None and time.monotonic() - asked < age:
-        if isinstance(answer, SlurmError):
-            raise answer
-        return answer
-    wanted = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
-    try:
-        # Without --all, jobs in hidden partitions are left out, even those of this user.
-        text = call("squeue", "--noheader", "--array", "--all", "--Format", wanted)
-        rows = [_parse(line) for line in text.splitlines()]
-    except SlurmError as error:
-        _remember(error)
-        raise
-    jobs = {job.id: job for job in rows if job is not None}
-    _remember(jobs)
-    return jobs
+    return {id: job for id, job in _shown("", age).items() if not job.over}
 
 
-def _parse(line: str) -> Job | None:
-    words, start = [], 0
-    for _, width in _COLUMNS:
-        words.append(line[start : start + width].strip())
-        start += width
-    if not words[2].isdigit():  # "exit status 0" of an empty queue, a warning in between
-        return None
-    if words[1] == "REVOKED":  # in a federation: it runs on another cluster
-        return None
-    return Job(words[0], words[1], int(words[2]), *words[3:])
-
-
-_remembered: tuple[float, dict[str, Job] | SlurmError | None] = (float("-inf"), None)
-
-
-def _remember(answer: dict[str, Job] | SlurmError) -> None:
-    global _remembered
-    _remembered = (time.monotonic(), answer)
+def ending(age: float = 0.0) -> dict[str, Job]:
+    """The jobs that have ended and still hold their nodes, by id. For `age` and errors see `queue`."""
+    return {id: job for id, job in _shown("", age).items() if job.over}
 
 
 def recent_queue() -> dict[str, Job] | None:
@@ -163,6 +90,47 @@ def recent_queue() -> dict[str, Job] | None:
         return queue(FRESH)
     except SlurmError:
         return None
+
+
+def recently_ended() -> dict[str, Job]:
+    """The jobs that ended within the last minutes and hold nothing any more, by id; none without an answer.
+
+    The controller forgets a job MinJobAge seconds after its end, by default 300.
+    """
+    try:
+        jobs = _shown("all", FRESH)
+    except SlurmError:
+        return {}
+    return {id: job for id, job in jobs.items() if job.over and job.state != "COMPLETING"}
+
+
+_remembered: dict[str, tuple[float, dict[str, Job] | SlurmError]] = {}
+
+
+def _shown(states: str, age: float) -> dict[str, Job]:
+    """The jobs in some states; empty: those that `squeue` shows by itself."""
+    asked, answer = _remembered.get(states, (float("-inf"), {}))
+    if time.monotonic() - asked >= age:
+        try:
+            answer = _squeue(states)
+        except SlurmError as error:
+            answer = error
+        _remembered[states] = (time.monotonic(), answer)
+    if isinstance(answer, SlurmError):
+        raise answer
+    return answer
+
+
+def _squeue(states: str) -> dict[str, Job]:
+    options = ["--states", states] if states else []
+    # Without --all, jobs in hidden partitions are left out, even those of this user.
+    text = call("squeue", "--array", "--all", *options, "--Format", squeue.FORMAT)
+    try:
+        return squeue.read(text)
+    except ValueError as error:
+        raise SlurmError(
+            f"SLURM's answer can't be read (squeue: '{error!s:.80}'); try again later."
+        ) from None
 
 
 @functools.cache

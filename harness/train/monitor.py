@@ -30,6 +30,7 @@ class Monitor:
         report: called with step and validation metrics after each evaluation; it may raise PrunedError. After
             a resume it is called with the last evaluation again.
         study: the study that wants the run. A run that it prunes has ended for this study only.
+        patience: seconds to wait for an owner whose job is ending.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class Monitor:
         progress: Callable[[int], None] = lambda step: None,
         report: Callable[[int, Mapping[str, float | None]], None] = lambda step, metrics: None,
         study: str = "",
+        patience: float = 0.0,
     ) -> None:
         self.progress = progress
         self.report = report
         self.study = study
+        self.patience = patience
         self.stop_requested = False
         self.signals: set[int] = set()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -23,12 +24,15 @@ from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, St
 from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Kind, RunState, Store
 from harness.store.layout import cache_folder
+from harness.store.owner import may_be_ending
 from harness.store.record import RunRecord
 from harness.train.loop import Training, log
 from harness.train.monitor import Monitor
 
 # The store can't be written to. The run itself is valid: the same command resumes it once there is room.
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
+
+PAUSE = 1.0  # seconds between two looks at an owner that is ending
 
 
 def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: Group = ALONE) -> RunRecord:
@@ -88,15 +92,34 @@ def _claim(config: RunConfig, store: Store, monitor: Monitor, group: Group) -> A
     """The claim of the main process, in all processes: their attempt, or the existing record."""
     key, verdict, claim = run_key(config), None, None
     if group.is_main:
-        claim = store.claim(key, to_yaml(config), monitor.study)
-        verdict = _verdict(key, claim)
+        claim = _patient_claim(key, to_yaml(config), store, monitor)
+        verdict = None if claim is None else _verdict(key, claim)
     verdict = group.broadcast(verdict)
+    if verdict is None:
+        raise StoppedError(f"Run {key} was stopped while it waited for the job before it.")
     if isinstance(verdict, str):
         raise RunFailedError(verdict)
     if isinstance(verdict, RunRecord):
         return verdict
-    assert verdict is not None
     return claim if isinstance(claim, Attempt) else Attempt(store, key, *verdict)
+
+
+def _patient_claim(key: str, text: str, store: Store, monitor: Monitor) -> Attempt | RunState | None:
+    """The claim, once an owner whose job is ending has saved; None if `monitor` asks for a stop before."""
+    claim, until = store.claim(key, text, monitor.study), time.monotonic() + monitor.patience
+    if _is_to_come(claim) and monitor.patience:
+        log.warning("run %s waits for %s, whose job is ending", key, claim.owner)
+    while _is_to_come(claim) and time.monotonic() < until:
+        if monitor.stop_requested:
+            return None
+        time.sleep(PAUSE)
+        claim = store.claim(key, text, monitor.study)
+    return claim
+
+
+def _is_to_come(claim: Attempt | RunState) -> bool:
+    """Whether the run is at work, but may soon be free."""
+    return isinstance(claim, RunState) and claim.kind is Kind.LIVE and may_be_ending(claim.owner)
 
 
 def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord | str:

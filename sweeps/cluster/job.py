@@ -16,11 +16,16 @@ from submitit.helpers import TorchDistributedEnvironment
 
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
+from harness.store.owner import STALE_SECONDS
 from harness.store.points import Point
 from harness.system import slurm
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
 from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
+
+# Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
+# default, and a process that was killed while it saved counts as alive for STALE_SECONDS more.
+PATIENCE = STALE_SECONDS + 180.0
 
 
 def work(root: str, code: str, point: Mapping[str, Any]) -> None:
@@ -34,7 +39,7 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     Raises:
         SystemExit: always.
     """
-    monitor = Monitor()
+    monitor = Monitor(patience=PATIENCE)
     monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
     one = Point(**point)
     _check(code, one)

@@ -11,7 +11,8 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
 from harness.system import slurm
-from harness.system.slurm import Job, SlurmError
+from harness.system.slurm import SlurmError
+from harness.system.squeue import Job
 from sweeps.cluster import sbatch, submissions, submit
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submit import Report
@@ -46,6 +47,8 @@ def _advise(spec: SweepSpec, report: Report) -> None:
     if report.failed:
         reasons = ", ".join(f"{key} ({why})" for key, why in report.failed.items())
         print(f"  failed: {reasons}; `htbench sweep submit --retry` submits them again")
+    if report.ending:
+        print(f"  {report.ending} of them wait for jobs that were cancelled and are saving these runs")
     if report.left:
         why = report.refusal or "submit_limit"
         print(f"  left because of a limit ({why}): the same command submits them when jobs have ended")

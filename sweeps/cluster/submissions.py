@@ -9,7 +9,8 @@ from pathlib import Path
 from harness.store.owner import current_user
 from harness.store.submissions import Submission, answer, intend, read, read_all
 from harness.system import slurm
-from harness.system.slurm import Job, SlurmError
+from harness.system.slurm import SlurmError
+from harness.system.squeue import Job
 
 # Names of the file's reader and writer are here, too: other modules need no second import.
 __all__ = [

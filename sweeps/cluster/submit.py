@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import Kind, Store
 from harness.store.layout import code_folder
-from harness.store.owner import current_user
+from harness.store.owner import Owner, current_user
 from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
-from harness.system.slurm import Job
+from harness.system.squeue import Job
 from sweeps.cluster import snapshot, submissions
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
@@ -52,6 +52,7 @@ class Report:
         finished: points with a record.
         queued: points with a job already.
         live: points at work on some machine, without a job in the queue.
+        ending: points submitted while the job before theirs is ending; the new one waits for it.
         failed: point -> reason; not submitted unless asked for.
         arrays: what was submitted, each with its resources in words.
         left: points that a limit leaves to the next call.
@@ -61,6 +62,7 @@ class Report:
     finished: int = 0
     queued: int = 0
     live: int = 0
+    ending: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     arrays: list[tuple[Submission, str]] = field(default_factory=list)
     left: int = 0
@@ -81,7 +83,11 @@ class Report:
 
 
 def select_pending(
-    store: Store, planned: Sequence[Planned], taken: Mapping[str, Job], retry: bool
+    store: Store,
+    planned: Sequence[Planned],
+    taken: Mapping[str, Job],
+    retry: bool,
+    ending: Collection[str] = (),
 ) -> tuple[Report, list[Point]]:
     """Select the points that need a job.
 
@@ -91,6 +97,7 @@ def select_pending(
         taken: points with a job in the queue. The queue is read before the states: a job that ends in between
             leaves a record.
         retry: whether failed runs need one.
+        ending: jobs that were cancelled and still save; what they are at needs a new one.
     """
     report, todo = Report(), []
     known = states(store, [one.point for one in planned])
@@ -100,13 +107,19 @@ def select_pending(
             report.finished += 1
         elif name in taken:
             report.queued += 1
-        elif found.kind is Kind.LIVE:
+        elif found.kind is Kind.LIVE and not _is_of(found.owner, ending):
             report.live += 1
         elif found.kind is Kind.FAILED and not (retry and store.reset_failure(one.point.key)):
             report.failed[name] = found.reason
         else:
+            report.ending += found.kind is Kind.LIVE
             todo.append(one.point)
     return report, todo
+
+
+def _is_of(owner: Owner | None, jobs: Collection[str]) -> bool:
+    """Whether an owner is part of one of these jobs of this cluster."""
+    return owner is not None and owner.job in jobs and owner.cluster == slurm.cluster()
 
 
 def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
@@ -151,7 +164,8 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
         jobs = slurm.queue()
         recover(store.root, jobs)
         taken = submissions.queued(submissions.read_all(store.root), jobs)
-        report, todo = select_pending(store, planned, taken, retry)
+        ending = slurm.ending(slurm.FRESH)  # of the same answer
+        report, todo = select_pending(store, planned, taken, retry, ending)
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])

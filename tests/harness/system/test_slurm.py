@@ -7,27 +7,25 @@ import pytest
 
 from harness.store.owner import Owner, current_user, is_alive
 from harness.system import slurm
-from harness.system.slurm import Job
+from harness.system.squeue import Job
+from tests.helpers import squeue as stand_in
 
 RUNNING = ("8_1", "RUNNING", 2, "anna", "None", "tiny.w")
 PENDING = ("9", "PENDING", 0, "bert", "Nodes required | down", "x y")
+ENDED, REQUEUED = (stand_in.BEGAN, stand_in.BEGAN, "0:00"), ("N/A", "N/A", "0:00")
 
 
 @pytest.fixture
 def squeue(tmp_path, monkeypatch):
-    """Let `squeue` print jobs, or be a script."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setattr(slurm, "_remembered", (float("-inf"), None))
-    widths = [width for _, width in slurm._COLUMNS]
+    """Let `squeue` print jobs, or be a script; with `--states`, print those that have ended, too."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
-    def says(*jobs, script=None):
-        rows = [zip(job, widths, strict=True) for job in jobs]
-        lines = ["".join(str(word).ljust(width) for word, width in row) + "\n" for row in rows]
-        (tmp_path / "answer").write_text("".join(lines))
-        (folder / "squeue").write_text(f"#!/bin/sh\n{script or f'cat {tmp_path}/answer'}\n")
-        (folder / "squeue").chmod(0o755)
+    def says(*jobs, script="", ended=()):
+        monkeypatch.setattr(slurm, "_remembered", {})
+        rows = [stand_in.row(*job) for job in jobs]
+        (tmp_path / "all").write_text(stand_in.table(*rows, *(stand_in.row(*job) for job in ended)))
+        script = script or f'case "$*" in *--states*) exec cat {tmp_path}/all;; esac'
+        return stand_in.install(tmp_path / "bin", *rows, first=script) / "answer"
 
     return says
 
@@ -35,9 +33,9 @@ def squeue(tmp_path, monkeypatch):
 def test_the_queue_is_read_by_columns(squeue):
     squeue(RUNNING, PENDING)
     assert slurm.queue() == {"8_1": Job(*RUNNING), "9": Job(*PENDING)}
-    squeue()
-    assert slurm.queue() == {}, "an empty queue prints nothing"
-    squeue(RUNNING)
+    answer = squeue()
+    assert slurm.queue() == {}, "an empty queue prints its head only"
+    answer.write_text(stand_in.table(stand_in.row(*RUNNING)))
     assert slurm.recent_queue() == {}, "a fresh answer serves again"
 
 
@@ -51,14 +49,62 @@ def test_a_queue_that_does_not_answer_is_one_sentence_and_no_wait(squeue, monkey
     with pytest.raises(slurm.SlurmError, match=words):
         slurm.queue()
     assert slurm.recent_queue() is None
+    kept = dict(slurm._remembered)
     squeue(RUNNING)
+    slurm._remembered.update(kept)
     assert slurm.recent_queue() is None, "a silent controller is not asked again at once"
 
 
-def test_jobs_are_seen_whatever_the_partition_and_the_filters_of_a_person(squeue, monkeypatch, tmp_path):
+HTML = "<!DOCTYPE html>\n<html><body>Please sign in</body></html>\n"
+WHOLE = stand_in.table(stand_in.row(*RUNNING), stand_in.row(*PENDING))
+
+
+@pytest.mark.parametrize(
+    ("answer", "first"),
+    [
+        (HTML, "<!DOCTYPE html>"),
+        ("", ""),
+        (WHOLE[:-100], "9 PENDING "),
+        (WHOLE.replace(stand_in.row(*RUNNING), stand_in.row(*RUNNING)[:300]), "8_1 RUNNING "),
+        (WHOLE.replace("8_1 ", "", 1), "RUNNING "),
+        (stand_in.row(*RUNNING), "8_1 RUNNING "),
+        (WHOLE + "squeue: try again\n", "squeue: try again"),
+    ],
+    ids=["a page", "nothing", "cut", "cut in the middle", "bitten", "no head", "more"],
+)
+def test_what_is_no_answer_of_squeue_is_an_error_and_no_empty_queue(squeue, answer, first):
+    squeue().write_text(answer)
+    with pytest.raises(slurm.SlurmError) as caught:
+        slurm.queue()
+    assert f"SLURM's answer can't be read (squeue: '{first}" in str(caught.value)
+    assert str(caught.value).count("\n") == 0 and slurm.recent_queue() is None
+
+
+def test_names_of_others_and_remarks_of_a_site_do_not_matter(squeue):
+    other = ("9", "PENDING", 0, "bert", "None", "Stra\u00dfe\nnach Süden")
+    squeue(other, RUNNING, script="echo 'bash: warning: setlocale' >&2; echo CLUSTER: here")
+    assert slurm.queue() == {"9": Job(*other), "8_1": Job(*RUNNING)}
+
+
+def test_a_job_that_is_ending_is_no_longer_in_the_queue_unless_it_comes_back(squeue):
+    ends = [
+        (id, "COMPLETING", 1, "anna", "None", "tiny.w", times)
+        for id, times in enumerate(
+            (
+                (stand_in.BEGAN, stand_in.LIMIT, "0:03"),
+                ENDED,  # it was cancelled within its first second
+                (stand_in.BEGAN, stand_in.LIMIT, "0:00"),
+                REQUEUED,  # without a time limit
+            )
+        )
+    ]
+    squeue(*ends)
+    assert list(slurm.queue()) == ["2", "3"] and list(slurm.ending(slurm.FRESH)) == ["0", "1"]
+
+
+def test_jobs_are_seen_whatever_the_partition_and_the_filters_of_a_person(squeue, monkeypatch):
     monkeypatch.setenv("SQUEUE_STATES", "RUNNING")
-    answer = f'[ -z "$SQUEUE_STATES" ] && case "$*" in *--all*) cat {tmp_path}/answer;; esac'
-    squeue(RUNNING, script=answer)
+    squeue(RUNNING, script='[ -z "$SQUEUE_STATES" ] || exit 1; case "$*" in *--all*) ;; *) exit 1;; esac')
     assert slurm.queue() == {"8_1": Job(*RUNNING)}, "a job that is hidden would be taken for dead"
 
 
@@ -105,7 +151,6 @@ def heartbeat(tmp_path):
     ("job", "alive"),
     [
         (RUNNING, True),
-        (("8_1", "COMPLETING", 2, "anna", "None", "tiny.w"), True),
         (("8_1", "RUNNING", 3, "anna", "None", "tiny.w"), False),  # started again: that process is gone
         (("8_1", "PENDING", 3, "anna", "BeginTime", "tiny.w"), False),
         (("8_1", "REQUEUE_HOLD", 2, "anna", "job_requeued_in_held_state", "tiny.w"), False),
@@ -116,12 +161,37 @@ def test_a_job_in_the_queue_decides_whatever_the_heartbeat(squeue, owner, heartb
     assert is_alive(owner, heartbeat(fresh)) is alive
 
 
-def test_our_own_job_that_is_gone_is_dead_at_once_anothers_may_only_be_hidden(squeue, owner, heartbeat):
-    squeue(PENDING)
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize(
+    "answer", ["hidden", "lost", "completing", "requeued", "a lost node", "an older start"]
+)
+def test_a_job_that_the_queue_does_not_know_lives_as_long_as_its_heartbeat(
+    squeue, owner, heartbeat, answer, fresh
+):
     ours = dataclasses.replace(owner, user=current_user())
-    assert not is_alive(ours, heartbeat(fresh=True))
-    assert is_alive(owner, heartbeat(fresh=True))
-    assert not is_alive(owner, heartbeat(fresh=False))
+    times = {"completing": (stand_in.BEGAN, stand_in.LIMIT, "0:03"), "requeued": REQUEUED}.get(answer)
+    rows = [("8_1", "COMPLETING", 2, "anna", "None", "tiny.w", times)] if times else []
+    ended = {"a lost node": [("8_1", "NODE_FAIL", 2)], "an older start": [("8_1", "TIMEOUT", 1)]}
+    squeue(*rows, PENDING, ended=ended.get(answer, []), script="echo '<html>'" if answer == "lost" else "")
+    assert is_alive(ours, heartbeat(fresh)) is fresh
+
+
+@pytest.mark.parametrize(
+    "state", ["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "PREEMPTED", "OUT_OF_MEMORY"]
+)
+def test_a_job_that_has_ended_by_the_word_of_slurm_is_dead_at_once(squeue, owner, heartbeat, state):
+    squeue(PENDING, ended=[("8_1", state, 2)])
+    assert not is_alive(owner, heartbeat(fresh=True))
+
+
+def test_an_old_heartbeat_costs_no_question(owner, heartbeat, monkeypatch):
+    """A store may hold thousands of runs that dead jobs have left."""
+    asked = []
+    monkeypatch.setattr(slurm, "call", lambda *words: asked.append(words) or stand_in.table())
+    monkeypatch.setattr(slurm, "_remembered", {})
+    monkeypatch.setattr("harness.store.owner.seconds_since_touched", None)
+    assert not any(is_alive(owner, heartbeat(fresh=False)) for _ in range(3))
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("fresh", [True, False])
@@ -130,7 +200,6 @@ def test_without_an_answer_or_on_another_cluster_the_heartbeat_decides(squeue, o
     elsewhere = dataclasses.replace(owner, cluster="there", user=current_user())
     assert is_alive(elsewhere, heartbeat(fresh)) is fresh
     squeue(script="exit 1")
-    slurm._remembered = (float("-inf"), None)
     assert is_alive(owner, heartbeat(fresh)) is fresh
 
 

@@ -2,8 +2,10 @@
 
 import errno
 import json
+import os
 import resource
 import signal
+import threading
 import zipfile
 from pathlib import Path
 
@@ -15,9 +17,11 @@ from harness.config.settings import resolve_config
 from harness.errors import RunFailedError, StoppedError, UsageError
 from harness.parallel.group import ALONE, Group
 from harness.store import Kind, Store
+from harness.system import slurm
 from harness.train import run
 from harness.train.loop import Training
 from harness.train.monitor import Monitor
+from tests.helpers import squeue as stand_in
 from tests.helpers.interrupting import finish, interrupt
 
 
@@ -265,3 +269,52 @@ def test_construction_does_no_work(tiny):
         resolve_config(tiny), None, Monitor(), ALONE, task=None, total=8, learner=None, recorder=None
     )
     assert (made.progress.step, made.warm_from) == (0, 0)
+
+
+# --- an owner whose job is ending ---
+
+
+@pytest.fixture
+def ending(tmp_path, monkeypatch):
+    """A store whose owners live; this process is part of job 7_0, which the queue shows as ending."""
+    row = stand_in.row("7_0", "COMPLETING")
+    monkeypatch.setenv("PATH", f"{stand_in.install(tmp_path / 'bin', row)}:{os.environ['PATH']}")
+    for name, value in {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(slurm, "_remembered", {})
+    monkeypatch.setattr(run, "PAUSE", 0.02)
+    return Store(tmp_path / "store", alive=lambda owner, heartbeat: True)
+
+
+def leave_to_an_ending_job(store, config, monkeypatch):
+    attempt = store.claim(run_key(config), "")
+    for name in ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
+        monkeypatch.delenv(name)
+    return attempt
+
+
+def test_a_job_waits_for_the_one_before_it_that_is_ending(ending, tiny, monkeypatch):
+    config = resolve_config(tiny)
+    before = leave_to_an_ending_job(ending, config, monkeypatch)
+    threading.Timer(0.5, lambda: before.end("stopped")).start()
+    assert run.run(config, ending, Monitor(patience=60)).attempts == 2
+
+
+def test_it_does_not_wait_for_ever_nor_for_one_at_work(ending, tiny, monkeypatch, tmp_path):
+    config = resolve_config(tiny)
+    leave_to_an_ending_job(ending, config, monkeypatch)
+    with pytest.raises(RunFailedError, match="is being trained by .* job 7_0"):
+        run.run(config, ending, Monitor(patience=0.1))
+    stand_in.install(tmp_path / "bin", stand_in.row("7_0", "RUNNING"))
+    slurm._remembered.clear()
+    with pytest.raises(RunFailedError, match="is being trained by .* job 7_0"):
+        run.run(config, ending, Monitor(patience=1e9))
+
+
+def test_a_warning_while_it_waits_stops_it(ending, tiny, monkeypatch):
+    config, monitor = resolve_config(tiny), Monitor(patience=1e9)
+    leave_to_an_ending_job(ending, config, monkeypatch)
+    monitor.stop_requested = True
+    with pytest.raises(StoppedError):
+        run.run(config, ending, monitor)
+    assert ending.last_attempt(run_key(config)) == 1

@@ -1,7 +1,6 @@
 """`htbench runs gc`: what goes and what stays; nothing of a run at work, and no result ever."""
 
 import os
-import stat
 import time
 
 import pytest
@@ -14,6 +13,7 @@ from harness.store.points import SEARCH, Point, slot_path, sweep_folder, write_p
 from harness.system import slurm
 from harness.system.atomic import append_line, temporary_name, write_json
 from harness.upkeep.gc import ABANDONED_SECONDS, garbage, remove
+from tests.helpers import squeue as stand_in
 from tests.helpers.stored_runs import config, files, leave, put
 
 
@@ -110,14 +110,10 @@ def squeue(tmp_path_factory, monkeypatch):
     """Put a `squeue` on the PATH that shows one job of this name."""
 
     def show(name, status=0):
-        folder = tmp_path_factory.mktemp("bin")
-        values = ("7_1", "RUNNING", "0", "anna", "None", name)
-        line = "".join(v.ljust(width) for v, (_, width) in zip(values, slurm._COLUMNS, strict=True))
-        script = folder / "squeue"
-        script.write_text(f"#!/bin/sh\necho '{line}'\nexit {status}\n")
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        row = stand_in.row("7_1", name=name)
+        folder = stand_in.install(tmp_path_factory.mktemp("bin"), row, first=f"[ {status} = 0 ] || exit 1")
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-        monkeypatch.setattr(slurm, "_remembered", (float("-inf"), None))
+        monkeypatch.setattr(slurm, "_remembered", {})
 
     return show
 

@@ -11,6 +11,7 @@ from harness.store.points import sweep_folder
 from sweeps.cluster import reap, submissions
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file as specs
+from tests.helpers import squeue
 from tests.helpers.sweeping import check_whole, trials_by_state
 
 SPEC = """
@@ -69,9 +70,7 @@ def test_what_somebody_is_at_is_left_alone(planned):
 
 def test_a_submission_that_never_reached_the_queue_is_noted_once(planned, tmp_path, monkeypatch):
     store, spec, points = planned
-    (tmp_path / "squeue").write_text("#!/bin/sh\n")
-    (tmp_path / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{squeue.install(tmp_path / 'bin')}:{os.environ['PATH']}")
     sweep_folder(store.root, spec.name).mkdir(parents=True)
     submissions.intend(store.root, spec.name, [points[0].point.id], {})
     assert [reap.reap(store, spec, points).lost for _ in range(2)] == [1, 0]

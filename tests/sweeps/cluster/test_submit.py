@@ -10,14 +10,15 @@ import pytest
 from harness.errors import UsageError
 from harness.store import Attempt, Store
 from harness.system import slurm
-from harness.system.slurm import Job
-from sweeps.cluster import job_array, sbatch, snapshot, submissions, submit
+from harness.system.squeue import Job
+from sweeps.cluster import job_array, queue, sbatch, snapshot, submissions, submit
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file as spec
 from sweeps.spec.resources import Resources, read
+from tests.helpers import squeue as stand_in
 
 SPEC = """
 name: tiny
@@ -160,6 +161,32 @@ def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitt
     assert [point.key for point in todo] == [keys[2], *keys[4:]]
     _, todo = submit.select_pending(store, planned, taken, retry=True)
     assert [point.key for point in todo] == [keys[0], keys[2], *keys[4:]]
+
+
+def test_what_a_cancelled_job_still_saves_is_submitted_again(tiny_spec, tmp_path, monkeypatch, capsys):
+    """Such jobs counted as queued, and a moment later nobody was at their runs."""
+    planned = search_points(tiny_spec)[:2]
+    word = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", [one.point.id for one in planned], {})
+    submissions.answer(tmp_path, word, job="7")
+    rows = [stand_in.row(f"7_{n}", "COMPLETING", name=word.name) for n in (0, 1)]
+    folder = stand_in.install(tmp_path / "bin", *rows)
+    for name in ("sbatch", "scontrol"):
+        (folder / name).write_text(f"#!/bin/sh\necho {'8' if name == 'sbatch' else 'ClusterName = here'}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "here")
+    monkeypatch.setattr(slurm, "_remembered", {})
+    store = Store(tmp_path, alive=lambda owner, path: True)
+    with monkeypatch.context() as job:
+        job.setenv("SLURM_JOB_ID", "7")
+        job.setenv("SLURM_ARRAY_JOB_ID", "7")
+        job.setenv("SLURM_ARRAY_TASK_ID", "0")
+        store.claim(planned[0].point.key, "")
+    queue.submit_and_report(store, tiny_spec, planned, retry=False)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "tiny: 2 points, 2 submitted",
+        "  1 of them wait for jobs that were cancelled and are saving these runs",
+    ]
 
 
 # --- what was submitted, by the files and by the queue ---

@@ -19,6 +19,7 @@ from sweeps.cluster import submissions
 from sweeps.plan.planned import search_points, write_plan
 from sweeps.screens import status
 from sweeps.spec import sweep_file as specs
+from tests.helpers import squeue as stand_in
 from tests.helpers.command import Htbench
 from tests.helpers.waiting import wait_for
 
@@ -200,13 +201,10 @@ def test_settings_that_do_not_compete_each_have_a_best(write_spec, tmp_path):
 @pytest.fixture
 def squeue(tmp_path, monkeypatch):
     """A `squeue` with an empty queue that counts how often it is asked."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
     asked = tmp_path / "asked"
-    (folder / "squeue").write_text(f"#!/bin/sh\necho asked >>{asked}\n")
-    (folder / "squeue").chmod(0o755)
+    folder = stand_in.install(tmp_path / "bin", first=f"echo asked >>{asked}")
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setattr(slurm, "_remembered", (float("-inf"), None))
+    monkeypatch.setattr(slurm, "_remembered", {})
     return lambda: len(asked.read_text().splitlines()) if asked.exists() else 0
 
 
