@@ -69,7 +69,12 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
     for spec, planned in plans:
-        queue.submit_and_report(store, spec, planned, args.retry, quiet=args.quiet)
+        queue.submit_and_report(
+            *(store, spec, planned, args.retry),
+            replace_queued=args.replace,
+            exclude_failing=args.exclude_failing,
+            quiet=args.quiet,
+        )
         refresh.refresh(store, spec, planned)
     return 0
 
@@ -130,7 +135,7 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
 def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Show what is left to run and what it takes."""
-    from sweeps.cluster import queue, submit
+    from sweeps.cluster import dry_run, queue, submit
     from sweeps.screens import plan as screen
     from sweeps.screens.cost_card import Costs
     from sweeps.screens.estimates import Prices
@@ -143,7 +148,11 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     for spec in loaded:
         view = screen.preview(store, spec, costs, prices)
         if args.sbatch or args.test_only:
-            view.arrays += submit.dry_run(store, spec, view.planned)
+            view.arrays += dry_run.scripts(
+                *(store, spec, view.planned),
+                replace_queued=bool(args.replace),
+                exclude_failing=bool(args.exclude_failing),
+            )
         views.append(view)
         if not args.json:
             print("\n" * (len(views) > 1), end="")

@@ -61,6 +61,8 @@ ACTIONS = {
             **_QUIET,
             "--dry-run": _switch("the same as `plan --sbatch`"),
             "--retry": _switch("failed runs again, too"),
+            "--replace": _switch("exchange queued jobs that ask for other resources than the file"),
+            "--exclude-failing": _switch("keep off nodes that end jobs early, as `status` names them"),
         },
     ),
     "status": Action(

@@ -28,6 +28,8 @@ class Submission:
         word: a random word, the same for no other submission.
         points: the id of each task's point: the key of its run, or the slot of a search.
         code: the snapshot it runs from.
+        resources: what its jobs ask for, in words (`Resources.describe`).
+        excluded: nodes that they keep off in addition, separated by commas.
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
     """
@@ -38,6 +40,8 @@ class Submission:
     code: str = ""
     job: str = ""
     refused: str = ""
+    resources: str = ""
+    excluded: str = ""
 
     @property
     def name(self) -> str:
@@ -46,12 +50,18 @@ class Submission:
 
     def task(self, point: str) -> str:
         """The id of the job that is for a point. SLURM numbers no tasks where there is one only."""
-        return f"{self.job}_{self.points.index(point)}" if len(self.points) > 1 else self.job
+        return self.tasks()[point]
+
+    def tasks(self) -> dict[str, str]:
+        """The id of the job that is for each point."""
+        if len(self.points) == 1:
+            return {self.points[0]: self.job}
+        return {point: f"{self.job}_{number}" for number, point in enumerate(self.points)}
 
 
 def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
     """Note that an array is about to be submitted."""
-    new = Submission(sweep, uuid.uuid4().hex[:10], tuple(points), remarks.get("code", ""))
+    new = _noted(sweep, uuid.uuid4().hex[:10], points, remarks)
     row = {
         "submission": new.word,
         "time": time.time(),
@@ -62,6 +72,11 @@ def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, 
     atomic.append_line(_path(root, sweep), row)
     atomic.crash_point("submit.before")
     return new
+
+
+def _noted(sweep: str, word: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
+    told = {name: remarks.get(name, "") for name in ("code", "resources", "excluded")}
+    return Submission(sweep, word, tuple(points), **told)
 
 
 def answer(root: Path, submission: Submission, *, job: str = "", refused: str = "") -> None:
@@ -76,7 +91,7 @@ def read(root: Path, sweep: str) -> list[Submission]:
     for row in atomic.read_json_lines(_path(root, sweep)):
         word = row.get("submission", "")
         if "points" in row:
-            found[word] = Submission(sweep, word, tuple(row["points"]), row.get("code", ""))
+            found[word] = _noted(sweep, word, row["points"], row)
         elif word in found:
             told = {"job": row.get("job", ""), "refused": row.get("refused", "")}
             found[word] = replace(found[word], **told)

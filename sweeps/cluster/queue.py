@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
@@ -19,19 +18,27 @@ from sweeps.cluster.submit import Report
 from sweeps.plan.planned import Planned
 from sweeps.spec.sweep import SweepSpec
 
-MOST_LOGS = 20  # so many are read to find why jobs ended
-
 
 def submit_and_report(
-    store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool, *, quiet: bool = False
+    store: Store,
+    spec: SweepSpec,
+    planned: Sequence[Planned],
+    retry: bool,
+    *,
+    replace_queued: bool = False,
+    exclude_failing: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Submit what is missing of a sweep and print what was submitted; `quiet` omits the counts."""
-    report = submit.submit(store, spec, planned, retry)
+    """Submit what is missing of a sweep (`submit.submit`) and print what was; `quiet` omits the counts."""
+    report = submit.submit(
+        store, spec, planned, retry, replace_queued=replace_queued, exclude_failing=exclude_failing
+    )
     for one, wants in report.arrays:
         print(f"{spec.name}: {len(one.points)} runs as job {one.job} ({wants})")
     counts = {
         "finished": report.finished,
         "submitted": report.submitted,
+        "of them in exchange for queued ones": report.replaced,
         "in the queue already": report.queued,
         "at work": report.live,
         "failed": len(report.failed),
@@ -41,6 +48,8 @@ def submit_and_report(
         shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
         print(f"{spec.name}: {len(planned)} points, {shown}")
     _advise(spec, report)
+    for line in report.troubles.lines_of_submit(report.replaced if replace_queued else None):
+        print(line)
 
 
 def _advise(spec: SweepSpec, report: Report) -> None:
@@ -92,38 +101,6 @@ def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
     """Why jobs are pending: one line for each reason that SLURM gives."""
     reasons = Counter(job.reason for job in jobs.values() if job.pending)
     return [f"{spec.name}: {n} jobs wait in the queue ({why})" for why, n in sorted(reasons.items())]
-
-
-def ended_early(store: Store, spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
-    """The last lines of jobs that ended before their run began: a missing module, a full disk ...
-
-    Args:
-        store: the store.
-        spec: the sweep.
-        found: the states of the points, `queued` among them.
-    """
-    tried = {point: one for one in submissions.read(store.root, spec.name) if one.job for point in one.points}
-    untouched = [
-        point
-        for point in tried
-        if (state := found.get(point)) and state.kind is Kind.WAITING and not state.attempts
-    ]
-    if not untouched:
-        return []
-    from sweeps.cluster.job_array import log_folder
-
-    folders = {point: log_folder(store.root, tried[point]) for point in untouched[:MOST_LOGS]}
-    logs = [folder / f"{tried[point].task(point)}_0_log.out" for point, folder in folders.items()]
-    said = Counter(filter(None, map(_last_line, logs)))
-    return [f"{spec.name}: {n} jobs ended before their run began: {line}" for line, n in said.most_common(3)]
-
-
-def _last_line(path: Path) -> str:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
-        return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def ask_about(name: str, arrays: Sequence[str]) -> list[str]:

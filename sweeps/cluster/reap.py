@@ -6,7 +6,7 @@ the owner of a run lives is not stored but judged each time, so that no stored s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.store import Kind, RunState, Store
@@ -15,7 +15,8 @@ from harness.store.points import Point, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.slurm import SlurmError
-from sweeps.cluster import submissions, submit
+from harness.system.squeue import Job
+from sweeps.cluster import stale, submissions, submit
 from sweeps.plan.planned import Planned, write_plan
 from sweeps.plan.states import settled, states
 from sweeps.spec.sweep import SweepSpec
@@ -30,6 +31,7 @@ class Reaped:
         leftovers: temporary files removed.
         studies: Optuna studies brought up to date.
         cancelled: jobs for runs that are settled.
+        unwanted: jobs for points that the sweep no longer has.
         mended: arrays in the queue whose submitter died before it stored their id.
         lost: arrays of a dead submitter of which nothing is in the queue.
         silence: why SLURM was not asked or did not answer; empty if it did.
@@ -39,6 +41,7 @@ class Reaped:
     leftovers: int = 0
     studies: int = 0
     cancelled: int = 0
+    unwanted: int = 0
     mended: int = 0
     lost: int = 0
     silence: str = ""
@@ -50,6 +53,7 @@ class Reaped:
             "temporary files removed": self.leftovers,
             "studies brought up to date": self.studies,
             "jobs of settled runs cancelled": self.cancelled,
+            "jobs of points that the sweep no longer has cancelled": self.unwanted,
             "arrays of killed submitters found in the queue and noted": self.mended,
             "arrays of killed submitters never reached the queue, or have left it": self.lost,
         }
@@ -112,9 +116,18 @@ def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Re
                     store.root, one, refused="its submitter died, and nothing of it is in the queue"
                 )
                 done.lost += 1
-        taken = submissions.queued(submissions.read(store.root, spec.name), jobs)
-    found = states(store, [point for point in points if point.id in taken])
-    idle = [taken[name] for name, state in found.items() if settled(state) and taken[name].pending]
-    ours = [job.id for job in idle if job.user == current_user()]
-    submissions.scancel(ours)
-    done.cancelled = len(ours)
+        own = submissions.read(store.root, spec.name)
+        taken = submissions.queued(own, jobs)
+        wanted = {point.id for point in points}
+        unwanted = [one.job for one in stale.removed(store.root, spec.name, own, jobs, wanted)]
+        found = states(store, [point for point in points if point.id in taken])
+        idle = [taken[name] for name, state in found.items() if settled(state)]
+        done.cancelled, done.unwanted = _cancel(idle, jobs), _cancel(unwanted, jobs)
+
+
+def _cancel(found: Sequence[Job], jobs: Mapping[str, Job]) -> int:
+    """Cancel those of our jobs that wait; their number."""
+    ours = [job for job in found if job.pending and job.user == current_user()]
+    if ours:
+        submissions.cancel_pending(ours, jobs)
+    return len(ours)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,8 @@ __all__ = [
     "Submission",
     "answer",
     "cancel",
+    "cancel_pending",
+    "in_queue",
     "intend",
     "jobs_for",
     "queued",
@@ -29,16 +31,21 @@ __all__ = [
 AT_A_TIME = 500  # jobs on the command line of `scancel`
 
 
-def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
-    """The points that have a job in the queue, of any user: id -> job."""
+def in_queue(
+    submissions: Sequence[Submission], jobs: Mapping[str, Job]
+) -> Iterator[tuple[Submission, str, Job]]:
+    """The jobs in the queue, of any user, that belong to submissions: submission, point, job."""
     known = {one.name: one for one in submissions}
-    found: dict[str, Job] = {}
     for job in jobs.values():
         submission = known.get(job.name)
         _, _, task = job.id.partition("_")
         if submission is not None and int(task or 0) < len(submission.points):
-            found[submission.points[int(task or 0)]] = job
-    return found
+            yield submission, submission.points[int(task or 0)], job
+
+
+def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
+    """The points that have a job in the queue, of any user: id -> job."""
+    return {point: job for _, point, job in in_queue(submissions, jobs)}
 
 
 def unanswered(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> list[Submission]:
@@ -73,13 +80,29 @@ def cancel(root: Path, sweep: str) -> tuple[int, int]:
     return len(ours), len(jobs) - len(ours)
 
 
-def scancel(ids: Sequence[str]) -> None:
+def cancel_pending(jobs: Sequence[Job], queue: Mapping[str, Job]) -> None:
+    """Cancel those of our jobs that have not begun, without a race: SLURM leaves alone what has.
+
+    Args:
+        jobs: to cancel.
+        queue: all jobs; an array of which every waiting task goes needs one message only.
+
+    Raises:
+        SlurmError: SLURM does not answer.
+    """
+    going = {job.id for job in jobs}
+    kept = {job.array for job in queue.values() if job.pending and job.id not in going}
+    ids = dict.fromkeys(job.id if job.array in kept else job.array for job in jobs)
+    scancel(list(ids), "--state=PENDING")
+
+
+def scancel(ids: Sequence[str], *options: str) -> None:
     """Cancel jobs, in batches. Raises SlurmError after the last batch if one was refused."""
     refused = None
     for first in range(0, len(ids), AT_A_TIME):
         try:
             # --quiet: no error for a job that has just ended.
-            slurm.call("scancel", "--quiet", *ids[first : first + AT_A_TIME])
+            slurm.call("scancel", "--quiet", *options, *ids[first : first + AT_A_TIME])
         except SlurmError as error:
             refused = error
     if refused is not None:

@@ -6,23 +6,24 @@ submitted and not stored. A job for a run that is finished or at work elsewhere 
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.errors import UsageError
-from harness.store import Kind, Store
+from harness.store import Kind, RunState, Store
 from harness.store.layout import code_folder
 from harness.store.owner import Owner, current_user
 from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.squeue import Job
-from sweeps.cluster import snapshot, submissions
+from sweeps.cluster import exchange, snapshot, submissions, troubles
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
+from sweeps.cluster.troubles import Troubles
 from sweeps.plan.planned import Planned, block_of, write_plan
 from sweeps.plan.states import states
 from sweeps.spec.resources import Resources
@@ -57,6 +58,8 @@ class Report:
         arrays: what was submitted, each with its resources in words.
         left: points that a limit leaves to the next call.
         refusal: SLURM's message about the limit; empty without one.
+        troubles: what was wrong with jobs before.
+        replaced: jobs that were cancelled to be submitted with what the file says now.
     """
 
     finished: int = 0
@@ -67,6 +70,8 @@ class Report:
     arrays: list[tuple[Submission, str]] = field(default_factory=list)
     left: int = 0
     refusal: str = ""
+    troubles: Troubles = field(default_factory=lambda: Troubles(""))
+    replaced: int = 0
 
     @property
     def settled(self) -> bool:
@@ -88,6 +93,7 @@ def select_pending(
     taken: Mapping[str, Job],
     retry: bool,
     ending: Collection[str] = (),
+    known: Mapping[str, RunState] = MappingProxyType({}),
 ) -> tuple[Report, list[Point]]:
     """Select the points that need a job.
 
@@ -98,9 +104,10 @@ def select_pending(
             leaves a record.
         retry: whether failed runs need one.
         ending: jobs that were cancelled and still save; what they are at needs a new one.
+        known: the states; empty: they are read.
     """
     report, todo = Report(), []
-    known = states(store, [one.point for one in planned])
+    known = known or states(store, [one.point for one in planned])
     for one in planned:
         name, found = one.point.id, known[one.point.id]
         if found.kind is Kind.FINISHED:
@@ -150,8 +157,24 @@ def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
 # --- submitting ---
 
 
-def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool = False) -> Report:
+def submit(
+    store: Store,
+    spec: SweepSpec,
+    planned: Sequence[Planned],
+    retry: bool = False,
+    *,
+    replace_queued: bool = False,
+    exclude_failing: bool = False,
+) -> Report:
     """Submit what is neither finished, nor at work, nor in the queue.
+
+    Args:
+        store: the store.
+        spec: the sweep.
+        planned: its points.
+        retry: failed runs again, too.
+        replace_queued: exchange jobs that wait and ask for other resources than the file.
+        exclude_failing: keep off nodes that end jobs early.
 
     Raises:
         UsageError: SLURM is missing, does not answer or refuses. Arrays submitted before that are stored.
@@ -159,13 +182,21 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
     largest = max_array_size()
     slurm.require("sbatch")
     make_folder(store.root)
+    points = [one.point for one in planned]
     with submitting(store.root):
         write_plan(store.root, spec, planned)
         jobs = slurm.queue()
         recover(store.root, jobs)
+        known = states(store, points)  # after the queue: a job that ends in between leaves a record
+        wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
+        old = wrong.outdated if replace_queued else []
+        if old:
+            exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
+            jobs, known = slurm.queue(), {}  # those that have begun meanwhile go on
         taken = submissions.queued(submissions.read_all(store.root), jobs)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, planned, taken, retry, ending)
+        report, todo = select_pending(store, planned, taken, retry, ending, known)
+        report.troubles, report.replaced = wrong, sum(one.job.id not in jobs for one in old)
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])
@@ -213,10 +244,12 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     from sweeps.cluster import job_array
 
     names = [point.id for point in array.points]
+    asked = array.resources.keeping_off(report.troubles.avoid)
     remarks = {"code": code.name, "resources": array.resources.describe(array.processes)}
+    remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
     one = submissions.intend(root, spec.name, names, remarks)
     try:
-        job = job_array.submit(root, code, one, array.resources, array.points)
+        job = job_array.submit(root, code, one, asked, array.points)
     except RefusedError as error:
         submissions.answer(root, one, refused=str(error))
         if not _is_limit(str(error)):
@@ -228,33 +261,10 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
         return
     atomic.crash_point("submit.after")
     submissions.answer(root, one, job=job)
-    report.arrays.append((replace(one, job=job), remarks["resources"]))
+    report.arrays.append((replace(one, job=job), asked.describe(array.processes)))
 
 
 def _is_limit(said: str) -> bool:
     """Whether SLURM would take fewer jobs."""
     named = _NAMED.search(said)
     return _LIMIT.search(named[0] if named else said) is not None
-
-
-def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[str]:
-    """The scripts of all arrays that `submit` would submit; without SLURM the queue counts as empty."""
-    from sweeps.cluster import job_array
-
-    largest, jobs = USUAL_ARRAY_SIZE, dict[str, Job]()
-    with contextlib.suppress(slurm.SlurmError):
-        largest, jobs = max_array_size(), slurm.queue()
-    taken = submissions.queued(submissions.read_all(store.root), jobs)
-    _, todo = select_pending(store, planned, taken, retry=False)
-    code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
-    ours = sum(job.user == current_user() for job in jobs.values())
-    return [
-        job_array.text(
-            store.root,
-            code,
-            Submission(spec.name, "0123456789", tuple(p.id for p in a.points)),
-            a.resources,
-            a.processes,
-        )
-        for a in apply_submit_limit(group_into_arrays(spec, todo, largest), ours)
-    ]

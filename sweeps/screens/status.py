@@ -17,6 +17,7 @@ from harness.store import Kind, RunState, Store, curve
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
 from sweeps.cluster import queue as jobs
+from sweeps.cluster import troubles
 from sweeps.plan.describe import describe
 from sweeps.plan.planned import objective
 from sweeps.plan.replicas import winner
@@ -44,6 +45,7 @@ class Block:
         best: the candidate that a table would choose now, in words; one for each objective of the block.
         at_work: the runs under way.
         failures: the runs that failed.
+        jobs: what is wrong with jobs of the sweep; the same for each of its blocks.
     """
 
     sweep: str
@@ -54,6 +56,7 @@ class Block:
     best: str
     at_work: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
+    jobs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def left(self) -> int:
@@ -69,6 +72,7 @@ class Block:
             "best": self.best,
             "at_work": self.at_work,
             "failures": self.failures,
+            "jobs": self.jobs,
         }
 
 
@@ -103,11 +107,13 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
     for spec, points in sweeps:
         queue = jobs.in_queue(store, [point.id for point in points])
         found = jobs.with_queue({point.id: known[point.id] for point in points}, queue)
+        wrong = troubles.look(store, spec, points, found)
         for name in dict.fromkeys(point.block for point in points):
             own = [point for point in points if point.block == name]
-            screen.blocks.append(_block(store, spec, name, own, found, estimate))
+            block = _block(store, spec, name, own, found, estimate)
+            screen.blocks.append(replace(block, jobs=wrong.to_json()))
         screen.remarks += jobs.why_they_wait(spec, queue)
-        screen.remarks += jobs.ended_early(store, spec, found)
+        screen.remarks += wrong.lines()
         screen.remarks += _why_they_stopped(spec, found)
     return screen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,11 @@ class Resources:
         words = [f"{name}={shown[name]}" for name in dict.fromkeys(telling)]
         return " ".join(words + ([f"processes={processes}"] if processes > 1 else []))
 
+    def keeping_off(self, nodes: Collection[str]) -> Resources:
+        """The same without some nodes."""
+        excluded = [*([self.exclude] if self.exclude else []), *nodes]
+        return dataclasses.replace(self, exclude=",".join(excluded) or None)
+
     def check(self, processes: int) -> None:
         """Raise UsageError if a job of this class can't train a run of so many processes."""
         if self.warning_seconds >= 60 * self.timeout_min:
@@ -89,6 +94,24 @@ class Resources:
                 f"nodes={self.nodes}: each process has one GPU, so it must be gpus_per_node={tasks} or "
                 f"processes={self.gpus_per_node * self.nodes}."
             )
+
+
+def differences(old: str, new: str) -> dict[str, tuple[str, str]]:
+    """What a job asks for that differs between two texts of `describe`: name -> the two values in words."""
+    before, after = _told(old), _told(new)
+    names = dict.fromkeys([*before, *after])
+    pairs = {name: (before.get(name, _word(name)), after.get(name, _word(name))) for name in names}
+    # `submit_limit` is a matter between `submit` and the file; no job knows it.
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and name != "submit_limit"}
+
+
+def _told(text: str) -> dict[str, str]:
+    parts = re.split(rf"(?:^| )({'|'.join([*_DEFAULTS, 'processes'])})=", text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _word(name: str) -> str:
+    return str(_DEFAULTS.get(name, 1))  # a run has one process unless it says otherwise
 
 
 _DEFAULTS = dataclasses.asdict(Resources())

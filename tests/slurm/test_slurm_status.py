@@ -11,7 +11,10 @@ from harness.errors import EXIT_USAGE
 from tests.helpers.on_cluster import (
     FEW,
     LONG,
+    NODES,
     accepted,
+    ask,
+    attempts,
     cluster,
     held,
     partition,
@@ -93,14 +96,77 @@ def test_the_queue_and_the_runs_at_work_are_shown(site, write_spec):
     assert re.search(r"at work; .* of one worker, ETA", shown)
 
 
-def test_a_job_that_fails_before_its_run_tells_why(site, write_spec):
+def jobs_in_trouble(site, spec):
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    return row["jobs"]
+
+
+def test_a_job_that_fails_before_its_run_tells_why_and_where(site, write_spec):
     setup = "timeout_min: 20, setup: ['echo there is no module torch', 'exit 3']"
     spec = write_spec(FEW.replace("timeout_min: 20", setup))
     assert accepted(site, spec) == 3
     wait_for(lambda: not queue())
-    assert "few: 3 jobs ended before their run began: there is no module torch" in lines(
-        site("sweep", "status", spec)
+    (line,) = [line for line in lines(site("sweep", "status", spec)) if "before their run began" in line]
+    why = "setup line 2 exited with 3: exit 3 (there is no module torch)"
+    assert line.startswith(f"few: 3 jobs ended before their run began: {why} (")
+    rows = jobs_in_trouble(site, spec)["ended_early"]
+    assert {row["reason"] for row in rows} == {why} and {row["node"] for row in rows} <= set(NODES)
+    assert jobs_in_trouble(site, spec)["failing_nodes"] == [], "it is the jobs"
+
+
+def test_a_node_that_eats_jobs_is_named_and_kept_off(site, write_spec):
+    bad, rates = NODES[1], ", ".join(f"0.0{n}" for n in range(10, 30, 2))
+    line = f"[ $SLURMD_NODENAME != {bad} ] || exec /opt/no-such-python"
+    spec = write_spec(
+        FEW.replace("0.03, 0.1, 0.2", rates)
+        .replace("steps: 20", "steps: 3000")
+        .replace("timeout_min: 20", f"timeout_min: 20, setup: ['{line}']")
     )
+    assert accepted(site, spec) == 10
+    wait_for(lambda: jobs_in_trouble(site, spec)["failing_nodes"])
+    (row,) = jobs_in_trouble(site, spec)["failing_nodes"]
+    assert row["node"] == bad and row["early"] == row["jobs"] >= 3 and "no-such-python" in row["reason"]
+    done = submit(site, spec, "--exclude-failing")
+    assert done.returncode == 0 and f"exclude={bad}" in done.stdout, done.stderr
+    wait_for(lambda: not queue())
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert row["completed"] == 10, "none went back to that node"
+
+
+# --- the file changes while jobs wait ---
+
+
+def test_jobs_of_removed_points_are_reaped(site, write_spec, held):
+    spec = write_spec(FEW)
+    assert accepted(site, spec) == 3
+    write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"))
+    assert "are for 2 points that the sweep no longer has" in site("sweep", "status", spec).stdout
+    assert "few: 2 jobs of points that the sweep no longer has cancelled" in lines(
+        site("sweep", "reap", spec)
+    )
+    wait_for(lambda: len(queue()) == 1)
+
+
+def test_queued_jobs_are_exchanged_and_running_ones_go_on(site, write_spec):
+    wide = LONG.replace("0.3]", "0.3, 0.4, 0.5]").replace(
+        "timeout_min: 20", "timeout_min: 20, array_parallelism: 2"
+    )
+    spec = write_spec(wide)
+    assert accepted(site, spec) == 6
+    wait_for(lambda: list(queue().values()).count("RUNNING") == 2)
+    write_spec(wide.replace("timeout_min: 20", "timeout_min: 30"))
+    said = "few: 4 queued jobs ask for timeout_min=20, the file now says timeout_min=30"
+    assert said in site("sweep", "status", spec).stdout
+    killed = submit(site, spec, "--replace", HTBENCH_CRASH="submit.exchange")
+    assert killed.returncode == -signal.SIGKILL
+    wait_for(lambda: not {state for state in queue().values()} & {"PENDING"})
+    assert accepted(site, spec, "--replace") >= 4
+    limits = ask("squeue", "-h", "-r", "-t", "PENDING", "-o", "%l").split()
+    assert set(limits) <= {"30:00"}
+    wait_for(lambda: not queue())
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert row["completed"] == 6
+    assert set(attempts(site.root).values()) == {1}, "nobody has stopped those at work"
 
 
 # --- reap ---

@@ -231,7 +231,9 @@ def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
         (folder / f"7_{task}_0_log.out").write_text("hello\nmodule: command not found\n\n")
     fail(store, points[0], "it had begun")
     remarks = status.look(store, [(spec, points)]).remarks
-    assert remarks == ["tiny: 1 jobs ended before their run began: module: command not found"]
+    log = folder / "7_1_0_log.out"
+    what = "tiny: 1 jobs ended before their run began: module: command not found"
+    assert remarks == [f"{what} (log: {log})"]
 
 
 def test_the_index_is_read_once_for_all_sweeps(planned, monkeypatch):

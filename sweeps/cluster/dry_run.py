@@ -1,0 +1,52 @@
+"""`submit --dry-run`: what `sbatch` would get to read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from harness.store import Store
+from harness.store.layout import code_folder
+from harness.store.owner import current_user
+from harness.system import slurm
+from harness.system.squeue import Job
+from sweeps.cluster import snapshot, submissions, submit, troubles
+from sweeps.cluster.submissions import Submission
+from sweeps.plan.planned import Planned
+from sweeps.plan.states import states
+from sweeps.spec.sweep import SweepSpec
+
+
+def scripts(
+    store: Store,
+    spec: SweepSpec,
+    planned: Sequence[Planned],
+    *,
+    replace_queued: bool = False,
+    exclude_failing: bool = False,
+) -> list[str]:
+    """The scripts of all arrays that `submit` would submit; without SLURM the queue counts as empty."""
+    from sweeps.cluster import job_array
+
+    largest, jobs = submit.USUAL_ARRAY_SIZE, dict[str, Job]()
+    with contextlib.suppress(slurm.SlurmError):
+        largest, jobs = submit.max_array_size(), slurm.queue()
+    taken = submissions.queued(submissions.read_all(store.root), jobs)
+    points = [one.point for one in planned]
+    known = states(store, points)
+    wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
+    for one in wrong.outdated if replace_queued else ():
+        taken.pop(one.point, None)
+    _, todo = submit.select_pending(store, planned, taken, retry=False, known=known)
+    code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
+    ours = sum(job.user == current_user() for job in jobs.values())
+    return [
+        job_array.text(
+            store.root,
+            code,
+            Submission(spec.name, "0123456789", tuple(p.id for p in a.points)),
+            a.resources.keeping_off(wrong.avoid),
+            a.processes,
+        )
+        for a in submit.apply_submit_limit(submit.group_into_arrays(spec, todo, largest), ours)
+    ]

@@ -1,0 +1,52 @@
+"""Stand-ins for `sbatch`, `squeue`, `scancel` and `scontrol` on the PATH, with a queue in a file."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from harness.store.owner import current_user
+from harness.system import slurm
+
+COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
+
+
+class FakeSlurm:
+    """A queue that tests look at and change. What is submitted waits until a test says otherwise."""
+
+    def __init__(self, place, monkeypatch):
+        self.place = place
+        place.mkdir()
+        self._write({})
+        (place / "number").write_text("7")
+        told = {"user": current_user(), "widths": [width for _, width in slurm._COLUMNS]}
+        (place / "squeue.json").write_text(json.dumps(told))
+        program = Path(__file__).with_name("fake_slurm_command.py")
+        for name in COMMANDS:
+            (place / name).write_text(f'#!/bin/sh\nexec {sys.executable} -S {program} {place} {name} "$@"\n')
+            (place / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+        monkeypatch.setattr(slurm, "_remembered", (float("-inf"), None))
+        slurm.config.cache_clear()
+
+    def jobs(self):
+        """The states of the jobs in the queue."""
+        return {id: state for id, (state, _) in self._read().items()}
+
+    def change(self, *ids, state):
+        """Let jobs begin, or leave the queue (state: empty)."""
+        jobs = self._read()
+        for id in ids:
+            jobs[id][0] = state
+        self._write({id: job for id, job in jobs.items() if job[0]})
+
+    def called(self, command):
+        """The calls of a command."""
+        lines = (self.place / "called").read_text().splitlines()
+        return [line for line in lines if line.startswith(f"{command} ")]
+
+    def _read(self):
+        return json.loads((self.place / "jobs.json").read_text())
+
+    def _write(self, jobs):
+        (self.place / "jobs.json").write_text(json.dumps(jobs))

@@ -1,0 +1,52 @@
+"""The stand-ins of `tests/helpers/fake_slurm.py`. Words: its folder, the command, what that was given."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+PLACE, COMMAND, WORDS = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+
+
+def squeue(jobs):
+    told = json.loads((PLACE / "squeue.json").read_text())
+    for id, (state, name) in jobs.items():
+        fields = (id, state, "0", told["user"], "Priority", name)
+        print("".join(word.ljust(width) for word, width in zip(fields, told["widths"], strict=True)))
+
+
+def scontrol(jobs):
+    told = PLACE / f"{WORDS[-1]}.shown"
+    print(told.read_text() if told.exists() else "MaxArraySize = 1001")
+
+
+def sbatch(jobs):
+    refusal = PLACE / ("refuse-test" if "--test-only" in WORDS else "refuse")
+    if refusal.exists():
+        sys.exit(refusal.read_text())
+    if "--test-only" in WORDS:
+        return
+    text = Path(WORDS[-1]).read_text()
+    number = int((PLACE / "number").read_text()) + 1
+    (PLACE / "number").write_text(str(number))
+    name, tasks = re.search("--job-name=(.*)", text)[1], re.search(r"--array=0-(\d+)", text)
+    ids = [f"{number}_{task}" for task in range(int(tasks[1]) + 1)] if tasks else [str(number)]
+    jobs.update({id: ["PENDING", name] for id in ids})
+    print("Submitted batch job", number)
+
+
+def scancel(jobs):
+    begins = PLACE / "begins"  # a job that does so between the look at the queue and this order
+    if begins.exists():
+        jobs[begins.read_text()][0] = "RUNNING"
+    states = [word.partition("=")[2] for word in WORDS if word.startswith("--state=")]
+    for job, (state, _) in list(jobs.items()):
+        if {job, job.partition("_")[0]} & set(WORDS) and (not states or state in states):
+            del jobs[job]
+
+
+queue = json.loads((PLACE / "jobs.json").read_text())
+with (PLACE / "called").open("a") as log:
+    print(COMMAND, *WORDS, file=log)
+{"squeue": squeue, "scontrol": scontrol, "sbatch": sbatch, "scancel": scancel}[COMMAND](queue)
+(PLACE / "jobs.json").write_text(json.dumps(queue))

@@ -1,0 +1,154 @@
+"""Queued jobs whose points or resources the sweep file has changed: named, cancelled by `reap`, exchanged."""
+
+import json
+import signal
+
+import pytest
+
+from harness.errors import EXIT_USAGE
+from sweeps.spec.resources import Resources, differences
+from tests.helpers.fake_slurm import FakeSlurm
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1, 0.2]}}
+resources: {timeout_min: 240}
+"""
+FEWER = SPEC.replace("[0.03, 0.1, 0.2]", "[0.03]")
+LONGER = SPEC.replace("240", "480")
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    return FakeSlurm(tmp_path / "slurm", monkeypatch)
+
+
+@pytest.fixture
+def sweep(htbench, write_spec, cluster):
+    """`htbench sweep ACTION` on a file with that text; the lines that it prints."""
+
+    def sweep(action, text, *words, status=0, **more):
+        done = htbench("sweep", action, write_spec(text), *words, **more)
+        assert done.returncode == status, done.stderr
+        return (done.stdout if status == 0 else done.stderr).splitlines()
+
+    sweep("submit", SPEC)
+    assert cluster.jobs() == {"8_0": "PENDING", "8_1": "PENDING", "8_2": "PENDING"}
+    return sweep
+
+
+# --- points that are gone ---
+
+
+def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, cluster):
+    cluster.change("8_1", state="RUNNING")
+    for action in ("status", "submit"):
+        (line,) = [line for line in sweep(action, FEWER) if "no longer has" in line]
+        assert line.startswith(
+            "tiny: 2 jobs in the queue are for 2 points that the sweep no longer has (8_1 "
+        )
+        assert line.endswith("; `htbench sweep reap` cancels those that wait")
+    (row,) = json.loads("\n".join(sweep("status", FEWER, "--json")))
+    assert [(one["job"], one["state"]) for one in row["jobs"]["removed"]] == [
+        ("8_1", "RUNNING"),
+        ("8_2", "PENDING"),
+    ]
+    assert "tiny: 1 jobs of points that the sweep no longer has cancelled" in sweep("reap", FEWER)
+    assert cluster.jobs() == {"8_0": "PENDING", "8_1": "RUNNING"}, "a run at work is worth its result"
+    assert not any("cancelled" in line for line in sweep("reap", FEWER))
+
+
+def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
+    (row,) = json.loads("\n".join(sweep("status", SPEC, "--json")))
+    assert row["jobs"] == {"removed": [], "outdated": [], "ended_early": [], "failing_nodes": []}
+    assert sweep("submit", SPEC) == ["tiny: 3 points, 3 in the queue already"]
+
+
+def test_a_job_that_another_sweep_of_the_store_waits_for_stays(sweep, cluster, htbench, write_spec):
+    other = write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml")
+    assert "3 in the queue already" in htbench("sweep", "submit", other).stdout
+    assert not any("no longer has" in line for line in sweep("reap", FEWER) + sweep("status", FEWER))
+    assert len(cluster.jobs()) == 3
+
+
+# --- resources that have changed ---
+
+
+def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
+    cluster.change("8_0", state="RUNNING")
+    said = "tiny: 2 queued jobs ask for timeout_min=240, the file now says timeout_min=480"
+    for action in ("status", "submit"):
+        assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep(action, LONGER)
+    (row,) = json.loads("\n".join(sweep("status", LONGER, "--json")))
+    changes = {"asked": {"timeout_min": "240"}, "now": {"timeout_min": "480"}}
+    assert row["jobs"]["outdated"] == [{"jobs": ["8_1", "8_2"], **changes}]
+    assert len(cluster.jobs()) == 3, "nothing is exchanged that nobody asked for"
+    assert sweep("submit", LONGER, "--replace") == [
+        "tiny: 2 runs as job 9 (timeout_min=480)",
+        "tiny: 3 points, 2 submitted, 2 of them in exchange for queued ones, 1 in the queue already",
+    ]
+    assert cluster.jobs() == {"8_0": "RUNNING", "9_0": "PENDING", "9_1": "PENDING"}
+    assert cluster.called("scancel") == ["scancel --quiet --state=PENDING 8"], "one message for an array"
+    assert sweep("submit", LONGER, "--replace") == ["tiny: 3 points, 3 in the queue already"]
+    assert not any("queued jobs ask" in line for line in sweep("status", LONGER))
+
+
+def test_a_job_that_begins_meanwhile_goes_on(sweep, cluster):
+    (cluster.place / "begins").write_text("8_1")
+    said = sweep("submit", LONGER, "--replace")
+    assert cluster.jobs() == {"8_1": "RUNNING", "9_0": "PENDING", "9_1": "PENDING"}
+    assert said[-1] == "tiny: 1 queued jobs had begun meanwhile and go on as they are"
+
+
+def test_after_a_kill_between_cancelling_and_submitting_the_same_command_finishes(sweep, cluster):
+    sweep("submit", LONGER, "--replace", status=-signal.SIGKILL, HTBENCH_CRASH="submit.exchange")
+    assert cluster.jobs() == {}
+    assert "tiny: 3 points, 3 submitted" in sweep("submit", LONGER, "--replace")
+    assert cluster.jobs() == {"9_0": "PENDING", "9_1": "PENDING", "9_2": "PENDING"}
+
+
+@pytest.mark.parametrize(
+    ("says", "stay"),
+    [
+        ("allocation failure: Invalid account", True),
+        ("allocation failure: Required partition not available (inactive or drain)", False),
+    ],
+)
+def test_jobs_stay_if_slurm_would_refuse_those_in_their_place(sweep, cluster, says, stay):
+    (cluster.place / "refuse-test").write_text(says)
+    if stay:
+        (line,) = sweep("submit", LONGER, "--replace", status=EXIT_USAGE)
+        assert "SLURM would refuse what 'tiny' asks for now, so its queued jobs stay" in line
+    else:
+        sweep("submit", LONGER, "--replace")
+    assert set(cluster.jobs()) == {f"{8 if stay else 9}_{task}" for task in range(3)}
+
+
+def test_a_dry_run_shows_what_would_be_exchanged(sweep, cluster):
+    assert not any("--array" in line for line in sweep("submit", LONGER, "--dry-run"))
+    assert "#SBATCH --array=0-2%3" in sweep("submit", LONGER, "--dry-run", "--replace")
+    assert set(cluster.jobs()) == {"8_0", "8_1", "8_2"}
+
+
+# --- in words ---
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, {}),
+        ({"mem": "16G"}, {"mem": ("None", "16G")}),
+        ({"setup": ("module load cuda", "x=1 y")}, {"setup": ("()", "('module load cuda', 'x=1 y')")}),
+        ({"submit_limit": 5}, {}),
+    ],
+)
+def test_differences_of_resources_are_told_by_name(changes, told):
+    old, new = Resources(timeout_min=30), Resources(timeout_min=30, **changes)
+    assert differences(old.describe(), new.describe()) == told
+    assert differences(new.describe(), old.describe()) == {name: pair[::-1] for name, pair in told.items()}
+
+
+def test_the_number_of_processes_is_asked_for_too():
+    assert differences(Resources().describe(), Resources().describe(2)) == {"processes": ("1", "2")}
