@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.data import registry as tasks
-from harness.display import aligned, duration
+from harness.display import Column, aligned, duration, terminal_width, wrapped
 from harness.store import Kind, RunState, Store, curve
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
@@ -28,7 +26,19 @@ MOST_LINES = 12  # of runs at work and of failures each; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")
 COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
 ALWAYS = ("completed", "running", "waiting", "failed")  # the other columns only if a count is above 0
-_WORDS = ("sweep", "block", "best so far")  # heads of columns that hold words
+_COLUMNS = {
+    "block": Column(words=True, least=8, rank=0),
+    "running": Column(rank=1),
+    "failed": Column(rank=1),
+    "waiting": Column(rank=2),
+    "work left": Column(rank=3),
+    "completed": Column(rank=4),
+    "queued": Column(rank=5),
+    "diverged": Column(rank=6),
+    "pruned": Column(rank=7),
+    "points": Column(rank=8),
+    "best so far": Column(words=True),
+}
 
 
 @dataclass
@@ -185,19 +195,12 @@ def _settings(point: Point) -> str:
 
 
 def show(screen: Screen, again: bool = False) -> None:
-    """Print the screen. A terminal cuts lines to its width, and is cleared before it shows a screen again."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    """Print the screen. A terminal gets lines of its width, and is cleared before it shows a screen again."""
+    width = terminal_width()
     if again:
         print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
         print(time.strftime("%Y-%m-%d %H:%M:%S"))
-    rows = _rows(screen)
-    lines = aligned(rows, words=_WORDS).splitlines()
-    if (
-        width and max(map(len, lines)) > width
-    ):  # the last column would be cut off, so it gets lines of its own
-        lines = aligned([row[:-1] for row in rows], words=_WORDS).splitlines()
-        lines += [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
-    lines += _sweeps(screen)
+    lines = _table(screen, width) + _sweeps(screen)
     lines += _some([_line(run) for block in screen.blocks for run in block.at_work], "at work")
     failures = [failure for block in screen.blocks for failure in block.failures]
     lines += _some(
@@ -208,7 +211,19 @@ def show(screen: Screen, again: bool = False) -> None:
         "failed",
     )
     lines += screen.remarks
-    print("\n".join(line[:width] for line in lines), flush=True)
+    print("\n".join(part for line in lines for part in wrapped(line, width)), flush=True)
+
+
+def _table(screen: Screen, width: int | None) -> list[str]:
+    """The blocks; where there is no room for the best so far, each has a line of its own below."""
+    rows = _rows(screen)
+    several = len({block.sweep for block in screen.blocks}) > 1  # else the lines below name the sweep
+    columns = _COLUMNS | {"sweep": Column(words=True, least=8, rank=0 if several else 9)}
+    lines = aligned(rows, columns).splitlines()
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    lines = aligned([row[:-1] for row in rows], columns, width).splitlines()
+    return lines + [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
 
 
 def _shown(screen: Screen) -> list[str]:

@@ -134,6 +134,26 @@ def test_the_best_so_far_is_not_what_a_narrow_terminal_cuts_off(capsys, monkeypa
     assert "best so far" not in shown and "best of tiny sgdm: lr=0.03: val accuracy 0.9\n" in shown
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_terminal_shows_whole_steps_and_the_eta(capsys, monkeypatch, width):
+    counts = Counter(completed=123, running=45, queued=678, waiting=90, failed=12)
+    run = {"key": "ab", "point": "tiny a-block-with-a-long-name lr=0.03125 seed=1", "step": 1234}
+    run |= {"steps": 20000, "host": "node-of-a-cluster-17", "job": "123456_78", "attempt": 2}
+    blocks = [
+        status.Block("tiny", name, 948, counts, 7200.0, "", [run], [])
+        for name in ("a-block-with-a-long-name", "sgdm")
+    ]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    status.show(status.Screen(blocks))
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    words = " ".join(shown.split())
+    assert "step 1234 of 20000 on" in words and "ETA 2 h" in words and "job 123456_78" in words
+    assert set(re.findall(r"\d+", shown.splitlines()[1])) <= {"948", "123", "45", "678", "90", "12", "2"}
+    assert ("left out: " in shown) == (width < 80)
+
+
 # --- the best so far ---
 
 SEEDS = """
