@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.data import registry as tasks
 from harness.display import Column, aligned, duration, terminal_width, wrapped
-from harness.store import Kind, RunState, Store, curve
+from harness.store import Kind, RunState, Store
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
 from sweeps.cluster import queue as jobs
@@ -19,6 +19,9 @@ from sweeps.plan.describe import describe
 from sweeps.plan.planned import objective
 from sweeps.plan.replicas import winner
 from sweeps.plan.states import states, word
+from sweeps.screens import failures
+from sweeps.screens.at_work import Watch, is_silent, line
+from sweeps.screens.failures import Failures
 from sweeps.screens.time_left import Estimate
 from sweeps.spec.sweep import SweepSpec
 
@@ -54,6 +57,7 @@ class Block:
         best: the candidate that a table would choose now, in words; one for each objective of the block.
         at_work: the runs under way.
         failures: the runs that failed.
+        warming_up: whether the time is unknown because no run at work is past its warm-up.
     """
 
     sweep: str
@@ -64,6 +68,7 @@ class Block:
     best: str
     at_work: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
+    warming_up: bool = False
 
     @property
     def left(self) -> int:
@@ -78,6 +83,7 @@ class Block:
             "best": self.best,
             "at_work": self.at_work,
             "failures": self.failures,
+            "warming_up": self.warming_up,
         }
 
 
@@ -107,54 +113,52 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         sweeps: each with its points as planned.
     """
     known = states(store, [point for _, points in sweeps for point in points])
-    estimate = Estimate(store)
+    eyes = _Eyes(estimate := Estimate(store), Watch(store, estimate), Failures(store))
     screen = Screen()
     for spec, points in sweeps:
         queue = jobs.in_queue(store, [point.id for point in points])
         found = jobs.with_queue({point.id: known[point.id] for point in points}, queue)
         for name in dict.fromkeys(point.block for point in points):
             own = [point for point in points if point.block == name]
-            screen.blocks.append(_block(store, spec, name, own, found, estimate))
+            screen.blocks.append(_block(eyes, spec, name, own, found))
         screen.remarks += jobs.why_they_wait(spec, queue)
         screen.remarks += jobs.ended_early(store, spec, found)
         screen.remarks += _why_they_stopped(spec, found)
     return screen
 
 
+@dataclass(frozen=True)
+class _Eyes:
+    """What looks at runs, with what each has read already."""
+
+    estimate: Estimate
+    watch: Watch
+    failures: Failures
+
+
 def _block(
-    store: Store,
-    spec: SweepSpec,
-    name: str,
-    points: Sequence[Point],
-    found: Mapping[str, RunState],
-    estimate: Estimate,
+    eyes: _Eyes, spec: SweepSpec, name: str, points: Sequence[Point], found: Mapping[str, RunState]
 ) -> Block:
     counts = Counter(word(found[point.id]) for point in points)
-    at_work, failures = [], []
+    at_work, failed = [], []
     for point in points:
         state = found[point.id]
         if state.kind is Kind.LIVE:
-            at_work.append(_at_work(store, point, state, estimate))
+            at_work.append(eyes.watch.row(point, state))
         elif state.kind is Kind.FAILED:
-            failures.append(
-                {"key": point.key, "point": describe(point), "reason": state.reason, "message": state.message}
-            )
-    seconds = estimate.left([(point, found[point.id]) for point in points])
-    best = _best(spec, points, found)
-    return Block(spec.name, name, len(points), counts, seconds, best, at_work, failures)
-
-
-def _at_work(store: Store, point: Point, state: RunState, estimate: Estimate) -> dict[str, Any]:
-    owner = state.owner
-    return {
-        "key": point.key,
-        "point": describe(point),
-        "step": curve.last_step(store.files(point.key).metrics),
-        "steps": estimate.steps(point),
-        "host": owner.host if owner else "",
-        "job": owner.job if owner else "",
-        "attempt": state.attempts,
-    }
+            failed.append(eyes.failures.row(point, state))
+    pairs = [(point, found[point.id]) for point in points]
+    return Block(
+        spec.name,
+        name,
+        len(points),
+        counts,
+        seconds=eyes.estimate.left(pairs),
+        best=_best(spec, points, found),
+        at_work=at_work,
+        failures=failed,
+        warming_up=eyes.estimate.is_warming_up(pairs),
+    )
 
 
 def _why_they_stopped(spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
@@ -201,15 +205,11 @@ def show(screen: Screen, again: bool = False) -> None:
         print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
         print(time.strftime("%Y-%m-%d %H:%M:%S"))
     lines = _table(screen, width) + _sweeps(screen)
-    lines += _some([_line(run) for block in screen.blocks for run in block.at_work], "at work")
-    failures = [failure for block in screen.blocks for failure in block.failures]
-    lines += _some(
-        [
-            f"failed ({f['reason']}): {f['key']} {f['point']}: {' '.join(f['message'].split())}"
-            for f in failures
-        ],
-        "failed",
-    )
+    at_work = [run for block in screen.blocks for run in block.at_work]
+    at_work.sort(key=is_silent, reverse=True)  # what has stalled is not what is left out
+    lines += [line(run) for run in at_work[:MOST_LINES]]
+    lines += [f"... and {len(at_work) - MOST_LINES} more at work"] if len(at_work) > MOST_LINES else []
+    lines += failures.lines((one for block in screen.blocks for one in block.failures), MOST_LINES)
     lines += screen.remarks
     print("\n".join(part for line in lines for part in wrapped(line, width)), flush=True)
 
@@ -245,31 +245,24 @@ def _sweeps(screen: Screen) -> list[str]:
     lines = []
     for name in dict.fromkeys(block.sweep for block in screen.blocks):
         blocks = [block for block in screen.blocks if block.sweep == name]
-        left, at_work = sum(b.left for b in blocks), sum(len(b.at_work) for b in blocks)
+        left, at_work = sum(b.left for b in blocks), [run for b in blocks for run in b.at_work]
+        silent = sum(map(is_silent, at_work))
         ended = sum(block.counts[outcome] for block in blocks for outcome in OUTCOMES)
-        line = f"{name}: {ended} of {sum(b.points for b in blocks)} points have a result"
+        said = f"{name}: {ended} of {sum(b.points for b in blocks)} points have a result"
         if left:
-            line += f", {left} to go, {at_work} at work"
-            line += _eta([block.seconds for block in blocks if block.left], at_work)
-        lines.append(line)
+            said += f", {left} to go, {len(at_work)} at work"
+            said += f" ({silent} without a sign of life)" if silent else ""
+            said += _eta([block for block in blocks if block.left], len(at_work) - silent)
+        lines.append(said)
     return lines
 
 
-def _eta(seconds: Sequence[float | None], at_work: int) -> str:
+def _eta(blocks: Sequence[Block], at_work: int) -> str:
+    """The time that is left. The first runs of a kind take long to start, so they tell nothing yet."""
+    seconds = [block.seconds for block in blocks]
     total = sum(value for value in seconds if value is not None)
-    if not total:
-        return ""
     least = "at least " if None in seconds else ""
-    eta = f", ETA {least}{duration(total / at_work)}" if at_work else ""
-    return f"; {least}{duration(total)} of one worker{eta}"
-
-
-def _line(run: Mapping[str, Any]) -> str:
-    where = f"{run['host'] or 'an unknown host'}{', job ' + run['job'] if run['job'] else ''}"
-    again = f", attempt {run['attempt']}" if run["attempt"] > 1 else ""
-    return f"at work: {run['point']}: step {run['step']} of {run['steps'] or '?'} on {where}{again}"
-
-
-def _some(lines: Sequence[str], what: str) -> list[str]:
-    rest = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], *([f"... and {rest} more {what}"] if rest > 0 else [])]
+    work = f"; {least}{duration(total)} of one worker" if total else ""
+    if any(block.warming_up for block in blocks):
+        return f"{work}{',' if work else ';'} ETA after warm-up"
+    return f"{work}, ETA {least}{duration(total / at_work)}" if work and at_work else work
