@@ -18,6 +18,8 @@ from harness.store.owner import current_user
 from harness.store.points import SUBMISSIONS, sweep_folder
 from harness.system import atomic
 
+WORD = "[0-9a-f]{10}"
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -30,6 +32,8 @@ class Submission:
         code: the snapshot it runs from.
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
+        label: what its jobs' name tells people of the points; empty in version 0.1.
+        resources: what each job asks for, in words; empty if not noted.
     """
 
     sweep: str
@@ -38,11 +42,13 @@ class Submission:
     code: str = ""
     job: str = ""
     refused: str = ""
+    label: str = ""
+    resources: str = ""
 
     @property
     def name(self) -> str:
-        """The name of its jobs in the queue."""
-        return f"{self.sweep}.{self.word}"
+        """The name of its jobs in the queue; that of a running job may differ but for the word."""
+        return ".".join(filter(None, (self.sweep, self.label, self.word)))
 
     def task(self, point: str) -> str:
         """The id of the job that is for a point. SLURM numbers no tasks where there is one only."""
@@ -51,7 +57,7 @@ class Submission:
 
 def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
     """Note that an array is about to be submitted."""
-    new = Submission(sweep, uuid.uuid4().hex[:10], tuple(points), remarks.get("code", ""))
+    new = _intended(sweep, uuid.uuid4().hex[:10], points, remarks)
     row = {
         "submission": new.word,
         "time": time.time(),
@@ -62,6 +68,16 @@ def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, 
     atomic.append_line(_path(root, sweep), row)
     atomic.crash_point("submit.before")
     return new
+
+
+def _intended(sweep: str, word: str, points: Sequence[str], row: Mapping[str, str]) -> Submission:
+    noted = {name: row.get(name, "") for name in ("code", "label", "resources")}
+    return Submission(sweep, word, tuple(points), **noted)
+
+
+def word_of(name: str) -> str:
+    """The word of the submission of which a job is, by the job's name."""
+    return name.rpartition(".")[2]
 
 
 def answer(root: Path, submission: Submission, *, job: str = "", refused: str = "") -> None:
@@ -76,7 +92,7 @@ def read(root: Path, sweep: str) -> list[Submission]:
     for row in atomic.read_json_lines(_path(root, sweep)):
         word = row.get("submission", "")
         if "points" in row:
-            found[word] = Submission(sweep, word, tuple(row["points"]), row.get("code", ""))
+            found[word] = _intended(sweep, word, row["points"], row)
         elif word in found:
             told = {"job": row.get("job", ""), "refused": row.get("refused", "")}
             found[word] = replace(found[word], **told)

@@ -20,6 +20,7 @@ from harness.store.points import Point
 from harness.system import slurm
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
+from sweeps.cluster import job_name
 from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
 
 
@@ -38,6 +39,7 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
     one = Point(**point)
     _check(code, one)
+    job_name.tell_point(one)
     if one.processes > 1:
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
     status = execute(Path(root), one, monitor, _say)

@@ -20,7 +20,7 @@ from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.slurm import Job
-from sweeps.cluster import snapshot, submissions
+from sweeps.cluster import job_name, snapshot, submissions
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import Planned, block_of, write_plan
@@ -200,6 +200,7 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
 
     names = [point.id for point in array.points]
     remarks = {"code": code.name, "resources": array.resources.describe(array.processes)}
+    remarks |= {"label": job_name.of_blocks(array.points)}
     one = submissions.intend(root, spec.name, names, remarks)
     try:
         job = job_array.submit(root, code, one, array.resources, array.points)
@@ -238,7 +239,9 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
         job_array.text(
             store.root,
             code,
-            Submission(spec.name, "0123456789", tuple(p.id for p in a.points)),
+            Submission(
+                spec.name, "0123456789", tuple(p.id for p in a.points), label=job_name.of_blocks(a.points)
+            ),
             a.resources,
             a.processes,
         )
