@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
 
 
 def duration(seconds: float | None) -> str:
@@ -52,21 +57,115 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def aligned(rows: Iterable[Sequence[object]], words: Container[str] | None = None) -> str:
-    """Lines with columns as wide as they need to be, words left-aligned and numbers right-aligned.
+# --- tables and lines ---
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column gives way where a table is too wide. Without one, a column holds numbers and has rank 1.
+
+    Attributes:
+        words: whether it holds words, which are left-aligned; numbers are right-aligned and never cut.
+        least: the width to which its words may be shortened, if its head is no wider; None: they are whole.
+        rank: columns of the highest rank are left out first.
+    """
+
+    words: bool = False
+    least: int | None = None
+    rank: int = 1
+
+
+def aligned(
+    rows: Iterable[Sequence[object]],
+    columns: Mapping[str, Column],
+    width: int | None = None,
+    *,
+    more: str = "--json has all",
+) -> str:
+    """A table as lines: its columns as wide as they need to be, or as a terminal lets them.
+
+    What is too wide has its words shortened first, then columns are left out, all but the first if need be,
+    and a line below the table names them.
 
     Args:
         rows: the first is the head.
-        words: heads of the columns of words; None: all of them.
+        columns: by their heads.
+        width: of the terminal; None: nothing is shortened or left out.
+        more: where the columns that are left out can be seen.
     """
     cells = [[str(cell) for cell in row] for row in rows]
-    sides = ["<" if words is None or head in words else ">" for head in cells[0]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = (
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
+    kinds = [columns.get(head, Column()) for head in cells[0]]
+    whole = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    least = [_least(*each) for each in zip(cells[0], kinds, whole, strict=True)]
+    kept, gone = _that_fit(least, [kind.rank for kind in kinds], width)
+    widths = _widths({n: whole[n] for n in kept}, least, width)
+    lines = [
+        "  ".join(f"{shortened(row[n], widths[n]):{'<' if kinds[n].words else '>'}{widths[n]}}" for n in kept)
         for row in cells
-    )
+    ]
+    if gone:
+        names = ", ".join(dict.fromkeys(cells[0][n] for n in gone))
+        lines += wrapped(f"left out: {names}{f' ({more})' if more else ''}", width)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _least(head: str, kind: Column, whole: int) -> int:
+    """The width that a column can't do without."""
+    return whole if kind.least is None or not kind.words else min(whole, max(kind.least, len(head)))
+
+
+def _that_fit(least: Sequence[int], ranks: Sequence[int], width: int | None) -> tuple[list[int], list[int]]:
+    """The columns that have room, and those that are left out."""
+    kept, gone = list(range(len(least))), list[int]()
+    while width is not None and len(kept) > 1 and _total(least[n] for n in kept) > width:
+        last = max(kept[1:], key=lambda n: (ranks[n], n))
+        kept.remove(last)
+        gone.append(last)
+    return kept, sorted(gone)
+
+
+def _widths(whole: Mapping[int, int], least: Sequence[int], width: int | None) -> dict[int, int]:
+    """The widths of the columns that have room; what is missing is taken where there is most to take."""
+    widths = dict(whole)
+    missing = 0 if width is None else _total(widths.values()) - width
+    for _ in range(missing):
+        slack, n = max((widths[n] - least[n], n) for n in widths)
+        if not slack:
+            break
+        widths[n] -= 1
+    return widths
+
+
+def _total(widths: Iterable[int]) -> int:
+    return sum(width + 2 for width in widths) - 2
+
+
+# A number with what belongs to it: `0.9,0.95`, `1e-05`, `60m`, `50%`.
+_NUMBER = re.compile(r"\.?\d(?:[\w.,:%]|(?<=[eE])[+-])*")
+
+
+def shortened(text: str, width: int) -> str:
+    """A text in at most `width` characters; a shorter one ends in an ellipsis, and not within a number."""
+    if len(text) <= width:
+        return text
+    end = width - 1
+    inside = (n.start() for n in _NUMBER.finditer(text) if n.start() < end < n.end())
+    return text[: next(inside, end)].rstrip() + "…"
+
+
+def wrapped(line: str, width: int | None, indent: str = "    ") -> list[str]:
+    """A line as lines of a terminal, all but the first indented; `width` None: as it is."""
+    if width is None:
+        return [line]
+    room = max(width, 2 * len(indent))
+    return textwrap.wrap(line, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """The columns of the terminal that a stream (standard output) writes to; None if it is none."""
+    if not (stream or sys.stdout).isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def document(value: Any, *, in_a_line: bool = False) -> str:

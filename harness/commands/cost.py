@@ -19,11 +19,18 @@ from harness.cost.estimate import Estimate, Offer
 from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
 from harness.data import registry as tasks
+from harness.display import Column
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.layout import cache_folder
 
-_WIDTH = 80  # of the card's lines
+_WIDTH = 80  # of the card's lines, at most
+_COLUMNS = {
+    "gpu": Column(words=True, rank=0),
+    "optimizer's": Column(rank=3),
+    "fits": Column(words=True, rank=1),
+    "basis": Column(words=True, least=12, rank=4),
+}
 
 
 def add_cost_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,13 +145,14 @@ def _card(found: Estimate, offers: Sequence[Offer], data: int | None) -> str:
         ("memory", _memory(found)),
         ("disk", _disk(found, data)),
     ]
+    width = min(_WIDTH, display.terminal_width() or _WIDTH)
     rows = [
-        textwrap.fill(text, _WIDTH, initial_indent=f"  {name:12}", subsequent_indent=14 * " ")
+        textwrap.fill(text, width, initial_indent=f"  {name:12}", subsequent_indent=14 * " ")
         for name, text in lines
     ]
     notes = [f"  note: {found.note}"] if found.note else []
     basis = "  basis: operations and bytes counted on tensors without memory; times see below"
-    table = [display.aligned(_table(offers), words=("gpu", "fits", "basis"))] if offers else []
+    table = [display.aligned(_table(offers), _COLUMNS, display.terminal_width())] if offers else []
     at_cost = [] if offers else ["  times: name processors by --gpu"]
     return "\n".join([head, *rows, *notes, basis, *at_cost, *table])
 

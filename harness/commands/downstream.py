@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.commands.counts import at_least
-from harness.display import aligned, document
+from harness.display import Column, aligned, document, terminal_width
 from harness.downstream import results
 from harness.downstream.results import CLOZE, Entry
 from harness.errors import UsageError
@@ -93,7 +93,12 @@ def _plain(downstream: Mapping[str, Entry]) -> dict[str, Any]:
 def _report(downstream: Mapping[str, Entry]) -> str:
     head = ("task", "acc", "+-", "acc_norm", "+-", "questions", "scorer")
     lines = [head, *(_cells(task, entry) for task, entry in sorted(downstream.items()))]
-    return f"{aligned(lines, words={'task', 'scorer'})}\n{_average(downstream)}"
+    columns = {
+        "task": Column(words=True, rank=0),
+        "+-": Column(rank=2),
+        "scorer": Column(words=True, least=10, rank=3),
+    }
+    return f"{aligned(lines, columns, terminal_width())}\n{_average(downstream)}"
 
 
 def _cells(task: str, entry: Entry) -> tuple[str, ...]:

@@ -138,7 +138,8 @@ def _left(args: argparse.Namespace, wanted: Wanted) -> tuple[int, list[reproduce
 
 def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[reproduce_card.Left]) -> bool:
     """Show what it takes; whether it may start. Who is not at a terminal has agreed by the command."""
-    print(f"{reproduce_card.card(left)}\n{_how(args, wanted, left)}", file=sys.stderr)
+    card = reproduce_card.card(left, display.terminal_width(sys.stderr))
+    print(f"{card}\n{_how(args, wanted, left)}", file=sys.stderr)
     if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     print("Start? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import display
+from harness.display import Column
 
 SEEN = Path(__file__).parents[1] / "paper" / "seen.csv"  # written by `docs/reproduction_page.py`
 
@@ -73,11 +74,13 @@ def left(plan: Mapping[str, Any], known: Mapping[str, float]) -> Left:
     )
 
 
-def card(lines: Sequence[Left]) -> str:
-    """The card: a line for each sweep, and their sum."""
+def card(lines: Sequence[Left], width: int | None = None) -> str:
+    """The card: a line for each sweep, and their sum; `width` is that of a terminal."""
     every = [*lines, together(lines)]
     rows = [[one.sweep, one.points, one.runs, one.time] for one in every]
-    return display.aligned([["sweep", "points", "to run", "time"], *rows], ("sweep", "time"))
+    columns = {"sweep": Column(words=True, rank=0), "time": Column(words=True, least=24, rank=0)}
+    head = ["sweep", "points", "to run", "time"]
+    return display.aligned([head, *rows], columns, width, more="`htbench sweep plan --json` has all")
 
 
 def together(lines: Sequence[Left]) -> Left:

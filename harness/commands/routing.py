@@ -7,8 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.config.settings import read_words
-from harness.display import aligned, document, shown
+from harness.display import Column, aligned, document, shown, terminal_width
 from harness.errors import UsageError
+
+_COLUMNS = {
+    "parameter": Column(words=True, rank=0),
+    "shape": Column(words=True, rank=2),
+    "rule": Column(words=True, least=12, rank=0),
+    "lr": Column(words=True, rank=4),
+    "weight_decay": Column(words=True, rank=3),
+}
 
 
 def show(words: Sequence[str], *, as_json: bool) -> int:
@@ -91,7 +99,8 @@ def _table(rows: list[dict[str, Any]]) -> str:
     ]
     rules = sorted({_class(row["rule"]) for row in rows})
     counts = [f"{sum(_class(row['rule']) == rule for row in rows)} by {rule}" for rule in rules]
-    return f"{aligned([header, *cells])}\n\n{len(rows)} parameters, each once: {', '.join(counts)}."
+    table = aligned([header, *cells], _COLUMNS, terminal_width())
+    return f"{table}\n\n{len(rows)} parameters, each once: {', '.join(counts)}."
 
 
 def _class(rule: str) -> str:

@@ -14,7 +14,7 @@ from harness.commands import runs_export, runs_import
 from harness.config import Value
 from harness.config.settings import read_words
 from harness.data import registry as tasks
-from harness.display import aligned, document, duration, memory
+from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
 from harness.store import Store
 from harness.store.points import read_points, sweep_names
@@ -104,7 +104,20 @@ def _keys_of(store: Store, sweep: str | None) -> set[str] | None:
     return {point.key for point in read_points(store.root, sweep) if point.key}
 
 
-_WORDS = {"key", "task", "model", "optimizer", "status", "val", "code", "age", "host"}
+_COLUMNS = {
+    "key": Column(words=True, rank=0),
+    "optimizer": Column(words=True, least=8, rank=1),
+    "status": Column(words=True, rank=1),
+    "val": Column(words=True, rank=1),
+    "lr": Column(rank=1),
+    "task": Column(words=True, least=6, rank=3),
+    "model": Column(words=True, least=8, rank=3),
+    "age": Column(words=True, rank=5),
+    "steps": Column(rank=6),
+    "s/step": Column(rank=7),
+    "host": Column(words=True, least=8, rank=8),
+    "code": Column(words=True, rank=9),
+}
 _SHOWN = ("task", "model", "optimizer.name", "optimizer.lr", "steps")  # in columns of their own
 
 
@@ -116,7 +129,8 @@ def _table(rows: Sequence[Row]) -> str:
     columns = [name.removeprefix("optimizer.") for name in names]
     head = ["key", "task", "model", "optimizer", "lr", *columns]
     head += ["status", "steps", "val", "s/step", "code", "age", "host"]
-    return aligned([head, *(_cells(row, names) for row in rows)], words=_WORDS)
+    kinds = dict.fromkeys(columns, Column(rank=2)) | _COLUMNS
+    return aligned([head, *(_cells(row, names) for row in rows)], kinds, terminal_width())
 
 
 def _varying(rows: Sequence[Row]) -> list[str]:

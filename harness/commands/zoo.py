@@ -8,14 +8,31 @@ from collections.abc import Mapping
 from typing import Any
 
 import models as zoo_of_models
-from harness.display import aligned, document, shown
+from harness.display import Column, aligned, document, shown, terminal_width, wrapped
 from optimizers.zoo.registry import ZOO, Param
 
-WIDTH = 110  # of the wrapped hyperparameters
+WIDTH = 110  # of the wrapped hyperparameters, at most
+_ZOO = {
+    "name": Column(words=True, rank=0),
+    "family": Column(words=True, least=8, rank=4),
+    "lr": Column(words=True, rank=1),
+    "weight_decay": Column(words=True, rank=2),
+    "state": Column(words=True, least=12, rank=3),
+    "vectors": Column(words=True, least=12, rank=5),
+    "paper": Column(words=True, least=12, rank=6),
+}
+_MODELS = {
+    "name": Column(words=True, rank=0),
+    "kind": Column(words=True, rank=2),
+    "settings": Column(words=True, least=16, rank=3),
+}
 
 _BELOW_ZOO = """
 state: the tensors kept for a parameter, each as large as it unless said. vectors: what happens to parameters
-of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows what happens to each parameter."""
+of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows what happens to each parameter.
+
+Hyperparameters and their defaults, set as optimizer.NAME=VALUE; --json has their ranges:
+"""
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +77,14 @@ def zoo(args: argparse.Namespace) -> int:
         )
         for row in ZOO.values()
     ]
-    print(aligned([header, *rows]))
-    print(_BELOW_ZOO)
-    print("\nHyperparameters and their defaults, set as optimizer.NAME=VALUE; --json has their ranges:\n")
-    width = max(map(len, ZOO)) + 2
+    room = terminal_width()
+    print(aligned([header, *rows], _ZOO, room))
+    print("\n".join(line for text in _BELOW_ZOO.split("\n") for line in wrapped(text, room, "")))
+    width, name_width = min(room or WIDTH, WIDTH), max(map(len, ZOO)) + 2
     for row in ZOO.values():
         words = " ".join(f"{name}={shown(param.default)}" for name, param in row.params.items())
-        print(
-            textwrap.fill(words, WIDTH, initial_indent=f"{row.name:{width}}", subsequent_indent=" " * width)
-        )
+        start = f"{row.name:{name_width}}"
+        print(textwrap.fill(words, width, initial_indent=start, subsequent_indent=" " * name_width))
     return 0
 
 
@@ -113,9 +129,8 @@ def models(args: argparse.Namespace) -> int:
     if args.json:
         print(document(rows))
         return 0
-    words = ("name", "kind", "settings")
     cells = [(row["name"], row["kind"], f"{row['parameters']:,}", _words(row["settings"])) for row in rows]
-    print(aligned([("name", "kind", "parameters", "settings"), *cells], words=words))
+    print(aligned([("name", "kind", "parameters", "settings"), *cells], _MODELS, terminal_width()))
     return 0
 
 

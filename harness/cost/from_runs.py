@@ -72,16 +72,21 @@ def wall_seconds(files: RunFolder, record: RunRecord) -> float | None:
     return (datetime.fromisoformat(record.ended) - datetime.fromisoformat(record.began)).total_seconds()
 
 
-def from_pace(runs: Iterable[RunFolder]) -> Cost | None:
-    """The time of a step, with its share of all the rest, by runs at work; None if they have just begun."""
-    paces = [seconds for seconds in map(pace, runs) if seconds is not None]
+def from_pace(runs: Iterable[RunFolder], warm_up: int = 0) -> Cost | None:
+    """The time of a step, with its share of all the rest, by runs at work; None if they have just begun.
+
+    Args:
+        runs: at work.
+        warm_up: the first steps of a process; one that has made no more tells nothing.
+    """
+    paces = [seconds for seconds in (pace(files, warm_up) for files in runs) if seconds is not None]
     if not paces:
         return None
     return Cost(0, statistics.median(paces), 0.0, 0.0, 0.0, 0, False, None, "", len(paces))
 
 
-def pace(files: RunFolder) -> float | None:
-    """Seconds per step of the last attempt at a run; None if it has made no step."""
+def pace(files: RunFolder, warm_up: int = 0) -> float | None:
+    """Seconds per step of the last attempt at a run; None if it has made no step after its warm-up."""
     number = files.last_attempt()
     attempt = files.read_attempt(number)
     start = attempt.get("start_step", 0 if number == 1 else None)  # older code does not note it
@@ -89,4 +94,4 @@ def pace(files: RunFolder) -> float | None:
         return None
     steps = curve.last_step(files.metrics) - int(start)
     seconds = files.metrics.stat().st_mtime - float(attempt["began"])
-    return seconds / steps if steps > 0 else None
+    return seconds / steps if steps > warm_up else None

@@ -18,6 +18,8 @@ from harness.store.owner import current_user
 from harness.store.points import SUBMISSIONS, sweep_folder
 from harness.system import atomic
 
+WORD = "[0-9a-f]{10}"
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -32,6 +34,7 @@ class Submission:
         excluded: nodes that they keep off in addition, separated by commas.
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
+        label: what its jobs' name tells people of the points; empty in version 0.1.
     """
 
     sweep: str
@@ -42,11 +45,12 @@ class Submission:
     refused: str = ""
     resources: str = ""
     excluded: str = ""
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """The name of its jobs in the queue."""
-        return f"{self.sweep}.{self.word}"
+        """The name of its jobs in the queue; that of a running job may differ but for the word."""
+        return ".".join(filter(None, (self.sweep, self.label, self.word)))
 
     def task(self, point: str) -> str:
         """The id of the job that is for a point. SLURM numbers no tasks where there is one only."""
@@ -75,8 +79,13 @@ def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, 
 
 
 def _noted(sweep: str, word: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
-    told = {name: remarks.get(name, "") for name in ("code", "resources", "excluded")}
+    told = {name: remarks.get(name, "") for name in ("code", "resources", "excluded", "label")}
     return Submission(sweep, word, tuple(points), **told)
+
+
+def word_of(name: str) -> str:
+    """The word of the submission of which a job is, by the job's name."""
+    return name.rpartition(".")[2]
 
 
 def answer(root: Path, submission: Submission, *, job: str = "", refused: str = "") -> None:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store, submissions
 from harness.store.layout import code_folder, run_keys, sweeps_folder
 from harness.store.points import POINTS, Point, filled, read_points, submitting, sweep_names, writes_anew
+from harness.store.submissions import Submission
 from harness.system import atomic, slurm
 from harness.system.environment import HOME
 
@@ -152,19 +153,19 @@ def _needed_code(store: Store) -> set[str] | None:
     def finished(point: Point) -> bool:
         return point.key in records and records[point.key].ends(point.study)
 
-    over = {one.name: one.code for one, points in submitted.items() if all(map(finished, points))}
-    return {one.code for one in submitted if one.name not in over} | _in_queue(over)
+    over = {one for one, points in submitted.items() if all(map(finished, points))}
+    return {one.code for one in submitted if one not in over} | _in_queue(over)
 
 
-def _in_queue(codes: Mapping[str, str]) -> set[str]:
-    """Of some versions by the name of their jobs, those with jobs in the queue; all if SLURM does not say."""
-    if not codes:
+def _in_queue(over: Collection[Submission]) -> set[str]:
+    """The versions of those submissions that have jobs in the queue; of all if SLURM does not say."""
+    if not over:
         return set()
     try:
-        names = {job.name for job in slurm.queue().values()}
+        words = {submissions.word_of(job.name) for job in slurm.queue().values()}
     except slurm.SlurmError:
-        return set(codes.values())
-    return {code for name, code in codes.items() if name in names}
+        return {one.code for one in over}
+    return {one.code for one in over if one.word in words}
 
 
 def _point(root: Path, sweep: str, name: str) -> Point:

@@ -10,7 +10,7 @@ from harness.store.layout import code_folder
 from harness.store.owner import current_user
 from harness.system import slurm
 from harness.system.squeue import Job
-from sweeps.cluster import snapshot, submissions, submit, troubles
+from sweeps.cluster import job_name, snapshot, submissions, submit, troubles
 from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import Planned
 from sweeps.plan.states import states
@@ -44,9 +44,14 @@ def scripts(
         job_array.text(
             store.root,
             code,
-            Submission(spec.name, "0123456789", tuple(p.id for p in a.points)),
+            _as_submitted(spec, a),
             a.resources.keeping_off(wrong.avoid),
             a.processes,
         )
         for a in submit.apply_submit_limit(submit.group_into_arrays(spec, todo, largest), ours)
     ]
+
+
+def _as_submitted(spec: SweepSpec, array: submit.Array) -> Submission:
+    points = tuple(point.id for point in array.points)
+    return Submission(spec.name, "0123456789", points, label=job_name.of_blocks(array.points))

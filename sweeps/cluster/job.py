@@ -21,6 +21,7 @@ from harness.store.points import Point
 from harness.system import slurm
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
+from sweeps.cluster import job_name
 from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
 
 # Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
@@ -43,6 +44,7 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
     one = Point(**point)
     _check(code, one)
+    job_name.tell_point(one)
     if one.processes > 1:
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
     status = execute(Path(root), one, monitor, _say)

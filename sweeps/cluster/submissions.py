@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.store.owner import current_user
-from harness.store.submissions import Submission, answer, intend, read, read_all
+from harness.store.submissions import Submission, answer, intend, read, read_all, word_of
 from harness.system import slurm
 from harness.system.slurm import SlurmError
 from harness.system.squeue import Job
@@ -35,12 +35,12 @@ def in_queue(
     submissions: Sequence[Submission], jobs: Mapping[str, Job]
 ) -> Iterator[tuple[Submission, str, Job]]:
     """The jobs in the queue, of any user, that belong to submissions: submission, point, job."""
-    known = {one.name: one for one in submissions}
+    known = {one.word: one for one in submissions}
     for job in jobs.values():
-        submission = known.get(job.name)
-        _, _, task = job.id.partition("_")
-        if submission is not None and int(task or 0) < len(submission.points):
-            yield submission, submission.points[int(task or 0)], job
+        submission = known.get(word_of(job.name))
+        point = _point(submission, job) if submission is not None else ""
+        if submission is not None and point:
+            yield submission, point, job
 
 
 def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
@@ -48,10 +48,16 @@ def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[s
     return {point: job for _, point, job in in_queue(submissions, jobs)}
 
 
+def _point(submission: Submission, job: Job) -> str:
+    """The point that a job of a submission is for; empty if it has no such task."""
+    task = int(job.id.partition("_")[2] or 0)
+    return submission.points[task] if task < len(submission.points) else ""
+
+
 def unanswered(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> list[Submission]:
     """Submissions in the queue whose submitter died before it stored their id, now with that id."""
-    arrays = {job.name: job.array for job in jobs.values()}
-    return [replace(one, job=arrays[one.name]) for one in submissions if not one.job and one.name in arrays]
+    arrays = {word_of(job.name): job.array for job in jobs.values()}
+    return [replace(one, job=arrays[one.word]) for one in submissions if not one.job and one.word in arrays]
 
 
 def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str, Job]:
@@ -67,16 +73,24 @@ def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str,
     return {point: found[point] for point in points if point in found}
 
 
-def cancel(root: Path, sweep: str) -> tuple[int, int]:
+def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> tuple[int, int]:
     """Cancel a sweep's jobs; running ones save first. Raises SlurmError.
+
+    Args:
+        root: the store.
+        sweep: the sweep's name.
+        points: only the jobs for these; None: all of the sweep.
 
     Returns:
         the number of cancelled jobs, and the number of other users' jobs, which go on.
     """
-    names = {one.name for one in read(root, sweep)}
-    jobs = [job for job in slurm.queue().values() if job.name in names] if names else []
+    known = {one.word: one for one in read(root, sweep)}
+    jobs = [job for job in slurm.queue().values() if word_of(job.name) in known] if known else []
+    if points is not None:
+        jobs = [job for job in jobs if _point(known[word_of(job.name)], job) in points]
     ours = [job for job in jobs if job.user == current_user()]
-    scancel(sorted({job.array for job in ours}))  # one message each, however many tasks
+    # All tasks of an array take one message, some take one for each.
+    scancel(sorted({job.array if points is None else job.id for job in ours}))
     return len(ours), len(jobs) - len(ours)
 
 

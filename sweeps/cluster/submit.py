@@ -20,7 +20,7 @@ from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.squeue import Job
-from sweeps.cluster import exchange, snapshot, submissions, troubles
+from sweeps.cluster import exchange, job_name, snapshot, submissions, troubles
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.troubles import Troubles
@@ -247,6 +247,7 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     asked = array.resources.keeping_off(report.troubles.avoid)
     remarks = {"code": code.name, "resources": array.resources.describe(array.processes)}
     remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
+    remarks |= {"label": job_name.of_blocks(array.points)}
     one = submissions.intend(root, spec.name, names, remarks)
     try:
         job = job_array.submit(root, code, one, asked, array.points)

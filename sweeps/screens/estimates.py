@@ -16,6 +16,7 @@ from harness.cost import kept
 from harness.cost.estimate import Estimate, Offer
 from harness.cost.gpus import Processor
 from harness.cost.shapes import NotEstimatedError
+from harness.display import Column
 from harness.store import Store
 from harness.store.layout import cache_folder
 from sweeps.screens.cost_card import Row, Work
@@ -93,6 +94,23 @@ class Prices:
 
 # --- on the screen ---
 
+_COLUMNS = {
+    "to run": Column(rank=0),
+    "task": Column(words=True, least=6),
+    "model": Column(words=True),
+    "optimizer": Column(words=True, least=20),
+    "on": Column(words=True),
+    "GPU-hours": Column(rank=2),
+    "all": Column(rank=3),
+    "a run": Column(rank=4),
+    "memory": Column(rank=5),
+    "basis": Column(words=True, least=10, rank=6),
+    "a step": Column(rank=7),
+    "FLOP a step": Column(rank=8),
+    "optimizer's": Column(rank=9),
+    "params": Column(rank=10),
+}
+
 
 def table(priced: Sequence[tuple[Priced, str]]) -> str:
     """The estimates, at least one, each with its optimizer in words: a line for each of its processors."""
@@ -105,7 +123,7 @@ def table(priced: Sequence[tuple[Priced, str]]) -> str:
         start = [one.work.runs, kind.task, kind.model, name, display.count(found.work.parameters)]
         start += [f"{found.work.per_step:.3g}", share, display.memory(found.memory.peak)]
         rows += [[*start, *_times(one, offer)] for offer in one.offers] or [start]
-    return display.aligned(rows, words=("task", "model", "optimizer", "on", "basis"))
+    return display.aligned(rows, _COLUMNS, display.terminal_width())
 
 
 def _times(one: Priced, offer: Offer) -> list[object]:

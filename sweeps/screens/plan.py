@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import display
 from harness.config import RunConfig
+from harness.display import Column
 from harness.errors import UsageError
 from harness.store import RunState, Store
 from harness.store.points import SEARCH
@@ -155,18 +156,33 @@ def _to_come(
 
 # --- on the screen ---
 
+_COLUMNS = {
+    "to run": Column(rank=0),
+    "task": Column(words=True, least=6),
+    "model": Column(words=True),
+    "optimizer": Column(words=True, least=20),
+    "all": Column(rank=2),
+    "a run": Column(rank=3),
+    "memory": Column(rank=4),
+    "steps": Column(rank=5),
+    "a step": Column(rank=6),
+    "params": Column(rank=8),
+    "seen in": Column(words=True, rank=9),
+}
+
 
 def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False) -> None:
     """Print the summary; then every point and the scripts for `sbatch`, if wanted."""
-    print(f"{view.spec.name}: {_counts(view)}")
+    print("\n".join(display.wrapped(f"{view.spec.name}: {_counts(view)}", display.terminal_width())))
     if not all(one and one.offers for one in view.estimated):  # else the estimates say it all
-        print(display.aligned(_table(view.rows), words=("task", "model", "optimizer", "seen in")))
+        units = {row.unit: Column(rank=7) for row in view.rows} | {_unit(view.rows): Column(rank=7)}
+        print(display.aligned(_table(view.rows), _COLUMNS | units, display.terminal_width()))
     _show_estimated(view)
     for line in [*_sums(view), *_others(view), *_trouble(view)]:
-        print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
+        print(textwrap.fill(line, _width(), initial_indent="  ", subsequent_indent="    "))
     letters = _letters(view)
     for resources, letter in letters.items():
-        print(f"  {letter}: {resources.describe()}")
+        print("\n".join(display.wrapped(f"  {letter}: {resources.describe()}", display.terminal_width())))
     if with_points:
         _show_points(view, letters)
     for number, text in enumerate(view.arrays if with_arrays else [], 1):
@@ -182,10 +198,12 @@ def _show_estimated(view: Preview) -> None:
 
 
 def _show_points(view: Preview, letters: Mapping[Resources, str]) -> None:
+    room = display.terminal_width()
     for one in view.planned:
         point, state = one.point, word(view.found[one.point.id])
         letter = f"  {letters[_resources(view.spec, one)]}" if letters else ""
-        print(f"{point.key or 'not asked':12}  {state:9}  {point.stage:9}{letter}  {describe(point)}")
+        line = f"{point.key or 'not asked':12}  {state:9}  {point.stage:9}{letter}  {describe(point)}"
+        print("\n".join(display.wrapped(line, room)))
 
 
 def together(views: Sequence[Preview]) -> str:
@@ -194,7 +212,12 @@ def together(views: Sequence[Preview]) -> str:
     measured = f", about {display.duration(seconds)} of one worker" if seconds else ""
     lines = [f"together {left} to run{measured}"]
     lines += estimates.sums([one for view in views for one in view.estimated if one])
-    return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
+    return "\n".join(textwrap.fill(line, _width(), subsequent_indent="    ") for line in lines)
+
+
+def _width() -> int:
+    """The width of sentences."""
+    return min(WIDTH, display.terminal_width() or WIDTH)
 
 
 def show_answers(view: Preview) -> None:
@@ -225,14 +248,13 @@ def _counts(view: Preview) -> str:
 
 def _table(rows: Sequence[Row]) -> list[list[object]]:
     names = _optimizers(rows)
-    unit = "/".join(dict.fromkeys(row.unit for row in rows))
     head = [
         "to run",
         "task",
         "model",
         "optimizer",
         "params",
-        unit,
+        _unit(rows),
         "steps",
         "a step",
         "a run",
@@ -253,6 +275,10 @@ def _table(rows: Sequence[Row]) -> list[list[object]]:
         step = display.duration(cost.step)
         lines.append([*start, display.count(cost.parameters), *length, step, *times, memory, seen])
     return lines
+
+
+def _unit(rows: Sequence[Row]) -> str:
+    return "/".join(dict.fromkeys(row.unit for row in rows))
 
 
 def _optimizers(rows: Sequence[Row]) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.data import registry as tasks
-from harness.display import aligned, duration
-from harness.store import Kind, RunState, Store, curve
+from harness.display import Column, aligned, duration, terminal_width, wrapped
+from harness.store import Kind, RunState, Store
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
 from sweeps.cluster import queue as jobs
@@ -22,6 +20,9 @@ from sweeps.plan.describe import describe
 from sweeps.plan.planned import objective
 from sweeps.plan.replicas import winner
 from sweeps.plan.states import states, word
+from sweeps.screens import failures
+from sweeps.screens.at_work import Watch, is_silent, line
+from sweeps.screens.failures import Failures
 from sweeps.screens.time_left import Estimate
 from sweeps.spec.sweep import SweepSpec
 
@@ -29,7 +30,19 @@ MOST_LINES = 12  # of runs at work and of failures each; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")
 COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
 ALWAYS = ("completed", "running", "waiting", "failed")  # the other columns only if a count is above 0
-_WORDS = ("sweep", "block", "best so far")  # heads of columns that hold words
+_COLUMNS = {
+    "block": Column(words=True, least=8, rank=0),
+    "running": Column(rank=1),
+    "failed": Column(rank=1),
+    "waiting": Column(rank=2),
+    "work left": Column(rank=3),
+    "completed": Column(rank=4),
+    "queued": Column(rank=5),
+    "diverged": Column(rank=6),
+    "pruned": Column(rank=7),
+    "points": Column(rank=8),
+    "best so far": Column(words=True),
+}
 
 
 @dataclass
@@ -46,6 +59,7 @@ class Block:
         at_work: the runs under way.
         failures: the runs that failed.
         jobs: what is wrong with jobs of the sweep; the same for each of its blocks.
+        warming_up: whether the time is unknown because no run at work is past its warm-up.
     """
 
     sweep: str
@@ -57,6 +71,7 @@ class Block:
     at_work: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
     jobs: dict[str, Any] = field(default_factory=dict)
+    warming_up: bool = False
 
     @property
     def left(self) -> int:
@@ -73,6 +88,7 @@ class Block:
             "at_work": self.at_work,
             "failures": self.failures,
             "jobs": self.jobs,
+            "warming_up": self.warming_up,
         }
 
 
@@ -102,7 +118,7 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         sweeps: each with its points as planned.
     """
     known = states(store, [point for _, points in sweeps for point in points])
-    estimate = Estimate(store)
+    eyes = _Eyes(estimate := Estimate(store), Watch(store, estimate), Failures(store))
     screen = Screen()
     for spec, points in sweeps:
         queue = jobs.in_queue(store, [point.id for point in points])
@@ -110,7 +126,7 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         wrong = troubles.look(store, spec, points, found)
         for name in dict.fromkeys(point.block for point in points):
             own = [point for point in points if point.block == name]
-            block = _block(store, spec, name, own, found, estimate)
+            block = _block(eyes, spec, name, own, found)
             screen.blocks.append(replace(block, jobs=wrong.to_json()))
         screen.remarks += jobs.why_they_wait(spec, queue)
         screen.remarks += wrong.lines()
@@ -118,40 +134,38 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
     return screen
 
 
+@dataclass(frozen=True)
+class _Eyes:
+    """What looks at runs, with what each has read already."""
+
+    estimate: Estimate
+    watch: Watch
+    failures: Failures
+
+
 def _block(
-    store: Store,
-    spec: SweepSpec,
-    name: str,
-    points: Sequence[Point],
-    found: Mapping[str, RunState],
-    estimate: Estimate,
+    eyes: _Eyes, spec: SweepSpec, name: str, points: Sequence[Point], found: Mapping[str, RunState]
 ) -> Block:
     counts = Counter(word(found[point.id]) for point in points)
-    at_work, failures = [], []
+    at_work, failed = [], []
     for point in points:
         state = found[point.id]
         if state.kind is Kind.LIVE:
-            at_work.append(_at_work(store, point, state, estimate))
+            at_work.append(eyes.watch.row(point, state))
         elif state.kind is Kind.FAILED:
-            failures.append(
-                {"key": point.key, "point": describe(point), "reason": state.reason, "message": state.message}
-            )
-    seconds = estimate.left([(point, found[point.id]) for point in points])
-    best = _best(spec, points, found)
-    return Block(spec.name, name, len(points), counts, seconds, best, at_work, failures)
-
-
-def _at_work(store: Store, point: Point, state: RunState, estimate: Estimate) -> dict[str, Any]:
-    owner = state.owner
-    return {
-        "key": point.key,
-        "point": describe(point),
-        "step": curve.last_step(store.files(point.key).metrics),
-        "steps": estimate.steps(point),
-        "host": owner.host if owner else "",
-        "job": owner.job if owner else "",
-        "attempt": state.attempts,
-    }
+            failed.append(eyes.failures.row(point, state))
+    pairs = [(point, found[point.id]) for point in points]
+    return Block(
+        spec.name,
+        name,
+        len(points),
+        counts,
+        seconds=eyes.estimate.left(pairs),
+        best=_best(spec, points, found),
+        at_work=at_work,
+        failures=failed,
+        warming_up=eyes.estimate.is_warming_up(pairs),
+    )
 
 
 def _why_they_stopped(spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
@@ -192,30 +206,31 @@ def _settings(point: Point) -> str:
 
 
 def show(screen: Screen, again: bool = False) -> None:
-    """Print the screen. A terminal cuts lines to its width, and is cleared before it shows a screen again."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    """Print the screen. A terminal gets lines of its width, and is cleared before it shows a screen again."""
+    width = terminal_width()
     if again:
         print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
         print(time.strftime("%Y-%m-%d %H:%M:%S"))
-    rows = _rows(screen)
-    lines = aligned(rows, words=_WORDS).splitlines()
-    if (
-        width and max(map(len, lines)) > width
-    ):  # the last column would be cut off, so it gets lines of its own
-        lines = aligned([row[:-1] for row in rows], words=_WORDS).splitlines()
-        lines += [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
-    lines += _sweeps(screen)
-    lines += _some([_line(run) for block in screen.blocks for run in block.at_work], "at work")
-    failures = [failure for block in screen.blocks for failure in block.failures]
-    lines += _some(
-        [
-            f"failed ({f['reason']}): {f['key']} {f['point']}: {' '.join(f['message'].split())}"
-            for f in failures
-        ],
-        "failed",
-    )
+    lines = _table(screen, width) + _sweeps(screen)
+    at_work = [run for block in screen.blocks for run in block.at_work]
+    at_work.sort(key=is_silent, reverse=True)  # what has stalled is not what is left out
+    lines += [line(run) for run in at_work[:MOST_LINES]]
+    lines += [f"... and {len(at_work) - MOST_LINES} more at work"] if len(at_work) > MOST_LINES else []
+    lines += failures.lines((one for block in screen.blocks for one in block.failures), MOST_LINES)
     lines += screen.remarks
-    print("\n".join(line[:width] for line in lines), flush=True)
+    print("\n".join(part for line in lines for part in wrapped(line, width)), flush=True)
+
+
+def _table(screen: Screen, width: int | None) -> list[str]:
+    """The blocks; where there is no room for the best so far, each has a line of its own below."""
+    rows = _rows(screen)
+    several = len({block.sweep for block in screen.blocks}) > 1  # else the lines below name the sweep
+    columns = _COLUMNS | {"sweep": Column(words=True, least=8, rank=0 if several else 9)}
+    lines = aligned(rows, columns).splitlines()
+    if width is None or max(map(len, lines)) <= width:
+        return lines
+    lines = aligned([row[:-1] for row in rows], columns, width).splitlines()
+    return lines + [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
 
 
 def _shown(screen: Screen) -> list[str]:
@@ -237,31 +252,24 @@ def _sweeps(screen: Screen) -> list[str]:
     lines = []
     for name in dict.fromkeys(block.sweep for block in screen.blocks):
         blocks = [block for block in screen.blocks if block.sweep == name]
-        left, at_work = sum(b.left for b in blocks), sum(len(b.at_work) for b in blocks)
+        left, at_work = sum(b.left for b in blocks), [run for b in blocks for run in b.at_work]
+        silent = sum(map(is_silent, at_work))
         ended = sum(block.counts[outcome] for block in blocks for outcome in OUTCOMES)
-        line = f"{name}: {ended} of {sum(b.points for b in blocks)} points have a result"
+        said = f"{name}: {ended} of {sum(b.points for b in blocks)} points have a result"
         if left:
-            line += f", {left} to go, {at_work} at work"
-            line += _eta([block.seconds for block in blocks if block.left], at_work)
-        lines.append(line)
+            said += f", {left} to go, {len(at_work)} at work"
+            said += f" ({silent} without a sign of life)" if silent else ""
+            said += _eta([block for block in blocks if block.left], len(at_work) - silent)
+        lines.append(said)
     return lines
 
 
-def _eta(seconds: Sequence[float | None], at_work: int) -> str:
+def _eta(blocks: Sequence[Block], at_work: int) -> str:
+    """The time that is left. The first runs of a kind take long to start, so they tell nothing yet."""
+    seconds = [block.seconds for block in blocks]
     total = sum(value for value in seconds if value is not None)
-    if not total:
-        return ""
     least = "at least " if None in seconds else ""
-    eta = f", ETA {least}{duration(total / at_work)}" if at_work else ""
-    return f"; {least}{duration(total)} of one worker{eta}"
-
-
-def _line(run: Mapping[str, Any]) -> str:
-    where = f"{run['host'] or 'an unknown host'}{', job ' + run['job'] if run['job'] else ''}"
-    again = f", attempt {run['attempt']}" if run["attempt"] > 1 else ""
-    return f"at work: {run['point']}: step {run['step']} of {run['steps'] or '?'} on {where}{again}"
-
-
-def _some(lines: Sequence[str], what: str) -> list[str]:
-    rest = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], *([f"... and {rest} more {what}"] if rest > 0 else [])]
+    work = f"; {least}{duration(total)} of one worker" if total else ""
+    if any(block.warming_up for block in blocks):
+        return f"{work}{',' if work else ';'} ETA after warm-up"
+    return f"{work}, ETA {least}{duration(total / at_work)}" if work and at_work else work

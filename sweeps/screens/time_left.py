@@ -14,7 +14,10 @@ from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, curve
 from harness.store.layout import cache_folder
 from harness.store.points import SEED_FIELDS, Point, is_tuned
+from harness.train.timing import warm_up
 from sweeps.plan.states import settled
+
+LONG = 10_000  # steps of a run whose steps nobody knows
 
 
 class Estimate:
@@ -57,6 +60,11 @@ class Estimate:
             total += known.seconds(config, steps) * (1 - done / steps)
         return total
 
+    def is_warming_up(self, points: Sequence[tuple[Point, RunState]]) -> bool:
+        """Whether a run at work will tell what nothing tells now: it is not past its warm-up."""
+        configs = [self._config(point) for point, state in points if state.kind is Kind.LIVE]
+        return any(config is not None and self._cost(config, points) is None for config in configs)
+
     def _done(self, point: Point, state: RunState) -> int:
         files = self.store.files(point.key)
         if not state.attempts or (state.kind is not Kind.LIVE and not files.checkpoint.exists()):
@@ -69,7 +77,7 @@ class Estimate:
             return self.finished[kind]
         if kind not in self.measured:
             at_work = [self.store.files(p.key) for p, state in points if state.kind is Kind.LIVE]
-            pace = from_pace(at_work[:LOOKED_AT])
+            pace = from_pace(at_work[:LOOKED_AT], warm_up(config.steps or LONG))
             self.measured[kind] = pace or measure.remembered(cache_folder(self.store.root), kind)
         return self.measured[kind]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from harness.store.owner import current_user
 from harness.system import slurm
+from harness.system.squeue import COLUMNS
+from tests.helpers.squeue import HEAD
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 
@@ -19,14 +21,15 @@ class FakeSlurm:
         place.mkdir()
         self._write({})
         (place / "number").write_text("7")
-        told = {"user": current_user(), "widths": [width for _, width in slurm._COLUMNS]}
+        widths = [width for _, width in COLUMNS]
+        told = {"user": current_user(), "widths": widths, "head": [*HEAD, HEAD[0]]}
         (place / "squeue.json").write_text(json.dumps(told))
         program = Path(__file__).with_name("fake_slurm_command.py")
         for name in COMMANDS:
             (place / name).write_text(f'#!/bin/sh\nexec {sys.executable} -S {program} {place} {name} "$@"\n')
             (place / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
-        monkeypatch.setattr(slurm, "_remembered", (float("-inf"), None))
+        monkeypatch.setattr(slurm, "_remembered", {})
         slurm.config.cache_clear()
 
     def jobs(self):

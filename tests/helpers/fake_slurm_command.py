@@ -10,9 +10,12 @@ PLACE, COMMAND, WORDS = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
 
 def squeue(jobs):
     told = json.loads((PLACE / "squeue.json").read_text())
-    for id, (state, name) in jobs.items():
-        fields = (id, state, "0", told["user"], "Priority", name)
-        print("".join(word.ljust(width) for word, width in zip(fields, told["widths"], strict=True)))
+    rows = [
+        (id, state, "0", told["user"], "Priority", "N/A", "N/A", "0:00", name, id)
+        for id, (state, name) in jobs.items()
+    ]
+    for row in (told["head"], *rows):
+        print("".join(word.ljust(width) for word, width in zip(row, told["widths"], strict=True)))
 
 
 def scontrol(jobs):

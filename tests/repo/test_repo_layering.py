@@ -91,7 +91,7 @@ PICTURE = {
     ),
     "sweeps.screens": (
         "harness.config harness.cost harness.data harness.display harness.errors harness.store "
-        "harness.system sweeps.cluster sweeps.plan sweeps.spec"
+        "harness.system harness.train sweeps.cluster sweeps.plan sweeps.spec"
     ),
     "sweeps.actions": (
         "harness.cost harness.display harness.errors harness.store harness.system harness.upkeep "

@@ -9,9 +9,10 @@ import pytest
 
 from harness.errors import UsageError
 from harness.store import Attempt, Store
+from harness.store.points import Point
 from harness.system import slurm
 from harness.system.squeue import Job
-from sweeps.cluster import job_array, queue, sbatch, snapshot, submissions, submit
+from sweeps.cluster import job_array, job_name, queue, sbatch, snapshot, submissions, submit
 from sweeps.cluster.sbatch import RefusedError
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
@@ -219,6 +220,42 @@ def test_the_queue_tells_which_runs_have_a_job(tmp_path):
 def tmp_path_with_sweep(root):
     (root / "sweeps" / "tiny").mkdir(parents=True)
     return root
+
+
+def test_a_job_is_known_by_the_word_that_its_name_ends_in(tiny_spec, tmp_path, monkeypatch):
+    points = [one.point for one in search_points(tiny_spec)]
+    root = tmp_path_with_sweep(tmp_path)
+    label = job_name.of_blocks([points[0], points[-1]])
+    new = submissions.intend(root, "tiny", ["aa", "bb"], {"label": label})
+    old = submissions.intend(root, "tiny", ["cc"], {})  # of version 0.1
+    assert label == "cpu+1" and new.name == f"tiny.cpu+1.{new.word}" and old.name == f"tiny.{old.word}"
+    assert submissions.read(root, "tiny") == [new, old]
+    told = []
+    monkeypatch.setattr(slurm, "call", lambda *words: told.append(words))
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "8")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
+    monkeypatch.setenv("SLURM_JOB_NAME", new.name)
+    job_name.tell_point(points[1])
+    by_point = f"tiny.cpu.lr=0.02_seed=0.{new.word}"
+    assert told == [("scontrol", "update", "JobId=8_1", f"JobName={by_point}")]
+    jobs = [job("8_0", new.name), job("8_1", by_point, "RUNNING"), job("9", old.name)]
+    jobs = {one.id: one for one in jobs}
+    taken = submissions.queued([new, old], jobs)
+    assert {point: one.id for point, one in taken.items()} == {"aa": "8_0", "bb": "8_1", "cc": "9"}
+    assert submissions.unanswered([new], {"8_1": jobs["8_1"]}) == [dataclasses.replace(new, job="8")]
+
+
+@pytest.mark.parametrize(("name", "rank"), [("interactive", "0"), ("tiny.0123456789", "1")])
+def test_a_job_that_is_not_ours_and_a_second_process_name_nothing(tiny_spec, monkeypatch, name, rank):
+    monkeypatch.setattr(slurm, "call", lambda *words: pytest.fail(str(words)))
+    monkeypatch.setenv("SLURM_JOB_NAME", name)
+    monkeypatch.setenv("SLURM_PROCID", rank)
+    job_name.tell_point(search_points(tiny_spec)[0].point)
+
+
+def test_a_name_has_nothing_that_a_shell_reads():
+    point = Point("s", "a b;$(x) \"#'", "search", "", {"seed": 0}, slot="study/3")
+    assert job_name.of_blocks([point]) == "a_b_x_"
 
 
 def test_a_torn_line_loses_its_submission_only(tmp_path):

@@ -6,15 +6,17 @@ import os
 import re
 import signal
 import socket
+import time
 from collections import Counter
 
 import pytest
 
+from harness.display import duration
 from harness.errors import EXIT_INTERRUPTED
 from harness.store import Store
 from harness.store.index import Index
 from harness.store.points import sweep_folder
-from harness.system import slurm
+from harness.system import atomic, slurm
 from sweeps.cluster import submissions
 from sweeps.plan.planned import search_points, write_plan
 from sweeps.screens import status
@@ -61,7 +63,7 @@ def test_runs_at_work_show_how_far_they_are(htbench, write_spec):
     process = htbench.start("sweep", "run", spec, "--workers", 1)
     try:
         row = wait_for(
-            lambda: [r for r in report(htbench, spec) if r["at_work"] and r["at_work"][0]["step"]]
+            lambda: [r for r in report(htbench, spec) if r["at_work"] and r["at_work"][0]["step"] > 10]
         )[0]
         (run,) = row["at_work"]
         assert 0 < run["step"] < run["steps"] == 5000
@@ -96,15 +98,91 @@ def planned(write_spec, tmp_path):
 
 def test_failures_are_shown_by_their_last_line_and_not_without_end(planned, capsys):
     store, spec, points = planned
-    for point in points[:15]:
-        fail(store, point, "ValueError: first\nsecond")
+    for letter, point in zip("abcdefghijklmno", points, strict=False):
+        fail(store, point, f"ValueError: first\n{letter} second")
     screen = status.look(store, [(spec, points)])
-    assert [f["message"] for f in screen.blocks[0].failures] == ["ValueError: first\nsecond"] * 15
+    assert {f["message"][-8] for f in screen.blocks[0].failures} == set("abcdefghijklmno")
     status.show(screen)
     shown = capsys.readouterr().out.splitlines()
     failed = [line for line in shown if line.startswith("failed (error)")]
-    assert len(failed) == status.MOST_LINES and all("ValueError: first second" in line for line in failed)
+    assert len(failed) == status.MOST_LINES and all("ValueError: first " in line for line in failed)
     assert "... and 3 more failed" in shown
+
+
+def test_a_failure_has_its_job_its_node_and_its_log_and_twins_share_a_line(planned, capsys, monkeypatch):
+    store, spec, points = planned
+    one = submissions.intend(store.root, spec.name, [point.id for point in points[:5]], {})
+    submissions.answer(store.root, one, job="7")
+    folder = sweep_folder(store.root, spec.name) / "logs" / one.word
+    folder.mkdir(parents=True)
+    for task, point in enumerate(points[:5]):
+        log = folder / f"7_{task}_0_log.out"
+        if task < 4:
+            log.touch()
+        monkeypatch.setattr("socket.gethostname", lambda task=task: "gpu17" if task < 3 else "gpu18")
+        monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "7")
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", str(task))
+        fail(store, point, f"OutOfMemoryError: {task} GiB are free" if task < 4 else "KeyError: 'x'")
+    screen = status.look(store, [(spec, points)])
+    rows = screen.blocks[0].to_json()["failures"]
+    assert [(row["job"], row["host"]) for row in rows] == [
+        *(("7_0", "gpu17"), ("7_1", "gpu17"), ("7_2", "gpu17"), ("7_3", "gpu18"), ("7_4", "gpu18"))
+    ]
+    assert rows[0]["log"] == str(folder / "7_0_0_log.out")
+    assert rows[4]["log"] == str(store.files(points[4].key).log), "that of the run, where the job has none"
+    status.show(screen)
+    twins, other = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed")]
+    assert twins == (
+        "failed (error), 4 runs: OutOfMemoryError: 0 GiB are free; on gpu17 (3), gpu18 (1), job 7_0, "
+        f"log {rows[0]['log']}; the first is {points[0].key} {rows[0]['point']}"
+    )
+    assert other == (
+        f"failed (error): {points[4].key} {rows[4]['point']}: KeyError: 'x'; on gpu18, job 7_4, "
+        f"log {rows[4]['log']}"
+    )
+
+
+def at_work(store, points, steps):
+    """Claim runs; each has made so many steps in the last 100 seconds."""
+    for point in points:
+        attempt = store.claim(point.key, "")
+        attempt.began -= 100
+        atomic.write_json(attempt.path, attempt.to_json() | {"start_step": 0})
+        files = store.files(point.key)
+        files.metrics.write_text("".join(f'{{"step": {n}, "loss": 1.0}}\n' for n in range(1, steps + 1)))
+
+
+def test_a_stalled_run_is_shown_first_and_counts_for_no_eta(planned, capsys):
+    store, spec, points = planned
+    store = Store(store.root, alive=lambda owner, path: True)  # its job runs, says SLURM
+    at_work(store, points[:14], 4)
+    silent = store.files(points[13].key).attempt(1)
+    os.utime(silent, (time.time() - 140, time.time() - 140))
+    screen = status.look(store, [(spec, points)])
+    quiet = [run["silent_seconds"] for run in screen.blocks[0].at_work]
+    assert max(quiet[:13]) < 60 and 139 <= quiet[13] <= 170
+    status.show(screen)
+    shown = capsys.readouterr().out
+    first, *others = [line for line in shown.splitlines() if line.startswith("at work: ")]
+    assert re.search(r": step 4 of 8 on \S+; no sign of life for 1[3-6]\d s$", first)
+    assert len(others) == status.MOST_LINES - 1 and not any("no sign of life" in line for line in others)
+    assert "tiny: 0 of 20 points have a result, 20 to go, 14 at work (1 without a sign of life)" in shown
+    block = screen.blocks[0]
+    assert f"of one worker, ETA {duration(block.seconds / 13)}" in shown
+
+
+@pytest.mark.parametrize(("steps", "known"), [(0, False), (10, False), (11, True)])
+def test_the_first_eta_waits_for_the_end_of_the_warm_up(write_spec, tmp_path, capsys, steps, known):
+    spec = specs.load(write_spec(LONG))
+    store, points = Store(tmp_path / "store"), [one.point for one in search_points(spec)]
+    at_work(store, points[:1], steps)
+    screen = status.look(store, [(spec, points)])
+    row = screen.blocks[0].to_json()
+    assert (row["left_seconds"] is not None, row["warming_up"]) == (known, not known)
+    status.show(screen)
+    shown = capsys.readouterr().out
+    assert ("2 to go, 1 at work; ETA after warm-up\n" in shown) is not known
+    assert (re.search("1 at work; .* of one worker, ETA [0-9]", shown) is not None) is known
 
 
 def test_a_run_that_stopped_by_itself_says_why(planned):
@@ -133,6 +211,26 @@ def test_the_best_so_far_is_not_what_a_narrow_terminal_cuts_off(capsys, monkeypa
     status.show(status.Screen([block]))
     shown = capsys.readouterr().out
     assert "best so far" not in shown and "best of tiny sgdm: lr=0.03: val accuracy 0.9\n" in shown
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_terminal_shows_whole_steps_and_the_eta(capsys, monkeypatch, width):
+    counts = Counter(completed=123, running=45, queued=678, waiting=90, failed=12)
+    run = {"key": "ab", "point": "tiny a-block-with-a-long-name lr=0.03125 seed=1", "step": 1234}
+    run |= {"steps": 20000, "host": "node-of-a-cluster-17", "job": "123456_78", "attempt": 2}
+    blocks = [
+        status.Block("tiny", name, 948, counts, 7200.0, "", [run], [])
+        for name in ("a-block-with-a-long-name", "sgdm")
+    ]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    status.show(status.Screen(blocks))
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    words = " ".join(shown.split())
+    assert "step 1234 of 20000 on" in words and "ETA 2 h" in words and "job 123456_78" in words
+    assert set(re.findall(r"\d+", shown.splitlines()[1])) <= {"948", "123", "45", "678", "90", "12", "2"}
+    assert ("left out: " in shown) == (width < 80)
 
 
 # --- the best so far ---
