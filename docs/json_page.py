@@ -1,7 +1,7 @@
 """The promise of docs/json.md: reads its tables, and holds the documents of commands against them.
 
-`python -m docs.json_page --write` notes new fields in `tests/golden/json_fields.json`. It refuses if a field that
-is noted there is gone or has another type: fields are only added.
+`python -m docs.json_page --write` notes new fields in `tests/golden/json_fields.json`. It refuses if a field
+that is noted there is gone or has another type: fields are only added.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 PLACE = Path(__file__).with_name("json.md")
 NOTED = Path(__file__).parents[1] / "tests" / "golden" / "json_fields.json"
 MEASUREMENT = "measurement"  # a type that is a table of its own on the page
+_EMPTY = "empty"  # the type of an entry of an empty list or object
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "list"}
 
 
@@ -26,6 +27,11 @@ class Field:
 
     types: frozenset[str]
     may_lack: bool = False
+
+    @property
+    def words(self) -> str:
+        """Its types, sorted: "integer or null"."""
+        return " or ".join(sorted(self.types))
 
     def takes(self, kind: str) -> bool:
         """Whether a value of this type is one of it; an integer is a number."""
@@ -85,6 +91,8 @@ def printed(value: Any, fields: Fields, path: str = "") -> Iterator[tuple[str, s
         yield path, kind
     if path in fields and "any" in fields[path].types:
         return
+    if value == [] or value == {}:
+        yield path + ("[]" if isinstance(value, list) else ".*"), _EMPTY
     if isinstance(value, dict):
         free = any(name.startswith(f"{path}.*".lstrip(".")) for name in fields)
         for name, own in value.items():
@@ -107,10 +115,12 @@ def wrong(command: str, document: Any, fields: Fields | None = None) -> list[str
     fields = promised()[command] if fields is None else fields
     lines = []
     for path, kind in dict.fromkeys(printed(document, fields)):
+        if kind == _EMPTY:
+            continue
         if path not in fields:
             lines.append(f"{command}: the page lacks {path} ({kind})")
         elif not fields[path].takes(kind):
-            lines.append(f"{command}: {path} is {kind}, on the page {' or '.join(sorted(fields[path].types))}")
+            lines.append(f"{command}: {path} is {kind}, on the page {fields[path].words}")
     return lines
 
 
@@ -121,19 +131,19 @@ def missing(command: str, *documents: Any) -> list[str]:
     return [name for name, field in fields.items() if name not in there and not field.may_lack]
 
 
-def noted() -> dict[str, dict[str, list[str]]]:
-    """The fields that were promised before: command -> field -> its types."""
-    found: dict[str, dict[str, list[str]]] = json.loads(NOTED.read_text(encoding="utf-8"))
+def noted() -> dict[str, dict[str, str]]:
+    """The fields that were promised before: command -> field -> its types in words."""
+    found: dict[str, dict[str, str]] = json.loads(NOTED.read_text(encoding="utf-8"))
     return found
 
 
-def broken(before: Mapping[str, Mapping[str, list[str]]], now: Mapping[str, Fields]) -> list[str]:
+def broken(before: Mapping[str, Mapping[str, str]], now: Mapping[str, Fields]) -> list[str]:
     """Which promises are broken: fields that are gone or have other types."""
     return [
         f"{command}: {name}"
         for command, fields in before.items()
         for name, types in fields.items()
-        if sorted(now.get(command, {}).get(name, Field(frozenset())).types) != types
+        if name not in now.get(command, {}) or now[command][name].words != types
     ]
 
 
@@ -143,7 +153,7 @@ def _main() -> int:
     if lost:
         print("Fields are only added; these are gone or changed:", *lost, sep="\n  ", file=sys.stderr)
         return 1
-    plain = {command: {n: sorted(one.types) for n, one in fields.items()} for command, fields in now.items()}
+    plain = {command: {name: one.words for name, one in fields.items()} for command, fields in now.items()}
     text = json.dumps(plain, indent=1) + "\n"
     if sys.argv[1:] == ["--write"]:
         NOTED.write_text(text, encoding="utf-8")
