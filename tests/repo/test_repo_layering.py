@@ -29,7 +29,7 @@ PICTURE = {
     "harness.contract": "optimizers",
     "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
     "harness.sources": "harness.errors harness.system optimizers.zoo",
-    "harness.spectra": "harness.errors harness.system",
+    "harness.spectra": "harness.display harness.errors harness.system",
     "harness.config": (
         "harness.data harness.errors harness.sources harness.system models optimizers optimizers.zoo"
     ),
@@ -88,8 +88,8 @@ PICTURE = {
         "harness.system sweeps.cluster sweeps.plan sweeps.spec"
     ),
     "sweeps.actions": (
-        "harness.cost harness.errors harness.store harness.system harness.upkeep sweeps.cluster "
-        "sweeps.local sweeps.plan sweeps.screens sweeps.spec sweeps.studies"
+        "harness.cost harness.display harness.errors harness.store harness.system harness.upkeep "
+        "sweeps.cluster sweeps.local sweeps.plan sweeps.screens sweeps.spec sweeps.studies"
     ),
     "sweeps.commands": "harness.cost harness.errors harness.store sweeps.actions sweeps.spec",
     # results
@@ -98,7 +98,7 @@ PICTURE = {
         "models optimizers.zoo"
     ),
     "results": "harness.errors harness.store results.analysis",
-    "results.formats": "results.analysis",
+    "results.formats": "harness.display results.analysis",
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
     "results.figures": "harness.paper harness.store harness.system results.analysis results.paper",
     "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
