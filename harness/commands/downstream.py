@@ -48,7 +48,7 @@ def downstream(args: argparse.Namespace) -> int:
     at_least(args, 1, "batch_size", *(["limit"] if args.limit is not None else []))
     store = Store(args.root)
     if args.write_task is not None:
-        return _write_task(store, args.write_task)
+        return _write_task(store, args.write_task, args.json)
     if args.key is None:
         raise UsageError("KEY is missing: the run, or the beginning of its key.")
     names = [name for name in (args.tasks or "").split(",") if name]
@@ -118,13 +118,17 @@ def _average(downstream: Mapping[str, Entry]) -> str:
     return f"no average of the seven: {', '.join(results.missing(downstream))} missing"
 
 
-def _write_task(store: Store, folder: Path) -> int:
+def _write_task(store: Store, folder: Path, as_json: bool) -> int:
     from harness.downstream import cloze
     from harness.system.folders import make_folder
 
     make_folder(folder)
     questions, fingerprint = cloze.load(cache_folder(store.root))
     cloze.write_task(questions, folder)
+    if as_json:
+        about = {"folder": str(folder), "task": CLOZE}
+        print(document({**about, "questions": len(questions), "fingerprint": fingerprint}))
+        return 0
     print(f"{folder}: {CLOZE}, {len(questions)} questions, fingerprint {fingerprint}")
     print(f"lm_eval --model hf --model_args pretrained=EXPORT --tasks {CLOZE} --include_path {folder}")
     return 0

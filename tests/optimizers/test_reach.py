@@ -13,6 +13,7 @@ import models
 from harness.cli import main
 from optimizers import build
 from optimizers.reach import little_reach
+from tests.helpers.json_fields import promised
 
 torch.set_num_threads(1)
 
@@ -91,6 +92,7 @@ def test_the_run_and_the_listing_say_it_once_in_the_same_words(tmp_path, capsys,
     assert capsys.readouterr().out.endswith(f"\n\n{sentence}\n")
     assert main(["zoo", "--json", "--routing", "resnet-nano", "mars"]) == 0
     shown = capsys.readouterr()
+    promised("zoo --routing", json.loads(shown.out))
     assert len(json.loads(shown.out)) == 29 and shown.err == f"{sentence}\n"
     assert main(["zoo", "--routing", "resnet-nano", "muon"]) == 0
     assert capsys.readouterr().out.endswith("by AdamW, 10 by Muon.\n")

@@ -20,6 +20,7 @@ from results.figures.registry import FIGURES
 from results.formats.render import render_all
 from results.tables.registry import GENERAL
 from results.tables.view import View
+from tests.helpers.json_fields import promised, read
 
 
 def call(name, root, *words):
@@ -136,8 +137,9 @@ def test_parquet_goes_into_files_and_pipes(demo_store, tmp_path, capsysbinary, m
 
 def test_json_is_one_document_and_strictness_stays(demo_store, capsys):
     assert call("table", demo_store.root, "--json") == 0
-    tables = json.loads(capsys.readouterr().out)
+    tables = read(capsys.readouterr().out)
     assert [table["name"] for table in tables] == list(GENERAL)
+    promised("table", tables)
     assert call("table", demo_store.root, "lr_grid", "--json", "--strict") == 0
     assert [table["name"] for table in json.loads(capsys.readouterr().out)] == ["lr_grid"]
 

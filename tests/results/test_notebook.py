@@ -10,6 +10,7 @@ import pandas
 import pytest
 
 import results
+from harness import cli
 from harness.errors import UsageError
 from results.analysis import typed
 from results.analysis.load import load
@@ -100,7 +101,10 @@ def test_mistakes_are_told_in_a_sentence(demo_store, tmp_path):
 
 def test_the_examples_of_the_page_run(demo_store):
     examples = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
+    tables = demo_store.root.parent / "tables"
+    words = ["table", "main_result", "--format", "parquet", "--out", tables, "--root", demo_store.root]
+    assert cli.main(list(map(str, words))) == 0
     (demo_store.root.parent / "notebook.py").write_text("\n".join(examples))
     done = subprocess.run(
         [sys.executable, "-W", "error", "notebook.py"],

@@ -16,6 +16,7 @@ from harness.commands import bench as command
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
 from harness.store.curve import read
+from tests.helpers.json_fields import promised
 
 SWEEP = Path(__file__).parents[3] / "sweeps" / "demo" / "demo-pydocs.yaml"
 
@@ -64,6 +65,7 @@ def test_the_command_measures_everything(tmp_path, capsys, monkeypatch):
     words = ["bench", "loop", "--root", str(tmp_path), "--rounds", "1", "--starts", "1", "--json"]
     assert cli.main(words) == 0
     report = json.loads(capsys.readouterr().out)
+    promised("bench loop", report)
     figures = {row["name"]: row for row in report["figures"]}
     assert list(tmp_path.iterdir()) == []
     assert report["environment"]["cpu"] and report["environment"]["torch"]

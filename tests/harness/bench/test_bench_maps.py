@@ -9,6 +9,7 @@ from harness import cli
 from harness.bench import maps
 from harness.commands import bench as command
 from optimizers import SPECTRAL
+from tests.helpers.json_fields import promised
 
 torch.set_num_threads(1)
 
@@ -108,6 +109,7 @@ def test_the_command_prints_json_and_tables(root, capsys, monkeypatch):
     words = ["maps", "--captured", "3"]
     assert cli.main(["bench", *words, "--root", str(root), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
+    promised("bench maps", report)
     places = [*report["shapes"], "t=1", "t=3"]
     labels = [one.label for one in maps.MEASURED]
     assert {(one["map"], one["matrix"]) for one in report["errors"]} == {

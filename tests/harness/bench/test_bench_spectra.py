@@ -11,6 +11,7 @@ from harness import cli
 from harness.bench import memory, spectra
 from harness.bench import report as tables
 from harness.spectra.selection import chosen
+from tests.helpers.json_fields import promised
 
 torch.set_num_threads(1)
 
@@ -47,6 +48,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "ks / hill_mid" in text and "123 MiB" in text
     assert cli.main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    promised("bench spectra", found)
     assert [row["include"] for row in found["rows"]] == ["hidden", "all"]
     assert found["peak_bytes"] == {"hill_mid": 123 * 2**20, "ks": 123 * 2**20}
     assert max(map(len, text.splitlines())) <= 120 and tables.spectra_report.__doc__

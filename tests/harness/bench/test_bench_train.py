@@ -10,6 +10,7 @@ from harness import cli
 from harness.bench import chunked, memory, train, workloads
 from harness.bench import report as tables
 from harness.bench.measurement import Measurement
+from tests.helpers.json_fields import promised
 
 pytest.importorskip("transformers")
 
@@ -85,6 +86,7 @@ def test_the_command_measures_everything(tmp_path, capsys, small):
     words = ["bench", "train", "--root", str(tmp_path), "--rounds", "6"]
     assert cli.main([*words, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
+    promised("bench train", report)
     (row,) = report["rows"]
     assert row["ours"]["n"] == row["speedup"]["n"] == 6
     assert 0 < row["loading"] < 1 and 0 < row["utilisation"] and row["gap"] < 1e-3

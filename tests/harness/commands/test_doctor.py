@@ -22,6 +22,7 @@ from harness.store import Store
 from harness.store.record import RunRecord
 from harness.system import machine
 from harness.upkeep.check import survey
+from tests.helpers.json_fields import promised
 
 STORE = {"root", "locks", "links", "store", "records", "index", "data"}
 
@@ -91,6 +92,7 @@ def test_a_fresh_root_is_fine_and_stays_as_it_is(tmp_path, capsys):
     root = tmp_path / "not" / "there" / "yet"
     status = main(["doctor", "--json", "--root", str(root)])
     report = json.loads(capsys.readouterr().out)
+    promised("doctor", report)
     assert {one["subject"] for one in report} >= {
         "python",
         "code",

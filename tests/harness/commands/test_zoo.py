@@ -7,11 +7,14 @@ import pytest
 import models
 from harness.cli import main
 from optimizers import ZOO
+from tests.helpers.json_fields import promised, read
 
 
 def test_zoo_json_is_the_registry(capsys):
     assert main(["zoo", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    found = read(capsys.readouterr().out)
+    promised("zoo", found)
+    rows = {row["name"]: row for row in found}
     assert list(rows) == list(ZOO)
     for name, spec in ZOO.items():
         row = rows[name]
@@ -44,7 +47,8 @@ def test_zoo_shows_every_row_and_hyperparameter(capsys):
 
 def test_models_json_is_the_registry(capsys):
     assert main(["models", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = read(capsys.readouterr().out)
+    promised("models", rows)
     assert [row["name"] for row in rows] == list(models.SIZES)
     for row in rows:
         spec = models.spec(row["name"])

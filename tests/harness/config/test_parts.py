@@ -22,6 +22,7 @@ from harness.store.points import Point
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
 from sweeps.execute import EXIT_ENDED, execute
+from tests.helpers.json_fields import promised
 
 _NUMBERS = itertools.count()
 BASE = {"task": "digits", "model": "resnet-nano", "steps": 3, "batch_size": 16}
@@ -409,6 +410,7 @@ def test_check_names_what_is_wrong(write, capsys):
     bad = good.replace("p -= group", "p.grad += 1; p -= group")
     assert main(["zoo", "--check", f"{write(bad)}:Plain", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
+    promised("zoo --check", found)
     assert found["leaves gradients alone"] == "a step changes the gradients"
     assert found["repeats bit for bit"] == ""
     assert main(["zoo", "--check", "nosuchmodule:A"]) == 2

@@ -13,6 +13,7 @@ from harness.cost.flops import TrainingFlops
 from harness.cost.gpus import PROCESSORS
 from harness.store import Store
 from harness.train import run
+from tests.helpers.json_fields import promised
 
 WORK = TrainingFlops(
     forward=1e12,
@@ -185,6 +186,7 @@ def test_the_card_as_json(tmp_path, capsys):
     ]
     assert cli.main(asked) == 0
     card = json.loads(capsys.readouterr().out)
+    promised("cost", card)
     assert (card["processes"], card["steps"], card["images"]) == (2, 8, 128)
     assert card["total_flops"] == 8 * (card["flops_per_step"] + card["optimizer_flops_per_step"])
     assert card["memory"]["peak"] > card["memory"]["weights"] > 4 * card["parameters"] - 1

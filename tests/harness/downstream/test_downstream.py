@@ -11,6 +11,7 @@ from harness.downstream import cloze, evaluation_harness
 from harness.store import Store
 from tests.helpers import nano_models
 from tests.helpers.documents import documents
+from tests.helpers.json_fields import promised
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,7 @@ def test_the_first_questions_are_marked_and_make_way_for_all(trained, command):
 def test_json_has_all_that_is_kept(trained, command):
     status, out, _ = command(trained[1], "--json")
     assert status == 0 and json.loads(out) == {"tasks": kept(trained), "average_of_seven": None}
+    promised("downstream", json.loads(out))
 
 
 def test_a_missing_extra_is_one_sentence(trained, command, monkeypatch):
@@ -120,3 +122,5 @@ def test_the_task_is_written_for_the_harness(command, tmp_path):
     status, out, _ = command("--write-task", str(tmp_path / "task"))
     assert status == 0 and "--include_path" in out
     assert {path.name for path in (tmp_path / "task").iterdir()} == {cloze.QUESTIONS, cloze.YAML}
+    _, out, _ = command("--write-task", str(tmp_path / "task"), "--json")
+    promised("downstream --write-task", json.loads(out))

@@ -11,6 +11,7 @@ import torch
 import models
 from harness import cli
 from tests.helpers.command import TINY
+from tests.helpers.json_fields import promised, read
 
 torch.set_num_threads(1)
 
@@ -62,6 +63,7 @@ def test_models_side_by_side(spectra, files):
 
 def test_small_layers_are_counted_when_asked_for(spectra, files):
     _, out, _ = spectra(files / "c.pt", "--json")
+    promised("spectra", read(out))
     (row,) = (row for row in json.loads(out)["summary"] if row["kind"] == "all")
     assert (row["alpha_mean"], row["alpha_n"], row["alpha_n_excluded"]) == (None, 0, 8)
     _, out, _ = spectra(files / "c.pt", "--json", "--small")

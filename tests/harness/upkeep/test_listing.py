@@ -10,6 +10,7 @@ from harness import cli
 from harness.errors import EXIT_USAGE
 from harness.store import Store
 from harness.store.points import SEARCH, Point, sweep_folder, write_points
+from tests.helpers.json_fields import promised, read
 from tests.helpers.stored_runs import leave, put
 
 
@@ -96,6 +97,7 @@ def test_json_says_everything(ls, runs):
     assert row["key"] == runs["pruned"] and row["settings"]["optimizer.p"] == 0.25 and row["steps"] == 4
     (row,) = json.loads(ls("--json", "--status", "completed")[1])
     assert row["metrics"]["val_accuracy"] == 0.875 and row["time"] == 1e9
+    promised("runs ls", read(ls("--json", "--all")[1]))
 
 
 def test_a_sweep_selects_its_runs(ls, runs, tmp_path):

@@ -14,6 +14,7 @@ from results.formats.render import FORMATS, render
 from results.ledger import claims, numbers
 from results.ledger.tables import ledger
 from results.paper.ours import Ours
+from tests.helpers.json_fields import promised, read
 
 LLAMA = {"task": "c4", "model": "llama-60m", "steps": 10000, "protocol": "paper"}
 NANO = {"task": "pydocs", "model": "llama-nano-60m", "steps": 50}
@@ -269,6 +270,10 @@ def test_the_command_prints_every_format_and_the_same_twice(bench, make, fmt, ca
     assert main(words) == 0
     assert capsys.readouterr().out == first
     assert "agrees" in first and "320" not in first
+    if fmt == "json":
+        promised("table", read(first), lacks=["sections[].rows[][].interval[]"])
+        assert main(["ledger", "--json", "--root", root]) == 0
+        assert capsys.readouterr().out == first
 
 
 def test_each_planned_scale_has_its_ledger(bench, make):

@@ -16,6 +16,7 @@ from sweeps.screens import cost_card, plan
 from sweeps.screens.cost_card import Costs, Row, Work, gather
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.resources import Resources
+from tests.helpers.json_fields import promised
 
 SPEC = """
 name: tiny
@@ -184,6 +185,7 @@ def test_what_no_gpu_here_can_measure_is_estimated_and_priced(store, write_spec,
     assert "estimated, because nothing was measured:" in out and "data sheet" not in out
     assert cli.main([*words, "--gpu", "a6000", "--json"]) == 0
     (view,) = json.loads(capsys.readouterr().out)
+    promised("sweep plan", [view], lacks=["card[].cost."])
     (one,), (offer,) = view["estimated"], view["estimated"][0]["offers"]
     assert one["runs"] == view["to_run"] == 4 and one["flops_per_step"] > 0
     assert offer["seconds"] == pytest.approx(8 * offer["seconds_per_step"]) and offer["fits"]
@@ -218,6 +220,7 @@ def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
     assert cli.main(["sweep", "plan", str(spec), "--json", "--root", str(store.root)]) == 0
     (view,) = json.loads(capsys.readouterr().out)
     assert view["states"] == {"waiting": 2} and view["to_run"] == 4 and view["replicas_to_come"] == 2
+    promised("sweep plan", [view], lacks=["estimated[]."])
     (row,) = view["card"]
     assert (row["steps"], row["images"], row["runs"]) == (8, 128, 4)
     assert view["seconds"] == pytest.approx(4 * row["seconds_per_run"])

@@ -1,7 +1,6 @@
 """The one screen: what is at work, what is left, what went wrong, from files and one look at the queue."""
 
 import dataclasses
-import json
 import os
 import re
 import signal
@@ -23,6 +22,7 @@ from sweeps.screens import status
 from sweeps.spec import sweep_file as specs
 from tests.helpers import squeue as stand_in
 from tests.helpers.command import Htbench
+from tests.helpers.json_fields import promised, read
 from tests.helpers.waiting import wait_for
 
 SPEC = """
@@ -37,7 +37,7 @@ LONG = SPEC.replace("steps: 8", "steps: 5000")
 def report(htbench, spec):
     done = htbench("sweep", "status", spec, "--json")
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return read(done.stdout)
 
 
 def stop(process):
@@ -50,7 +50,9 @@ def test_what_is_left_is_told_by_finished_runs(htbench, write_spec):
     spec = write_spec(SPEC)
     assert htbench("sweep", "run", spec).returncode == 0
     (row,) = report(htbench, spec)
-    assert (row["completed"], row["left_seconds"]) == (2, 0)
+    assert (row["completed"], row["left_seconds"], row["failed"]) == (2, 0, 0)
+    (line,) = htbench("sweep", "status", spec, "--json", "--watch").stdout.splitlines()
+    assert read(line) == [row]
     write_spec(SPEC.replace("steps: 8", "steps: 16"))
     (once,) = report(htbench, spec)
     write_spec(SPEC.replace("steps: 8", "steps: 32"))
@@ -65,6 +67,7 @@ def test_runs_at_work_show_how_far_they_are(htbench, write_spec):
         row = wait_for(
             lambda: [r for r in report(htbench, spec) if r["at_work"] and r["at_work"][0]["step"] > 10]
         )[0]
+        promised("sweep status", [row], lacks=["failures[]."])
         (run,) = row["at_work"]
         assert 0 < run["step"] < run["steps"] == 5000
         assert (run["host"], run["job"], run["attempt"]) == (socket.gethostname(), "", 1)
@@ -102,6 +105,7 @@ def test_failures_are_shown_by_their_last_line_and_not_without_end(planned, caps
         fail(store, point, f"ValueError: first\n{letter} second")
     screen = status.look(store, [(spec, points)])
     assert {f["message"][-8] for f in screen.blocks[0].failures} == set("abcdefghijklmno")
+    promised("sweep status", [screen.blocks[0].to_json()], lacks=["at_work[]."])
     status.show(screen)
     shown = capsys.readouterr().out.splitlines()
     failed = [line for line in shown if line.startswith("failed (error)")]
