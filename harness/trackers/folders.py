@@ -84,9 +84,14 @@ def held(home: Path, pattern: str) -> Iterator[Folders]:
     """
     make_folder(home)
     with atomic.locked(home / _LOCK):
-        for remains in list(atomic.temporaries(home)):
-            shutil.rmtree(remains, ignore_errors=True)
+        _clear(home)
         yield Folders(home, pattern)
+        _clear(home)  # a tracker's own process may have written after its run had ended
+
+
+def _clear(home: Path) -> None:
+    for remains in list(atomic.temporaries(home)):
+        shutil.rmtree(remains, ignore_errors=True)
 
 
 def _flush(folder: Path) -> None:
