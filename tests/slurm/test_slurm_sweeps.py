@@ -158,6 +158,27 @@ def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(sit
     assert results(site.root) == results(calm.root)
 
 
+def test_cancelled_and_submitted_at_once_every_run_has_a_job(site, write_spec, tmp_path):
+    """The cancelled jobs still save, and their requeued neighbour comes back by itself."""
+    spec = write_spec(LONG)
+    assert accepted(site, spec) == 4
+    job = submitted(site.root, "few")[1]["job"]
+    folders = run_folders(site.root, "few")
+    hold(*folders)
+    ask("scontrol", "requeue", f"{job}_3")
+    ask("scancel", *(f"{job}_{n}" for n in range(3)))  # `sweep cancel` would take the requeued one along
+    again = submit(site, spec)
+    assert "3 submitted, 1 in the queue already" in again.stdout, again.stdout + again.stderr
+    let_go(*folders)
+    wait_for(lambda: not queue())
+    assert accepted(site, spec) == 0, "no run was left without a job"
+    finish(site, spec, "few")
+    assert list(attempts(site.root).values()) == [2, 2, 2, 2]
+    calm = Htbench(tmp_path / "calm")
+    assert calm("sweep", "run", spec).returncode == 0
+    assert results(site.root) == results(calm.root)
+
+
 def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, write_spec):
     endless = "steps: 1000000, divergence.patience: 1000000"
     text = FEW.replace("steps: 20", endless).replace("[0.03, 0.1, 0.2]", "[0.1]")
