@@ -17,7 +17,7 @@ from submitit.core.utils import DelayedSubmission, JobPaths
 from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
 
 from harness.store.points import Point, sweep_folder
-from harness.system import atomic, environment
+from harness.system import atomic, environment, slurm
 from sweeps.cluster import sbatch, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
@@ -161,5 +161,6 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
             f"cd {shlex.quote(str(folder))}",
             f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
+            f"export {slurm.GPUS_VARIABLE}={resources.gpus_per_node}",
         ],
     }

@@ -48,7 +48,7 @@ base: {task: digits, model: resnet-nano, steps: 20, batch_size: 16, checkpoint.e
 seeds: [0, 1]
 blocks:
   - name: gpu
-    set: {optimizer.name: sgdm}
+    set: {optimizer.name: sgdm, device: cpu}  # the GPUs of the cluster are none
     space: {optimizer.lr: {low: 0.01, high: 0.1, log: true, num: 28}}
     resources: {gpus_per_node: 1}
   - {name: cpu, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.15, 0.2]}}
@@ -217,6 +217,23 @@ def test_a_submitter_killed_halfway_submits_each_point_once(site, write_spec, tm
 
 
 # --- when parts are missing ---
+
+
+def test_a_node_without_the_gpus_that_it_has_promised_trains_nothing(site, write_spec):
+    spec = write_spec(FEW.replace("timeout_min: 20", "timeout_min: 20, gpus_per_node: 1"))
+    assert accepted(site, spec) == 3
+    wait_for(lambda: not queue())
+    logs = [file.read_text() for file in site.root.glob("sweeps/few/logs/*/*_log.out")]
+    nodes = [re.search(r"^htbench: Node (\S+) shows 0 of 1 GPUs", log, re.MULTILINE)[1] for log in logs]
+    assert len(nodes) == 3 and set(nodes) <= set(NODES)
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert row["waiting"] == 3
+    shown = site("sweep", "status", spec).stdout
+    for node in set(nodes):
+        said = f"few: {nodes.count(node)} waiting runs stopped before: Node {node} shows 0 of 1 GPUs"
+        assert said in shown
+    spec.write_text(FEW)
+    assert accepted(site, spec) == 3
 
 
 def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec):

@@ -322,6 +322,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
     ):
         assert f"#SBATCH {line}\n" in text
     assert " --export=ALL " in text, "the job may be one of a site with SBATCH_EXPORT=NONE"
+    assert "\nexport HTBENCH_GPUS_PER_NODE=2\n" in text
     assert "wckey" not in text and "\nmodule load cuda\n" in text
     assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
     assert "--array" not in job_array.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
