@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +21,7 @@ from sweeps.plan.planned import Planned
 from sweeps.spec.sweep import SweepSpec
 
 MOST_LOGS = 20  # so many are read to find why jobs ended
+NO_PICKLE = "could not find submitted jobs in path"  # says submitit after a minute
 
 
 def submit_and_report(
@@ -114,16 +116,45 @@ def ended_early(store: Store, spec: SweepSpec, found: Mapping[str, RunState]) ->
 
     folders = {point: log_folder(store.root, tried[point]) for point in untouched[:MOST_LOGS]}
     logs = [folder / f"{tried[point].task(point)}_0_log.out" for point, folder in folders.items()]
-    said = Counter(filter(None, map(_last_line, logs)))
+    said = Counter(filter(None, map(_reason, logs)))
     return [f"{spec.name}: {n} jobs ended before their run began: {line}" for line, n in said.most_common(3)]
 
 
-def _last_line(path: Path) -> str:
+def _reason(log: Path) -> str:
+    """Why a job ended early, by its log; empty if that says nothing."""
+    if not log.parent.is_dir():
+        return f"'{log.parent}', where they look for what to do, is gone; the next `submit` writes it anew"
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    if NO_PICKLE in text:
+        return f"what they were to do was missing in '{log.parent}'; the next `submit` submits them again"
+    return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
+
+
+def without_pickles(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
+    """A line on jobs that wait in the queue and will not find what to do: somebody has removed it."""
+    waiting = {job.id for job in jobs.values() if job.pending}
+    if not waiting:
+        return []
+    from sweeps.cluster.job_array import places
+
+    lost: Counter[Path] = Counter()
+    for one in submissions.read(store.root, spec.name):
+        tasks = [one.task(point) for point in one.points] if one.job else []
+        if waiting.isdisjoint(tasks):
+            continue
+        expected = dict(zip(tasks, places(store.root, one), strict=True))
+        folder = next(iter(expected.values())).parent
+        found = set(os.listdir(folder)) if folder.is_dir() else set()
+        lost[folder] += sum(task in waiting and place.name not in found for task, place in expected.items())
+    return [
+        f"{spec.name}: {n} jobs in the queue will end at once, what they are to do is gone from '{folder}'; "
+        f"`htbench sweep cancel` and `submit` replace them"
+        for folder, n in lost.items()
+        if n
+    ]
 
 
 def ask_about(name: str, arrays: Sequence[str]) -> list[str]:

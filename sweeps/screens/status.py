@@ -106,6 +106,7 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
             own = [point for point in points if point.block == name]
             screen.blocks.append(_block(store, spec, name, own, found, estimate))
         screen.remarks += jobs.why_they_wait(spec, queue)
+        screen.remarks += jobs.without_pickles(store, spec, queue)
         screen.remarks += jobs.ended_early(store, spec, found)
         screen.remarks += _why_they_stopped(spec, found)
     return screen

@@ -216,6 +216,25 @@ def test_a_submitter_killed_halfway_submits_each_point_once(site, write_spec, tm
     )
 
 
+@pytest.mark.parametrize(("answer", "told"), [("", 3), (">/dev/null", 0)], ids=["number", "no word"])
+def test_an_sbatch_that_fails_after_the_jobs_are_queued_submits_them_once(
+    site, write_spec, tmp_path, answer, told
+):
+    script = tmp_path / "sbatch"
+    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@" {answer}\nexit 1\n')
+    script.chmod(0o755)
+    spec = write_spec(FEW)
+    first = submit(site, spec, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert ("3 submitted" in first.stdout) == bool(told), first.stderr
+    if not told:
+        assert first.returncode == EXIT_USAGE and "3 jobs of 'few' may be in the queue" in first.stderr
+        assert len(first.stderr.strip().splitlines()) == 1
+    assert accepted(site, spec) == 0, "they are found, and get what they wait for"
+    finish(site, spec, "few")
+    assert list(attempts(site.root).values()) == [1, 1, 1]
+    assert len([row for row in submitted(site.root, "few") if "points" in row]) == 1
+
+
 # --- when parts are missing ---
 
 

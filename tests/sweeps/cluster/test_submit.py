@@ -12,7 +12,7 @@ from harness.store import Attempt, Store
 from harness.system import slurm
 from harness.system.squeue import Job
 from sweeps.cluster import job_array, queue, sbatch, snapshot, submissions, submit
-from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
@@ -245,6 +245,25 @@ def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkey
     root = tmp_path_with_sweep(tmp_path)
     submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), report)
     assert sizes == [8, 4, 2] and report.submitted == 2 and "AssocMaxSubmitJobLimit" in report.refusal
+
+
+def test_without_an_answer_of_sbatch_the_next_call_looks_in_the_queue(tiny_spec, tmp_path, monkeypatch):
+    def silent(*_):
+        raise UnsureError("sbatch: no answer within 20 s")
+
+    monkeypatch.setattr(job_array, "submit", silent)
+    points = tuple(one.point for one in search_points(tiny_spec)[:2])
+    root = tmp_path_with_sweep(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), submit.Report())
+    assert str(caught.value) == (
+        "2 jobs of 'tiny' may be in the queue (sbatch: no answer within 20 s). Give the same command again "
+        "within a minute: it finds them there, or submits them anew."
+    )
+    (one,) = submissions.read(root, "tiny")
+    assert not one.refused
+    jobs = {f"8_{n}": job(f"8_{n}", one.name) for n in (0, 1)}
+    assert submit.recover(root, jobs) == 1 and submissions.read(root, "tiny")[0].job == "8"
 
 
 @pytest.mark.parametrize(
