@@ -18,6 +18,10 @@ class UsageError(Exception):
     """Bad input. The message is one sentence: the offending value and what would be right. Exit status 2."""
 
 
+class NodeError(UsageError):
+    """This node can't train the run, another one may: the run waits. The message names the node first."""
+
+
 class RunFailedError(Exception):
     """Some run of the command failed; the message says which and what to do next. Exit status 1."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
+from collections import Counter
+from collections.abc import Sequence
 
 import torch
 
-from harness.errors import UsageError
+from harness.errors import NodeError, UsageError
 from harness.parallel.group import ALONE, Group
+from harness.system import slurm
 
 
 def choose(wanted: str, group: Group = ALONE) -> str:
@@ -19,23 +23,55 @@ def choose(wanted: str, group: Group = ALONE) -> str:
         group: the processes of the run. Each process makes one of the GPUs that it sees the current one.
 
     Raises:
+        NodeError: a job was promised GPUs, and its node shows too few. On a node with a broken driver, `auto`
+            would train on the CPU, as would all other runs that come to this node.
         UsageError: a GPU is wanted and there is none, or there are GPUs, but not one for each process.
     """
-    available = torch.cuda.is_available()
-    if wanted == "cuda" and not available:
-        raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
     if wanted == "cpu":
         return "cpu"
-    if available and group.local_rank:  # on some clusters each process sees its own GPU only
-        torch.cuda.set_device(group.local_rank % torch.cuda.device_count())
-    gpus = group.all_gather(str(torch.cuda.get_device_properties().uuid) if available else "")
-    found = len(set(gpus) - {""})
+    promised = slurm.promised_gpus()
+    broken = [RuntimeError] if promised else []  # a GPU may be listed, and fail at its first use
+    gpu = ""
+    with contextlib.suppress(*broken):
+        gpu = _own_gpu(group)
+    seen = group.all_gather((slurm.own_node(), gpu))
+    found = len({gpu for _, gpu in seen} - {""})
+    if promised and found < group.size:
+        raise NodeError(_shortage(seen))
+    if wanted == "cuda" and not found:
+        raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
     if 0 < found < group.size:
         raise UsageError(
             f"This run has {group.size} processes and {found} GPU{'s' * (found > 1)}, and each process needs "
             f"its own: use processes={found}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
         )
-    return "cuda" if available else "cpu"
+    return "cuda" if found else "cpu"
+
+
+def _own_gpu(group: Group) -> str:
+    """The id of this process's GPU, which is now the current one; empty if it sees none."""
+    if not torch.cuda.is_available():
+        return ""
+    if group.local_rank:  # on some clusters each process sees its own GPU only
+        torch.cuda.set_device(group.local_rank % torch.cuda.device_count())
+    return str(torch.cuda.get_device_properties().uuid)
+
+
+def _shortage(seen: Sequence[tuple[str, str]]) -> str:
+    """A sentence on the nodes that show fewer GPUs than they have processes of the run.
+
+    Args:
+        seen: of each process the node and its GPU, empty without one.
+    """
+    needed = Counter(node for node, _ in seen)
+    shown = Counter(node for node, _ in {one for one in seen if one[1]})
+    short = {node: (shown[node], needed[node]) for node in needed if shown[node] < needed[node]}
+    first, *_ = short
+    counts = ", node ".join(f"{node} shows {have} of {need}" for node, (have, need) in short.items())
+    return (
+        f"Node {counts} GPUs that the job was promised; the run waits for the next `htbench sweep submit`, "
+        f"and `exclude: {first}` among its resources keeps it off that node."
+    )
 
 
 def peak_memory(device: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import socket
 import time
 
 from harness.errors import UsageError
@@ -18,6 +19,9 @@ from harness.system.squeue import Job
 PATIENCE = 10.0  # seconds for one answer; a busy controller takes a few
 FRESH = 30.0  # seconds for which an answer is used again: sites limit the number of requests
 
+# Set by the script of a job of ours (`sweeps/cluster/job_array.py`): a pickle may be older than the script.
+GPUS_VARIABLE = "HTBENCH_GPUS_PER_NODE"
+
 
 class SlurmError(UsageError):
     """SLURM is missing or does not answer; the message is one sentence."""
@@ -27,6 +31,17 @@ def own_job() -> str:
     """The id of the job that this process is part of, as the queue shows it; empty outside of jobs."""
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID", "")
+
+
+def own_node() -> str:
+    """The name of this machine, as `sbatch --exclude` takes it."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def promised_gpus() -> int:
+    """How many GPUs of this node the job asked for that this process is part of; 0 outside of our jobs."""
+    asked = os.environ.get(GPUS_VARIABLE, "")
+    return int(asked) if asked.isdigit() else 0
 
 
 def preempted() -> bool:

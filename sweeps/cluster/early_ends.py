@@ -70,7 +70,7 @@ def find(store: Store, sweep: str, points: Sequence[Point], queued: Collection[s
     last = {point: job for _, point, job in reversed(jobs)}
     for array, point, job in gone:
         path = log_path(store.root, array, job)
-        log = job_log.read(path)
+        log = job_log.read(path) or _without_folder(path)
         if log is None and (array.job in questions or len(questions) < MOST_QUESTIONS):
             questions += [array.job] if array.job not in questions else []
             log = _shown(job)
@@ -121,6 +121,14 @@ def _failure(attempt: dict[str, Any], heartbeat: Path) -> JobLog | None:
 
 
 # --- jobs without a log ---
+
+
+def _without_folder(path: Path) -> JobLog | None:
+    """Of a job whose folder somebody has removed: what it was to do was there, too."""
+    if path.parent.is_dir():
+        return None
+    error = f"'{path.parent}', where they look for what to do, is gone; the next `submit` writes it anew"
+    return JobLog("", None, time.time(), error, False)
 
 
 def _shown(job: str) -> JobLog | None:

@@ -17,7 +17,7 @@ from submitit.core.utils import DelayedSubmission, JobPaths
 from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
 
 from harness.store.points import Point, sweep_folder
-from harness.system import atomic, environment
+from harness.system import atomic, environment, slurm
 from sweeps.cluster import job_lines, sbatch, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
@@ -54,6 +54,7 @@ def submit(
 
     Raises:
         sbatch.RefusedError: SLURM does not take it.
+        sbatch.UnsureError: it may have taken it; `put_pickles` then gives its tasks what they wait for.
     """
     folder = log_folder(root, submission)
     folder.mkdir(parents=True)
@@ -63,10 +64,10 @@ def submit(
         # Before the jobs are in the queue, as each waits for its own a minute only and the disk may be full.
         pickles = [_pickled(folder, delayed(root, code, point)) for point in points]
         job = sbatch.submit(script)
-    except (sbatch.RefusedError, OSError):
+    except (sbatch.RefusedError, sbatch.UnsureError, OSError):
         atomic.remove_temporaries(folder)
         raise
-    for place, pickle in zip(_places(root, replace(submission, job=job)), pickles, strict=True):
+    for place, pickle in zip(places(root, replace(submission, job=job)), pickles, strict=True):
         pickle.replace(place)
     return job
 
@@ -93,7 +94,7 @@ def put_pickles(root: Path, code: Path, submission: Submission, points: Sequence
         points: one for each task; None for a run that is no longer wanted, whose job then fails.
     """
     folder = log_folder(root, submission)
-    for place, point in zip(_places(root, submission), points, strict=True):
+    for place, point in zip(places(root, submission), points, strict=True):
         if point is not None and not place.exists():
             _pickled(folder, delayed(root, code, point)).replace(place)
     atomic.remove_temporaries(folder)
@@ -119,8 +120,8 @@ def _pickled(folder: Path, task: DelayedSubmission) -> Path:
     return file
 
 
-def _places(root: Path, submission: Submission) -> list[Path]:
-    """Where the tasks of an array look for their pickles."""
+def places(root: Path, submission: Submission) -> list[Path]:
+    """Where the tasks of an array look for their pickles, in the order of its points."""
     folder = log_folder(root, submission)
     return [JobPaths(folder, submission.task(point)).submitted_pickle for point in submission.points]
 
@@ -161,5 +162,6 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
             f"cd {shlex.quote(str(folder))}",
             f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
+            f"export {slurm.GPUS_VARIABLE}={resources.gpus_per_node}",
         ],
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
@@ -101,6 +103,30 @@ def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
     """Why jobs are pending: one line for each reason that SLURM gives."""
     reasons = Counter(job.reason for job in jobs.values() if job.pending)
     return [f"{spec.name}: {n} jobs wait in the queue ({why})" for why, n in sorted(reasons.items())]
+
+
+def without_pickles(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
+    """A line on jobs that wait in the queue and will not find what to do: somebody has removed it."""
+    waiting = {job.id for job in jobs.values() if job.pending}
+    if not waiting:
+        return []
+    from sweeps.cluster.job_array import places
+
+    lost: Counter[Path] = Counter()
+    for one in submissions.read(store.root, spec.name):
+        tasks = [one.task(point) for point in one.points] if one.job else []
+        if waiting.isdisjoint(tasks):
+            continue
+        expected = dict(zip(tasks, places(store.root, one), strict=True))
+        folder = next(iter(expected.values())).parent
+        found = set(os.listdir(folder)) if folder.is_dir() else set()
+        lost[folder] += sum(task in waiting and place.name not in found for task, place in expected.items())
+    return [
+        f"{spec.name}: {n} jobs in the queue will end at once, what they are to do is gone from '{folder}'; "
+        f"`htbench sweep cancel` and `submit` replace them"
+        for folder, n in lost.items()
+        if n
+    ]
 
 
 def ask_about(name: str, arrays: Sequence[str]) -> list[str]:

@@ -24,6 +24,15 @@ _SILENCE = re.compile(
     "no answer within|Unable to contact|Connection refused|Zero Bytes|timed out|configuration file|munge",
     re.IGNORECASE,
 )
+# Of these, after which the job may be in the queue all the same. "exit status" stands for no word at all.
+_UNSURE = re.compile(
+    "no answer within|exit status|Zero Bytes|timed out|Transport endpoint|reset by peer|Unexpected message",
+    re.IGNORECASE,
+)
+
+
+class UnsureError(UsageError):
+    """SLURM may have taken a job, or not; the message is that of `sbatch`."""
 
 
 class RefusedError(UsageError):
@@ -37,16 +46,19 @@ def submit(script: Path) -> str:
         the number of its job.
 
     Raises:
-        RefusedError: SLURM refuses the job, or does not answer. Without an answer it may still be queued.
+        RefusedError: SLURM refuses the job.
+        UnsureError: there is no answer, or one without a number; the job may be in the queue.
     """
     worked, text = _sbatch(str(script), script=script.read_text(encoding="utf-8"))
-    if not worked:
-        raise RefusedError(_sentence(text))
-    # A site's own `sbatch` may tell the number only, as --parsable does.
+    # A site's own `sbatch` may tell the number only, as --parsable does. It may fail after that, or be too
+    # slow: the number counts.
     found = re.search(r"(?:^|Submitted batch job )(\d+)(?:$|;| on cluster)", text, re.MULTILINE)
-    if found is None:
-        raise RefusedError(f"sbatch says '{_sentence(text)}', which is no job's number")
-    return found[1]
+    if found is not None:
+        return found[1]
+    said = _sentence(text)
+    if worked:
+        raise UnsureError(f"sbatch says '{said}', which is no job's number")
+    raise UnsureError(f"sbatch: {said}") if _UNSURE.search(said) else RefusedError(said)
 
 
 def test_only(script: str) -> str:

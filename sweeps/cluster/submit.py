@@ -21,7 +21,7 @@ from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.squeue import Job
 from sweeps.cluster import exchange, job_name, snapshot, submissions, troubles
-from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.troubles import Troubles
 from sweeps.plan.planned import Planned, block_of, write_plan
@@ -249,12 +249,17 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
     remarks |= {"label": job_name.of_blocks(array.points)}
     one = submissions.intend(root, spec.name, names, remarks)
+    already = f"; {report.submitted} runs had been submitted before" if report.submitted else ""
     try:
         job = job_array.submit(root, code, one, asked, array.points)
+    except UnsureError as error:  # without an answer noted, `recover` looks for it in the queue
+        raise UsageError(
+            f"{len(names)} jobs of '{spec.name}' may be in the queue ({error}){already}. Give the same "
+            f"command again within a minute: it finds them there, or submits them anew."
+        ) from None
     except RefusedError as error:
         submissions.answer(root, one, refused=str(error))
         if not _is_limit(str(error)):
-            already = f"; {report.submitted} runs had been submitted before" if report.submitted else ""
             raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
         report.refusal = str(error)
         if len(names) > 1:

@@ -129,6 +129,7 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
             block = _block(eyes, spec, name, own, found)
             screen.blocks.append(replace(block, jobs=wrong.to_json()))
         screen.remarks += jobs.why_they_wait(spec, queue)
+        screen.remarks += jobs.without_pickles(store, spec, queue)
         screen.remarks += wrong.lines()
         screen.remarks += _why_they_stopped(spec, found)
     return screen

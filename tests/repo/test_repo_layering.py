@@ -24,12 +24,12 @@ PICTURE = {
     "harness.display": "",
     "harness.errors": "",
     "harness.paper": "harness.errors",
-    "harness.parallel": "harness.errors",
     "harness.system": "harness.errors",
     "harness.contract": "optimizers",
-    "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
+    "harness.parallel": "harness.errors harness.system",
     "harness.sources": "harness.errors harness.system optimizers.zoo",
     "harness.spectra": "harness.display harness.errors harness.system",
+    "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
     "harness.config": (
         "harness.data harness.errors harness.sources harness.system models optimizers optimizers.zoo"
     ),

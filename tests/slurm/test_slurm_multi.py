@@ -32,7 +32,8 @@ __all__ = ["cluster", "site"]  # fixtures
 
 SPEC = """
 name: multi
-base: {task: pydocs, model: llama-nano, steps: 20, batch_size: 16, checkpoint.every_steps: 5, log_every: 5}
+base: {task: pydocs, model: llama-nano, steps: 20, batch_size: 16, device: cpu,
+  checkpoint.every_steps: 5, log_every: 5}
 blocks:
   - name: node
     set: {optimizer.name: adamw, processes: 2}

@@ -48,7 +48,7 @@ base: {task: digits, model: resnet-nano, steps: 20, batch_size: 16, checkpoint.e
 seeds: [0, 1]
 blocks:
   - name: gpu
-    set: {optimizer.name: sgdm}
+    set: {optimizer.name: sgdm, device: cpu}  # the GPUs of the cluster are none
     space: {optimizer.lr: {low: 0.01, high: 0.1, log: true, num: 28}}
     resources: {gpus_per_node: 1}
   - {name: cpu, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.15, 0.2]}}
@@ -158,6 +158,27 @@ def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(sit
     assert results(site.root) == results(calm.root)
 
 
+def test_cancelled_and_submitted_at_once_every_run_has_a_job(site, write_spec, tmp_path):
+    """The cancelled jobs still save, and their requeued neighbour comes back by itself."""
+    spec = write_spec(LONG)
+    assert accepted(site, spec) == 4
+    job = submitted(site.root, "few")[1]["job"]
+    folders = run_folders(site.root, "few")
+    hold(*folders)
+    ask("scontrol", "requeue", f"{job}_3")
+    ask("scancel", *(f"{job}_{n}" for n in range(3)))  # `sweep cancel` would take the requeued one along
+    again = submit(site, spec)
+    assert "3 submitted, 1 in the queue already" in again.stdout, again.stdout + again.stderr
+    let_go(*folders)
+    wait_for(lambda: not queue())
+    assert accepted(site, spec) == 0, "no run was left without a job"
+    finish(site, spec, "few")
+    assert list(attempts(site.root).values()) == [2, 2, 2, 2]
+    calm = Htbench(tmp_path / "calm")
+    assert calm("sweep", "run", spec).returncode == 0
+    assert results(site.root) == results(calm.root)
+
+
 def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, write_spec):
     endless = "steps: 1000000, divergence.patience: 1000000"
     text = FEW.replace("steps: 20", endless).replace("[0.03, 0.1, 0.2]", "[0.1]")
@@ -195,7 +216,43 @@ def test_a_submitter_killed_halfway_submits_each_point_once(site, write_spec, tm
     )
 
 
+@pytest.mark.parametrize(("answer", "told"), [("", 3), (">/dev/null", 0)], ids=["number", "no word"])
+def test_an_sbatch_that_fails_after_the_jobs_are_queued_submits_them_once(
+    site, write_spec, tmp_path, answer, told
+):
+    script = tmp_path / "sbatch"
+    script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@" {answer}\nexit 1\n')
+    script.chmod(0o755)
+    spec = write_spec(FEW)
+    first = submit(site, spec, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert ("3 submitted" in first.stdout) == bool(told), first.stderr
+    if not told:
+        assert first.returncode == EXIT_USAGE and "3 jobs of 'few' may be in the queue" in first.stderr
+        assert len(first.stderr.strip().splitlines()) == 1
+    assert accepted(site, spec) == 0, "they are found, and get what they wait for"
+    finish(site, spec, "few")
+    assert list(attempts(site.root).values()) == [1, 1, 1]
+    assert len([row for row in submitted(site.root, "few") if "points" in row]) == 1
+
+
 # --- when parts are missing ---
+
+
+def test_a_node_without_the_gpus_that_it_has_promised_trains_nothing(site, write_spec):
+    spec = write_spec(FEW.replace("timeout_min: 20", "timeout_min: 20, gpus_per_node: 1"))
+    assert accepted(site, spec) == 3
+    wait_for(lambda: not queue())
+    logs = [file.read_text() for file in site.root.glob("sweeps/few/logs/*/*_log.out")]
+    nodes = [re.search(r"^htbench: Node (\S+) shows 0 of 1 GPUs", log, re.MULTILINE)[1] for log in logs]
+    assert len(nodes) == 3 and set(nodes) <= set(NODES)
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert row["waiting"] == 3
+    shown = site("sweep", "status", spec).stdout
+    for node in set(nodes):
+        said = f"few: {nodes.count(node)} waiting runs stopped before: Node {node} shows 0 of 1 GPUs"
+        assert said in shown
+    spec.write_text(FEW)
+    assert accepted(site, spec) == 3
 
 
 def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec):

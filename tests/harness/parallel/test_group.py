@@ -205,7 +205,7 @@ class Sees(Group):
     """A group whose processes see these GPUs."""
 
     def all_gather(self, value):
-        return self.gpus
+        return [("here", gpu) for gpu in self.gpus]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
-from harness.store import Store
+from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point
 from harness.train.monitor import STOP_SIGNALS, Monitor
 from sweeps.cluster import job, job_array, snapshot
@@ -105,6 +105,19 @@ def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny,
         for number, handler in kept.items():
             signal.signal(number, handler)
     assert [getattr(one, "__func__", None) for one in handlers] == [Monitor._request_stop]
+
+
+def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_path, tiny):
+    """A node with a broken driver would train all runs that come to it on its CPU."""
+    root, code = tmp_path / "store", snapshot.HOME
+    told = {"HTBENCH_GPUS_PER_NODE": "1", "SLURMD_NODENAME": "gpu-03", "CUDA_VISIBLE_DEVICES": ""}
+    given = pickle.dumps(job_array.delayed(root, code, point(tiny))).hex()
+    process = Command(["-c", JOB, given], os.environ | told, code)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "htbench: Node gpu-03 shows 0 of 1 GPUs that the job was promised; the run waits" in said
+    state = Store(root).state(run_key(resolve_config(tiny)))
+    assert state.kind is Kind.WAITING and state.message.startswith("Node gpu-03 shows 0 of 1 GPUs")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from sweeps.cluster import sbatch
-from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.sbatch import RefusedError, UnsureError
 from tests.helpers.waiting import wait_for
 
 SCRIPT = """#!/bin/bash
@@ -54,9 +54,13 @@ def stand_in(tmp_path, monkeypatch):
         "echo 'sbatch: this job 7 times too wide' >&2; echo Submitted batch job 12",
         r"printf 'Gr\374sse vom Rechenzentrum\n' >&2; echo Submitted batch job 12",
         "echo '--> Checking your project ... OK'; echo; echo Submitted batch job 12",
+        "echo Submitted batch job 12; echo 'sbatch: the accounting is down' >&2; exit 1",
+        "echo 12; exit 1",
+        "echo Submitted batch job 12; sleep 60",
     ],
 )
-def test_the_number_is_found_in_whatever_a_site_adds(stand_in, says):
+def test_the_number_is_found_in_whatever_a_site_adds(stand_in, says, monkeypatch):
+    monkeypatch.setattr(sbatch, "PATIENCE", 2.0)
     assert stand_in(says) == "12"
 
 
@@ -65,7 +69,6 @@ def test_the_number_is_found_in_whatever_a_site_adds(stand_in, says):
     [
         ("echo 'sbatch: error: No room.' >&2; echo 'sbatch: error: Failed' >&2; exit 1", "No room; Failed"),
         ("echo '--> Your project ... FAILED'; exit 1", "--> Your project ... FAILED"),
-        ("echo thanks", "sbatch says 'thanks', which is no job's number"),
     ],
 )
 def test_a_refusal_is_told_wherever_it_was_printed(stand_in, says, sentence):
@@ -74,9 +77,28 @@ def test_a_refusal_is_told_wherever_it_was_printed(stand_in, says, sentence):
     assert str(caught.value) == sentence
 
 
+@pytest.mark.parametrize(
+    ("says", "sentence"),
+    [
+        ("echo thanks", "sbatch says 'thanks', which is no job's number"),
+        ("true", "sbatch says '', which is no job's number"),
+        ("exit 1", "sbatch: exit status 1"),
+        ("kill -9 $$", "sbatch: exit status -9"),
+        (
+            "echo 'sbatch: error: Submission failed: Zero Bytes were transmitted or received'; exit 1",
+            "sbatch: Submission failed: Zero Bytes were transmitted or received",
+        ),
+    ],
+)
+def test_an_answer_that_leaves_it_open_is_no_refusal(stand_in, says, sentence):
+    with pytest.raises(UnsureError) as caught:
+        stand_in(says)
+    assert str(caught.value) == sentence
+
+
 def test_a_silence_ends_with_what_was_said_and_with_all_that_was_started(stand_in, monkeypatch, tmp_path):
     monkeypatch.setattr(sbatch, "PATIENCE", 2.0)
-    with pytest.raises(RefusedError, match="no answer within 2 s: Slurm job queue full"):
+    with pytest.raises(UnsureError, match="no answer within 2 s: Slurm job queue full"):
         stand_in(f"echo Slurm job queue full >&2; sleep 60 & echo $! > {tmp_path}/pid; wait")
     pid = int((tmp_path / "pid").read_text())
     wait_for(

@@ -13,7 +13,7 @@ from harness.store.points import Point
 from harness.system import slurm
 from harness.system.squeue import Job
 from sweeps.cluster import job_array, job_name, queue, sbatch, snapshot, submissions, submit
-from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
@@ -284,6 +284,25 @@ def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkey
     assert sizes == [8, 4, 2] and report.submitted == 2 and "AssocMaxSubmitJobLimit" in report.refusal
 
 
+def test_without_an_answer_of_sbatch_the_next_call_looks_in_the_queue(tiny_spec, tmp_path, monkeypatch):
+    def silent(*_):
+        raise UnsureError("sbatch: no answer within 20 s")
+
+    monkeypatch.setattr(job_array, "submit", silent)
+    points = tuple(one.point for one in search_points(tiny_spec)[:2])
+    root = tmp_path_with_sweep(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), submit.Report())
+    assert str(caught.value) == (
+        "2 jobs of 'tiny' may be in the queue (sbatch: no answer within 20 s). Give the same command again "
+        "within a minute: it finds them there, or submits them anew."
+    )
+    (one,) = submissions.read(root, "tiny")
+    assert not one.refused
+    jobs = {f"8_{n}": job(f"8_{n}", one.name) for n in (0, 1)}
+    assert submit.recover(root, jobs) == 1 and submissions.read(root, "tiny")[0].job == "8"
+
+
 @pytest.mark.parametrize(
     ("named", "fewer_would_go"),
     [
@@ -359,6 +378,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
     ):
         assert f"#SBATCH {line}\n" in text
     assert " --export=ALL " in text, "the job may be one of a site with SBATCH_EXPORT=NONE"
+    assert "\nexport HTBENCH_GPUS_PER_NODE=2\n" in text
     assert "wckey" not in text and "\nmodule load cuda\n" in text
     assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
     assert "--array" not in job_array.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)

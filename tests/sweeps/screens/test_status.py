@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import shutil
 import signal
 import socket
 import time
@@ -336,6 +337,36 @@ def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
     log = folder / "7_1_0_log.out"
     what = "tiny: 1 jobs ended before their run began: module: command not found"
     assert remarks == [f"{what} (log: {log})"]
+
+
+def test_jobs_that_find_nothing_to_do_are_explained(planned, squeue, tmp_path):
+    """Somebody has removed the folder with their pickles, or one of them."""
+    store, spec, points = planned
+    names = [point.id for point in points[:3]]
+    one = dataclasses.replace(submissions.intend(store.root, spec.name, names, {}), job="7")
+    submissions.answer(store.root, one, job="7")
+    rows = [stand_in.row(f"7_{n}", "PENDING", name=one.name) for n in range(2)]
+    stand_in.install(tmp_path / "bin", *rows)
+    folder = sweep_folder(store.root, spec.name) / "logs" / one.word
+    folder.mkdir(parents=True)
+    (folder / "7_0_submitted.pkl").touch()
+    log = folder / "7_2_0_log.out"
+    log.write_text(
+        f"RuntimeError: Waited for 60 seconds but could not find submitted jobs in path:\n{folder}\n"
+    )
+    _, *remarks = status.look(store, [(spec, points)]).remarks
+    assert remarks == [
+        f"tiny: 1 jobs in the queue will end at once, what they are to do is gone from '{folder}'; "
+        f"`htbench sweep cancel` and `submit` replace them",
+        f"tiny: 1 jobs ended before their run began: what they were to do was missing in '{folder}'; "
+        f"the next `submit` submits them again",
+    ]
+    shutil.rmtree(folder)
+    _, *remarks = status.look(store, [(spec, points)]).remarks
+    assert [line.split(",")[0] for line in remarks] == [
+        "tiny: 2 jobs in the queue will end at once",
+        f"tiny: 1 jobs ended before their run began: '{folder}'",
+    ]
 
 
 def test_the_index_is_read_once_for_all_sweeps(planned, monkeypatch):
