@@ -6,10 +6,10 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from harness.cost import gpus
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
+from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.store import Store
 from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
 from harness.system import slurm
@@ -62,6 +62,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from sweeps.cluster import queue
     from sweeps.studies import refresh
 
+    loaded = _with_block(args.block, loaded, [[block.name for block in spec.blocks] for spec in loaded])
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)
@@ -69,7 +70,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
     for spec, planned in plans:
-        queue.submit_and_report(store, spec, planned, args.retry, quiet=args.quiet)
+        queue.submit_and_report(store, spec, planned, args.retry, quiet=args.quiet, block=args.block or "")
         refresh.refresh(store, spec, planned)
     return 0
 
@@ -79,9 +80,31 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from sweeps.cluster import queue
 
     slurm.require("scancel")  # without it "0 jobs cancelled" would look like SLURM's answer
-    for spec in loaded:
-        queue.cancel_and_report(store, spec)
+    if args.block is None:
+        for spec in loaded:
+            queue.cancel_and_report(store, spec)
+        return 0
+    # The plan in the store may have blocks and points that the file has no more.
+    planned = [[*_points(args, store, spec), *read_points(store.root, spec.name)] for spec in loaded]
+    blocks = [{point.block for point in points} for points in planned]
+    wanted = {point.id for points in planned for point in points if point.block == args.block}
+    for spec in _with_block(args.block, loaded, blocks):
+        queue.cancel_and_report(store, spec, wanted)
     return 0
+
+
+def _with_block(
+    name: str | None, loaded: Sequence[SweepSpec], blocks: Sequence[Collection[str]]
+) -> list[SweepSpec]:
+    """The sweeps that have a block of this name, by the blocks of each; all sweeps if there is no name.
+
+    Raises:
+        UsageError: none has it.
+    """
+    found = [spec for spec, known in zip(loaded, blocks, strict=True) if name is None or name in known]
+    if not found and name is not None:
+        raise UsageError(f"Unknown block '{name}'; {nearest(name, set().union(*blocks))}")
+    return found
 
 
 def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
@@ -143,7 +166,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     for spec in loaded:
         view = screen.preview(store, spec, costs, prices)
         if args.sbatch or args.test_only:
-            view.arrays += submit.dry_run(store, spec, view.planned)
+            view.arrays += submit.dry_run(store, spec, view.planned, args.block or "")
         views.append(view)
         if not args.json:
             print("\n" * (len(views) > 1), end="")

@@ -36,6 +36,7 @@ _POOL = {
     "--workers": {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"},
     **_QUIET,
 }
+_BLOCK = {"--block": {"metavar": "NAME", "help": "only the points of this block"}}
 _JSON = {"--json": _switch("as JSON, with every point")}
 
 ACTIONS = {
@@ -61,6 +62,7 @@ ACTIONS = {
             **_QUIET,
             "--dry-run": _switch("the same as `plan --sbatch`"),
             "--retry": _switch("failed runs again, too"),
+            **_BLOCK,
         },
     ),
     "status": Action(
@@ -78,7 +80,9 @@ ACTIONS = {
         },
     ),
     "reap": Action(actions.reap, "tidy up after dead processes and jobs that nobody needs any more"),
-    "cancel": Action(actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first"),
+    "cancel": Action(
+        actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first", _BLOCK
+    ),
     "retry": Action(
         actions.retry, "like run, and failed runs are tried again (on SLURM: submit --retry)", _POOL
     ),

@@ -22,10 +22,16 @@ MOST_LOGS = 20  # so many are read to find why jobs ended
 
 
 def submit_and_report(
-    store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool, *, quiet: bool = False
+    store: Store,
+    spec: SweepSpec,
+    planned: Sequence[Planned],
+    retry: bool,
+    *,
+    quiet: bool = False,
+    block: str = "",
 ) -> None:
-    """Submit what is missing of a sweep and print what was submitted; `quiet` omits the counts."""
-    report = submit.submit(store, spec, planned, retry)
+    """Submit what is missing of a sweep, or of a block, and print it; `quiet` omits the counts."""
+    report = submit.submit(store, spec, planned, retry, block)
     for one, wants in report.arrays:
         print(f"{spec.name}: {len(one.points)} runs as job {one.job} ({wants})")
     counts = {
@@ -38,7 +44,7 @@ def submit_and_report(
     }
     if not quiet:
         shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-        print(f"{spec.name}: {len(planned)} points, {shown}")
+        print(f"{spec.name}: {len(submit.of_block(planned, block))} points, {shown}")
     _advise(spec, report)
 
 
@@ -53,9 +59,9 @@ def _advise(spec: SweepSpec, report: Report) -> None:
         print("  replicas of winners follow: the same command submits them once the grid is done")
 
 
-def cancel_and_report(store: Store, spec: SweepSpec) -> None:
-    """Cancel a sweep's jobs and print how many."""
-    ours, others = submissions.cancel(store.root, spec.name)
+def cancel_and_report(store: Store, spec: SweepSpec, points: Collection[str] | None = None) -> None:
+    """Cancel a sweep's jobs, or only those for some points, and print how many."""
+    ours, others = submissions.cancel(store.root, spec.name, points)
     rest = f"; {others} of other people go on" if others else ""
     print(f"{spec.name}: {ours} jobs cancelled{rest}")
 

@@ -137,8 +137,17 @@ def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
 # --- submitting ---
 
 
-def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool = False) -> Report:
+def submit(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: bool = False, block: str = ""
+) -> Report:
     """Submit what is neither finished, nor at work, nor in the queue.
+
+    Args:
+        store: the store.
+        spec: the sweep.
+        planned: all of its points.
+        retry: whether failed runs are submitted again.
+        block: the block whose points are submitted; empty: all.
 
     Raises:
         UsageError: SLURM is missing, does not answer or refuses. Arrays submitted before that are stored.
@@ -151,7 +160,7 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
         jobs = slurm.queue()
         recover(store.root, jobs)
         taken = submissions.queued(submissions.read_all(store.root), jobs)
-        report, todo = select_pending(store, planned, taken, retry)
+        report, todo = select_pending(store, of_block(planned, block), taken, retry)
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])
@@ -162,6 +171,11 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], retry: boo
     if report.refusal and not report.submitted and not ours:
         raise UsageError(f"SLURM does not take a single job of '{spec.name}': {report.refusal}.")
     return report
+
+
+def of_block(planned: Sequence[Planned], block: str) -> Sequence[Planned]:
+    """The points of a block; all for an empty name."""
+    return [one for one in planned if one.point.block == block] if block else planned
 
 
 def max_array_size() -> int:
@@ -224,7 +238,7 @@ def _is_limit(said: str) -> bool:
     return _LIMIT.search(named[0] if named else said) is not None
 
 
-def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[str]:
+def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned], block: str = "") -> list[str]:
     """The scripts of all arrays that `submit` would submit; without SLURM the queue counts as empty."""
     from sweeps.cluster import job_array
 
@@ -232,7 +246,7 @@ def dry_run(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> list[s
     with contextlib.suppress(slurm.SlurmError):
         largest, jobs = max_array_size(), slurm.queue()
     taken = submissions.queued(submissions.read_all(store.root), jobs)
-    _, todo = select_pending(store, planned, taken, retry=False)
+    _, todo = select_pending(store, of_block(planned, block), taken, retry=False)
     code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     return [
