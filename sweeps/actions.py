@@ -216,6 +216,20 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     return screen.settled
 
 
+def cost(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Show what the sweeps have taken so far."""
+    from sweeps.screens import spent
+
+    bills = {spec.name: spent.blocks(store, spec, _points(args, store, spec)) for spec in loaded}
+    if args.json:
+        print(json.dumps([spent.to_json(name, blocks) for name, blocks in bills.items()], indent=1))
+        return 0
+    for number, (name, blocks) in enumerate(bills.items()):
+        print("\n" * (number > 0), end="")
+        spent.show(name, blocks)
+    return 0
+
+
 def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Tidy up what dead processes left."""
     from sweeps.cluster import reap

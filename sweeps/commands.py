@@ -79,6 +79,11 @@ ACTIONS = {
             },
         },
     ),
+    "cost": Action(
+        actions.cost,
+        "the GPU- and core-hours spent so far, by block, and how many of them in vain",
+        {"--json": _switch("as JSON, with every block")},
+    ),
     "reap": Action(actions.reap, "tidy up after dead processes and jobs that nobody needs any more"),
     "cancel": Action(
         actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first", _BLOCK

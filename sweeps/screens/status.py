@@ -22,6 +22,7 @@ from sweeps.plan.states import states, word
 from sweeps.screens import failures
 from sweeps.screens.at_work import Watch, is_silent, line
 from sweeps.screens.failures import Failures
+from sweeps.screens.spent import Bill, Spent
 from sweeps.screens.time_left import Estimate
 from sweeps.spec.sweep import SweepSpec
 
@@ -58,6 +59,7 @@ class Block:
         at_work: the runs under way.
         failures: the runs that failed.
         warming_up: whether the time is unknown because no run at work is past its warm-up.
+        spent: the hours that its runs have taken so far.
     """
 
     sweep: str
@@ -69,6 +71,7 @@ class Block:
     at_work: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
     warming_up: bool = False
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def left(self) -> int:
@@ -84,6 +87,7 @@ class Block:
             "at_work": self.at_work,
             "failures": self.failures,
             "warming_up": self.warming_up,
+            "spent": self.spent.to_json(),
         }
 
 
@@ -117,10 +121,12 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
     screen = Screen()
     for spec, points in sweeps:
         queue = jobs.in_queue(store, [point.id for point in points])
+        bill = Bill(store, spec)
         found = jobs.with_queue({point.id: known[point.id] for point in points}, queue)
         for name in dict.fromkeys(point.block for point in points):
             own = [point for point in points if point.block == name]
-            screen.blocks.append(_block(eyes, spec, name, own, found))
+            block = _block(eyes, spec, name, own, found)
+            screen.blocks.append(replace(block, spent=bill.of(own, found)))
         screen.remarks += jobs.why_they_wait(spec, queue)
         screen.remarks += jobs.ended_early(store, spec, found)
         screen.remarks += _why_they_stopped(spec, found)
@@ -241,7 +247,7 @@ def _rows(screen: Screen) -> list[list[object]]:
 
 
 def _sweeps(screen: Screen) -> list[str]:
-    """A line for each sweep: its progress, and its end if as many workers go on as now."""
+    """Of each sweep its progress, its end if as many workers go on as now, and what it has taken."""
     lines = []
     for name in dict.fromkeys(block.sweep for block in screen.blocks):
         blocks = [block for block in screen.blocks if block.sweep == name]
@@ -254,6 +260,8 @@ def _sweeps(screen: Screen) -> list[str]:
             said += f" ({silent} without a sign of life)" if silent else ""
             said += _eta([block for block in blocks if block.left], len(at_work) - silent)
         lines.append(said)
+        spent = sum((block.spent for block in blocks), Spent())
+        lines += [f"{name}: {spent}"] if spent.runs else []
     return lines
 
 
