@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from harness.cost import gpus
 from harness.display import document
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError
+from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.store import Store
 from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
 from harness.system import slurm
@@ -62,6 +62,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from sweeps.cluster import queue
     from sweeps.studies import refresh
 
+    loaded = _with_block(args.block, loaded, [[block.name for block in spec.blocks] for spec in loaded])
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)
@@ -74,6 +75,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
             replace_queued=args.replace,
             exclude_failing=args.exclude_failing,
             quiet=args.quiet,
+            block=args.block or "",
         )
         refresh.refresh(store, spec, planned)
     return 0
@@ -84,9 +86,31 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from sweeps.cluster import queue
 
     slurm.require("scancel")  # without it "0 jobs cancelled" would look like SLURM's answer
-    for spec in loaded:
-        queue.cancel_and_report(store, spec)
+    if args.block is None:
+        for spec in loaded:
+            queue.cancel_and_report(store, spec)
+        return 0
+    # The plan in the store may have blocks and points that the file has no more.
+    planned = [[*_points(args, store, spec), *read_points(store.root, spec.name)] for spec in loaded]
+    blocks = [{point.block for point in points} for points in planned]
+    wanted = {point.id for points in planned for point in points if point.block == args.block}
+    for spec in _with_block(args.block, loaded, blocks):
+        queue.cancel_and_report(store, spec, wanted)
     return 0
+
+
+def _with_block(
+    name: str | None, loaded: Sequence[SweepSpec], blocks: Sequence[Collection[str]]
+) -> list[SweepSpec]:
+    """The sweeps that have a block of this name, by the blocks of each; all sweeps if there is no name.
+
+    Raises:
+        UsageError: none has it.
+    """
+    found = [spec for spec, known in zip(loaded, blocks, strict=True) if name is None or name in known]
+    if not found and name is not None:
+        raise UsageError(f"Unknown block '{name}'; {nearest(name, set().union(*blocks))}")
+    return found
 
 
 def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
@@ -152,6 +176,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
                 *(store, spec, view.planned),
                 replace_queued=bool(args.replace),
                 exclude_failing=bool(args.exclude_failing),
+                block=args.block or "",
             )
         views.append(view)
         if not args.json:
@@ -201,6 +226,20 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
         screens.show(screen, again=args.watch)
     queue.say_if_silent(store, loaded)
     return screen.settled
+
+
+def cost(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Show what the sweeps have taken so far."""
+    from sweeps.screens import spent
+
+    bills = {spec.name: spent.blocks(store, spec, _points(args, store, spec)) for spec in loaded}
+    if args.json:
+        print(document([spent.to_json(name, blocks) for name, blocks in bills.items()]))
+        return 0
+    for number, (name, blocks) in enumerate(bills.items()):
+        print("\n" * (number > 0), end="")
+        spent.show(name, blocks)
+    return 0
 
 
 def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:

@@ -36,6 +36,7 @@ _POOL = {
     "--workers": {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"},
     **_QUIET,
 }
+_BLOCK = {"--block": {"metavar": "NAME", "help": "only the points of this block"}}
 _JSON = {"--json": _switch("as JSON, with every point")}
 
 ACTIONS = {
@@ -63,6 +64,7 @@ ACTIONS = {
             "--retry": _switch("failed runs again, too"),
             "--replace": _switch("exchange queued jobs that ask for other resources than the file"),
             "--exclude-failing": _switch("keep off nodes that end jobs early, as `status` names them"),
+            **_BLOCK,
         },
     ),
     "status": Action(
@@ -79,8 +81,15 @@ ACTIONS = {
             },
         },
     ),
+    "cost": Action(
+        actions.cost,
+        "the GPU- and core-hours spent so far, by block, and how many of them in vain",
+        {"--json": _switch("as JSON, with every block")},
+    ),
     "reap": Action(actions.reap, "tidy up after dead processes and jobs that nobody needs any more"),
-    "cancel": Action(actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first"),
+    "cancel": Action(
+        actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first", _BLOCK
+    ),
     "retry": Action(
         actions.retry, "like run, and failed runs are tried again (on SLURM: submit --retry)", _POOL
     ),

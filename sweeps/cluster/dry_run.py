@@ -24,6 +24,7 @@ def scripts(
     *,
     replace_queued: bool = False,
     exclude_failing: bool = False,
+    block: str = "",
 ) -> list[str]:
     """The scripts of all arrays that `submit` would submit; without SLURM the queue counts as empty."""
     from sweeps.cluster import job_array
@@ -37,7 +38,7 @@ def scripts(
     wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
     for one in wrong.outdated if replace_queued else ():
         taken.pop(one.point, None)
-    _, todo = submit.select_pending(store, planned, taken, retry=False, known=known)
+    _, todo = submit.select_pending(store, submit.of_block(planned, block), taken, retry=False, known=known)
     code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     return [

@@ -30,10 +30,11 @@ def submit_and_report(
     replace_queued: bool = False,
     exclude_failing: bool = False,
     quiet: bool = False,
+    block: str = "",
 ) -> None:
-    """Submit what is missing of a sweep (`submit.submit`) and print what was; `quiet` omits the counts."""
+    """Submit what is missing (`submit.submit`) and print what was; `quiet` omits the counts."""
     report = submit.submit(
-        store, spec, planned, retry, replace_queued=replace_queued, exclude_failing=exclude_failing
+        *(store, spec, planned, retry, block), replace_queued=replace_queued, exclude_failing=exclude_failing
     )
     for one, wants in report.arrays:
         print(f"{spec.name}: {len(one.points)} runs as job {one.job} ({wants})")
@@ -48,7 +49,7 @@ def submit_and_report(
     }
     if not quiet:
         shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-        print(f"{spec.name}: {len(planned)} points, {shown}")
+        print(f"{spec.name}: {len(submit.of_block(planned, block))} points, {shown}")
     _advise(spec, report)
     for line in report.troubles.lines_of_submit(report.replaced if replace_queued else None):
         print(line)
@@ -67,9 +68,9 @@ def _advise(spec: SweepSpec, report: Report) -> None:
         print("  replicas of winners follow: the same command submits them once the grid is done")
 
 
-def cancel_and_report(store: Store, spec: SweepSpec) -> None:
-    """Cancel a sweep's jobs and print how many."""
-    ours, others = submissions.cancel(store.root, spec.name)
+def cancel_and_report(store: Store, spec: SweepSpec, points: Collection[str] | None = None) -> None:
+    """Cancel a sweep's jobs, or only those for some points, and print how many."""
+    ours, others = submissions.cancel(store.root, spec.name, points)
     rest = f"; {others} of other people go on" if others else ""
     print(f"{spec.name}: {ours} jobs cancelled{rest}")
 

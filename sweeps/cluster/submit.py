@@ -162,6 +162,7 @@ def submit(
     spec: SweepSpec,
     planned: Sequence[Planned],
     retry: bool = False,
+    block: str = "",
     *,
     replace_queued: bool = False,
     exclude_failing: bool = False,
@@ -171,8 +172,9 @@ def submit(
     Args:
         store: the store.
         spec: the sweep.
-        planned: its points.
+        planned: all of its points.
         retry: failed runs again, too.
+        block: the block whose points are submitted; empty: all.
         replace_queued: exchange jobs that wait and ask for other resources than the file.
         exclude_failing: keep off nodes that end jobs early.
 
@@ -189,13 +191,14 @@ def submit(
         recover(store.root, jobs)
         known = states(store, points)  # after the queue: a job that ends in between leaves a record
         wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
-        old = wrong.outdated if replace_queued else []
+        own = {one.point.id for one in of_block(planned, block)}
+        old = [one for one in wrong.outdated if one.point in own] if replace_queued else []
         if old:
             exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
             jobs, known = slurm.queue(), {}  # those that have begun meanwhile go on
         taken = submissions.queued(submissions.read_all(store.root), jobs)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, planned, taken, retry, ending, known)
+        report, todo = select_pending(store, of_block(planned, block), taken, retry, ending, known)
         report.troubles, report.replaced = wrong, sum(one.job.id not in jobs for one in old)
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
@@ -207,6 +210,11 @@ def submit(
     if report.refusal and not report.submitted and not ours:
         raise UsageError(f"SLURM does not take a single job of '{spec.name}': {report.refusal}.")
     return report
+
+
+def of_block(planned: Sequence[Planned], block: str) -> Sequence[Planned]:
+    """The points of a block; all for an empty name."""
+    return [one for one in planned if one.point.block == block] if block else planned
 
 
 def max_array_size() -> int:

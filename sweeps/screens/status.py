@@ -23,6 +23,7 @@ from sweeps.plan.states import states, word
 from sweeps.screens import failures
 from sweeps.screens.at_work import Watch, is_silent, line
 from sweeps.screens.failures import Failures
+from sweeps.screens.spent import Bill, Spent
 from sweeps.screens.time_left import Estimate
 from sweeps.spec.sweep import SweepSpec
 
@@ -60,6 +61,7 @@ class Block:
         failures: the runs that failed.
         jobs: what is wrong with jobs of the sweep; the same for each of its blocks.
         warming_up: whether the time is unknown because no run at work is past its warm-up.
+        spent: the hours that its runs have taken so far.
     """
 
     sweep: str
@@ -72,6 +74,7 @@ class Block:
     failures: list[dict[str, Any]] = field(default_factory=list)
     jobs: dict[str, Any] = field(default_factory=dict)
     warming_up: bool = False
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def left(self) -> int:
@@ -89,6 +92,7 @@ class Block:
             "failures": self.failures,
             "jobs": self.jobs,
             "warming_up": self.warming_up,
+            "spent": self.spent.to_json(),
         }
 
 
@@ -122,12 +126,13 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
     screen = Screen()
     for spec, points in sweeps:
         queue = jobs.in_queue(store, [point.id for point in points])
+        bill = Bill(store, spec)
         found = jobs.with_queue({point.id: known[point.id] for point in points}, queue)
         wrong = troubles.look(store, spec, points, found)
         for name in dict.fromkeys(point.block for point in points):
             own = [point for point in points if point.block == name]
             block = _block(eyes, spec, name, own, found)
-            screen.blocks.append(replace(block, jobs=wrong.to_json()))
+            screen.blocks.append(replace(block, jobs=wrong.to_json(), spent=bill.of(own, found)))
         screen.remarks += jobs.why_they_wait(spec, queue)
         screen.remarks += jobs.without_pickles(store, spec, queue)
         screen.remarks += wrong.lines()
@@ -249,7 +254,7 @@ def _rows(screen: Screen) -> list[list[object]]:
 
 
 def _sweeps(screen: Screen) -> list[str]:
-    """A line for each sweep: its progress, and its end if as many workers go on as now."""
+    """Of each sweep its progress, its end if as many workers go on as now, and what it has taken."""
     lines = []
     for name in dict.fromkeys(block.sweep for block in screen.blocks):
         blocks = [block for block in screen.blocks if block.sweep == name]
@@ -262,6 +267,8 @@ def _sweeps(screen: Screen) -> list[str]:
             said += f" ({silent} without a sign of life)" if silent else ""
             said += _eta([block for block in blocks if block.left], len(at_work) - silent)
         lines.append(said)
+        spent = sum((block.spent for block in blocks), Spent())
+        lines += [f"{name}: {spent}"] if spent.runs else []
     return lines
 
 

@@ -7,16 +7,17 @@ import time
 
 import pytest
 
-from harness.errors import UsageError
+from harness import cli
+from harness.errors import EXIT_USAGE, UsageError
 from harness.store import Attempt, Store
-from harness.store.points import Point
+from harness.store.points import Point, read_points
 from harness.system import slurm
 from harness.system.squeue import Job
 from sweeps.cluster import job_array, job_name, queue, sbatch, snapshot, submissions, submit
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
-from sweeps.plan.planned import search_points
+from sweeps.plan.planned import search_points, write_plan
 from sweeps.spec import sweep_file as spec
 from sweeps.spec.resources import Resources, read
 from tests.helpers import squeue as stand_in
@@ -340,6 +341,60 @@ def test_cancelling_goes_on_after_a_failure_and_takes_twins_along(tmp_path, monk
     with pytest.raises(slurm.SlurmError):
         submissions.cancel(tmp_path, "tiny")
     assert called == [("scancel", "--quiet", "8"), ("scancel", "--quiet", "9")]
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A SLURM with an empty queue that takes all arrays; returns the ids that were submitted."""
+    taken = []
+    monkeypatch.setattr(slurm, "queue", lambda age=0.0: {})
+    monkeypatch.setattr(slurm, "config", dict)
+    monkeypatch.setattr(slurm, "require", lambda command: None)
+    monkeypatch.setattr(snapshot, "take", lambda root, configs: root / "code" / "v1")
+    monkeypatch.setattr(
+        job_array, "submit", lambda root, code, one, resources, points: taken.append(one.points) or "7"
+    )
+    return taken
+
+
+def test_one_block_is_submitted_and_the_plan_keeps_the_others(write_spec, tmp_path, site, capsys):
+    path, root = write_spec(SPEC), tmp_path / "store"
+    points = [one.point for one in search_points(spec.load(path))]
+    words = ["sweep", "submit", str(path), "--root", str(root), "--block"]
+    assert cli.main([*words, "gpu"]) == 0
+    assert site == [tuple(point.id for point in points if point.block == "gpu")]
+    assert "tiny: 2 points, 2 submitted\n" in capsys.readouterr().out
+    assert read_points(root, "tiny") == points
+    assert cli.main([*words, "gpu", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "#SBATCH --job-name=tiny.gpu." in out and "tiny.cpu" not in out
+
+
+@pytest.mark.parametrize("action", ["submit", "cancel"])
+def test_an_unknown_block_is_one_sentence(write_spec, tmp_path, site, capsys, action):
+    words = ["sweep", action, str(write_spec(SPEC)), "--root", str(tmp_path / "store"), "--block", "gpus"]
+    assert cli.main(words) == EXIT_USAGE
+    assert capsys.readouterr().err == "htbench: Unknown block 'gpus'; did you mean 'gpu'?\n"
+
+
+def test_the_jobs_of_one_block_are_cancelled(write_spec, tmp_path, monkeypatch, capsys):
+    path, root = write_spec(SPEC), tmp_path / "store"
+    tiny = spec.load(path)
+    planned = search_points(tiny)
+    write_plan(root, tiny, planned)
+    ids = {one.point.id: one.point.block for one in planned}
+    one = submissions.intend(root, "tiny", list(ids), {})
+    jobs = [job(f"8_{task}", one.name) for task in range(len(ids))] + [job("9", "tiny.other")]
+    called = []
+    monkeypatch.setattr(submissions, "current_user", lambda: "anna")
+    monkeypatch.setattr(slurm, "queue", lambda age=0.0: {one.id: one for one in jobs})
+    monkeypatch.setattr(slurm, "require", lambda command: None)
+    monkeypatch.setattr(slurm, "call", lambda *words: called.append(words))
+    path.write_text(SPEC.replace("name: gpu", "name: renamed"))  # its jobs still have the old name
+    assert cli.main(["sweep", "cancel", str(path), "--root", str(root), "--block", "gpu"]) == 0
+    tasks = [f"8_{task}" for task, block in enumerate(ids.values()) if block == "gpu"]
+    assert called == [("scancel", "--quiet", *tasks)] and len(tasks) == 2
+    assert capsys.readouterr().out == "tiny: 2 jobs cancelled\n"
 
 
 # --- the text and the pickles ---

@@ -1,0 +1,193 @@
+"""`sweep cost`, and a line of `sweep status`: the GPU- and core-hours that a sweep has taken so far.
+
+An attempt counts with what its job asked for, from its begin to its end; the wait in the queue, and the start
+of Python before the attempt begins, do not count.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.cost.spent import Stint, stints
+from harness.display import Column, aligned, hours, terminal_width, wrapped
+from harness.store import RunState, Store
+from harness.store.points import Point
+from sweeps.cluster import submissions
+from sweeps.plan.planned import block_of
+from sweeps.plan.states import states
+from sweeps.spec.resources import Resources
+from sweeps.spec.sweep import SweepSpec
+
+
+@dataclass(frozen=True)
+class Hours:
+    """Hours of GPUs and of cores."""
+
+    gpu: float = 0.0
+    core: float = 0.0
+
+    def __add__(self, other: Hours) -> Hours:
+        return Hours(self.gpu + other.gpu, self.core + other.core)
+
+    def __str__(self) -> str:
+        gpu = f"{hours(self.gpu)} GPU-hours and " if self.gpu else ""
+        return f"{gpu}{hours(self.core)} core-hours"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What runs have taken.
+
+    Attributes:
+        runs: those that have begun.
+        attempts: at them.
+        hours: of all attempts.
+        repeated: of these, steps that were made again after a crash.
+        failed: of these, attempts that failed, as far as nothing of them was kept.
+    """
+
+    runs: int = 0
+    attempts: int = 0
+    hours: Hours = Hours()
+    repeated: Hours = Hours()
+    failed: Hours = Hours()
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.runs + other.runs,
+            self.attempts + other.attempts,
+            self.hours + other.hours,
+            self.repeated + other.repeated,
+            self.failed + other.failed,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """In plain values."""
+        parts = {"": self.hours, "repeated_": self.repeated, "failed_": self.failed}
+        found = {f"{name}gpu_hours": part.gpu for name, part in parts.items()}
+        found |= {f"{name}core_hours": part.core for name, part in parts.items()}
+        return {"runs": self.runs, "attempts": self.attempts} | found
+
+    def __str__(self) -> str:
+        parts = {"made again after crashes": self.repeated, "in attempts that failed": self.failed}
+        lost = [f"{part} {what}" for what, part in parts.items() if part.core or part.gpu]
+        return f"{self.hours} spent" + (f", of these {', '.join(lost)}" if lost else "")
+
+
+class Bill:
+    """Adds up what the runs of a sweep have taken; a run that two blocks want counts for the first.
+
+    Args:
+        store: the store.
+        spec: the sweep.
+    """
+
+    def __init__(self, store: Store, spec: SweepSpec) -> None:
+        self._store, self._spec = store, spec
+        self._seen: set[str] = set()
+
+    def of(self, points: Sequence[Point], found: Mapping[str, RunState]) -> Spent:
+        """What the runs of these points have taken, but for those that were asked for before."""
+        total = Spent()
+        for point in points:
+            if point.key and point.key not in self._seen:
+                self._seen.add(point.key)
+                total += self._run(point, found[point.id])
+        return total
+
+    def _run(self, point: Point, state: RunState) -> Spent:
+        total, own = Spent(), stints(self._store, point.key, state)
+        for one in own:
+            whole, lost = self._hours(one, one.seconds, point, state), Hours()
+            if one.lost:
+                lost = self._hours(one, one.lost, point, state)
+            failed, repeated = (lost, Hours()) if one.failed else (Hours(), lost)
+            total += Spent(attempts=1, hours=whole, repeated=repeated, failed=failed)
+        return total + Spent(runs=1) if own else total
+
+    def _hours(self, one: Stint, seconds: float, point: Point, state: RunState) -> Hours:
+        gpus, cores = self._processors(one, point, state)
+        return Hours(gpus * seconds / 3600, cores * seconds / 3600)
+
+    def _processors(self, one: Stint, point: Point, state: RunState) -> tuple[int, int]:
+        """The GPUs and the cores of an attempt: those of its job, else those that its processes use."""
+        seen = state.record is not None and state.record.environment.get("device") == "cuda"
+        used = point.processes * (seen or point.overrides.get("device") == "cuda")
+        job = self._points.get(point.id, "") if one.job is None else one.job.partition("_")[0]
+        if not job:
+            return used, point.processes * int(point.overrides.get("threads") or 1)
+        wants = self._jobs.get(job) or block_of(self._spec, point).resources
+        # Lines like `#SBATCH --gres` in `setup` ask for GPUs, too.
+        return max(used, wants.nodes * wants.gpus_per_node), wants.cpus_per_task * point.processes
+
+    @functools.cached_property
+    def _submissions(self) -> list[submissions.Submission]:
+        return [one for one in submissions.read_all(self._store.root) if one.job]
+
+    @functools.cached_property
+    def _points(self) -> dict[str, str]:
+        """The last job of each point of any sweep."""
+        return {point: one.job for one in self._submissions for point in one.points}
+
+    @functools.cached_property
+    def _jobs(self) -> dict[str, Resources]:
+        """What each job asked for, as noted when it was submitted."""
+        return {one.job: _noted(one.resources) for one in self._submissions if one.resources}
+
+
+def blocks(store: Store, spec: SweepSpec, points: Sequence[Point]) -> dict[str, Spent]:
+    """What the runs of each block have taken.
+
+    Args:
+        store: the store.
+        spec: the sweep.
+        points: its points as planned.
+    """
+    bill, found = Bill(store, spec), states(store, points)
+    names = dict.fromkeys(point.block for point in points)
+    return {name: bill.of([one for one in points if one.block == name], found) for name in names}
+
+
+def to_json(sweep: str, blocks: Mapping[str, Spent]) -> dict[str, Any]:
+    """The blocks of a sweep and their sum in plain values."""
+    rows = [{"block": name, **one.to_json()} for name, one in blocks.items()]
+    return {"sweep": sweep, **sum(blocks.values(), Spent()).to_json(), "blocks": rows}
+
+
+def _noted(words: str) -> Resources:
+    """Resources by `Resources.describe`, as far as they are GPUs and cores."""
+    found = re.findall(r"\b(nodes|gpus_per_node|cpus_per_task)=(\d+)", words.partition(" setup=")[0])
+    numbers: dict[str, Any] = {name: int(number) for name, number in found}
+    return Resources(**numbers)
+
+
+# --- on the screen ---
+
+_COLUMNS = {
+    "block": Column(words=True, least=8, rank=0),
+    "repeated": Column(rank=2),
+    "failed": Column(rank=2),
+    "attempts": Column(rank=3),
+    "runs": Column(rank=4),
+}
+
+
+def show(sweep: str, blocks: Mapping[str, Spent]) -> None:
+    """Print a table of the blocks of a sweep, and the sum of all."""
+    total = sum(blocks.values(), Spent())
+    unit = "gpu" if total.hours.gpu else "core"
+    gpu = ["GPU-hours"] if total.hours.gpu else []
+    rows: list[list[object]] = [["block", "runs", "attempts", *gpu, "core-hours", "repeated", "failed"]]
+    rows += [_row(name, one, unit) for name, one in blocks.items()]
+    lines = [*aligned(rows, _COLUMNS, terminal_width()).splitlines(), f"{sweep}: {total}"]
+    print("\n".join(part for line in lines for part in wrapped(line, terminal_width())))
+
+
+def _row(name: str, one: Spent, unit: str) -> list[object]:
+    gpu = [hours(one.hours.gpu)] if unit == "gpu" else []
+    lost = [hours(getattr(part, unit)) for part in (one.repeated, one.failed)]
+    return [name, one.runs, one.attempts, *gpu, hours(one.hours.core), *lost]

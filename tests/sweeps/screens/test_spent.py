@@ -1,0 +1,119 @@
+"""What a sweep has taken: attempts times what their jobs asked for, by block and in all."""
+
+import dataclasses
+import json
+
+import pytest
+
+from harness import cli
+from harness.store import Kind, RunState, Store
+from sweeps.cluster import submissions
+from sweeps.plan.planned import search_points, write_plan
+from sweeps.screens import spent, status
+from sweeps.screens.spent import Bill, Hours
+from sweeps.spec import sweep_file as specs
+from tests.helpers.records import scored
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1]}}
+  - name: muon
+    set: {optimizer.name: muon, processes: 2}
+    space: {optimizer.lr: [0.03, 0.1]}
+    resources: {gpus_per_node: 2, cpus_per_task: 4}
+"""
+
+
+@pytest.fixture
+def sweep(write_spec, tmp_path):
+    path = write_spec(SPEC)
+    spec, store = specs.load(path), Store(tmp_path / "store")
+    planned = search_points(spec)
+    write_plan(store.root, spec, planned)
+    return path, spec, store, [one.point for one in planned]
+
+
+def finish(store, point, hours, device="cpu"):
+    """The record of a run of one attempt of so many hours."""
+    times = {"began": "2026-01-31T00:00:00+00:00", "ended": f"2026-01-31T0{hours}:00:00+00:00", "attempts": 1}
+    record = dataclasses.replace(scored("digits", "completed", val_accuracy=0.9, val_loss=1.0), **times)
+    record.environment["device"] = device
+    folder = store.run_folder(point.key)
+    folder.mkdir(parents=True)
+    store.write_record(dataclasses.replace(record, key=point.key))
+
+
+def die(store, point, job, *, hours, reason):
+    attempt = store.claim(point.key, "")
+    attempt.owner = dataclasses.replace(attempt.owner, job=job)
+    attempt.began -= 3600 * hours
+    attempt._note(began=attempt.began, owner=attempt.owner.to_json())
+    attempt.end(reason, "too large")
+
+
+def submit(store, points, job, resources):
+    one = submissions.intend(store.root, "tiny", [p.id for p in points], {"resources": resources})
+    submissions.answer(store.root, one, job=job)
+
+
+def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(sweep, capsys):
+    path, spec, store, points = sweep
+    submit(store, points[2:], "7", "timeout_min=60 nodes=2 gpus_per_node=1 cpus_per_task=3 processes=2")
+    finish(store, points[0], 2)
+    finish(store, points[2], 3, "cuda")
+    die(store, points[3], "7_1", hours=1, reason="oom")
+    words = ["sweep", "cost", str(path), "--root", str(store.root)]
+    assert cli.main([*words, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    sgdm, muon = found["blocks"]
+    assert (sgdm["runs"], sgdm["gpu_hours"], sgdm["core_hours"]) == (1, 0, 2)
+    assert (muon["runs"], muon["attempts"]) == (2, 2)
+    assert muon["gpu_hours"] == pytest.approx(2 * 4, abs=0.01), "as asked for then, not as in the file now"
+    assert muon["core_hours"] == pytest.approx(6 * 4, abs=0.01)
+    assert muon["failed_gpu_hours"] == pytest.approx(2, abs=0.01) and muon["repeated_gpu_hours"] == 0
+    assert [found["gpu_hours"], found["core_hours"]] == pytest.approx([8, 26], abs=0.01)
+    assert cli.main(words) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in shown[:3]] == [
+        ["block", "runs", "attempts", "GPU-hours", "core-hours", "repeated", "failed"],
+        ["sgdm", "1", "1", "0", "2", "0", "0"],
+        ["muon", "2", "2", "8", "24", "0", "2"],
+    ]
+    total = (
+        "8 GPU-hours and 26 core-hours spent, of these 2 GPU-hours and 6 core-hours in attempts that failed"
+    )
+    assert shown[3] == f"tiny: {total}"
+    screen = status.look(store, [(spec, points)])
+    assert screen.blocks[1].to_json()["spent"] == {k: v for k, v in muon.items() if k != "block"}
+    status.show(screen)
+    assert f"tiny: {total}" in capsys.readouterr().out.splitlines()
+
+
+def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked_for(sweep):
+    _, spec, store, points = sweep
+    record = scored("digits", "completed", val_accuracy=0.9)
+    times = {"began": "2026-01-31T00:00:00+00:00", "ended": "2026-01-31T01:00:00+00:00", "attempts": 1}
+    record = dataclasses.replace(record, **times, environment={"device": "cuda"})
+    found = {point.id: RunState(Kind.FINISHED, record=record) for point in points}
+    assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 1)
+    assert Bill(store, spec).of(points[2:3], found).hours == Hours(2, 2), "two processes"
+    submit(store, points, "8", "timeout_min=60 cpus_per_task=4 setup=('#SBATCH --gres=gpu:1 --nodes=9',)")
+    assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 4)
+
+
+def test_a_run_that_two_blocks_want_counts_once(sweep):
+    _, spec, store, points = sweep
+    finish(store, points[0], 1)
+    twin = dataclasses.replace(points[0], block="muon")
+    blocks = spent.blocks(store, spec, [*points, twin])
+    assert [one.runs for one in blocks.values()] == [1, 0]
+
+
+def test_before_the_first_run_status_says_nothing_of_it(sweep, capsys):
+    path, spec, store, points = sweep
+    status.show(status.look(store, [(spec, points)]))
+    assert "spent" not in capsys.readouterr().out
+    assert cli.main(["sweep", "cost", str(path), "--root", str(store.root)]) == 0
+    assert "tiny: 0 core-hours spent\n" in capsys.readouterr().out
