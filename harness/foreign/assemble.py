@@ -9,7 +9,7 @@ from harness.foreign import metrics
 from harness.foreign.gather import Gathered
 from harness.foreign.mapping import HARDWARE, MODEL, RESULT, RUN, SECONDS, SEED, STEPS, TASK
 from harness.foreign.record import ForeignRun
-from harness.foreign.words import capital
+from harness.foreign.words import capital, shown
 
 _FIELDS = (RESULT, RUN, SEED, TASK, MODEL, HARDWARE, SECONDS)
 _ASKS = {
@@ -43,6 +43,7 @@ def assemble(
     if higher_is_better is None:
         raise UsageError(f"Is a {metric} good when it is high? Add --higher-is-better or --lower-is-better.")
     _check_shares(runs)
+    _check_kinds(runs)
     has = [any(metric in row for row in run.curve.values()) for run in runs]
     kept, lacking = ([run for run, it in zip(runs, has, strict=True) if it is one] for one in (True, False))
     made = [_made(source, run, metric.removeprefix("val_"), higher_is_better) for run in kept]
@@ -93,6 +94,19 @@ def _check_shares(runs: Sequence[Gathered]) -> None:
                         f"{capital(run.name)} has {name} {value:g} at step {step}, but an "
                         f"accuracy is a share in [0, 1]{hint}."
                     )
+
+
+def _check_kinds(runs: Sequence[Gathered]) -> None:
+    """Refuse a setting that is a number in one run and a word in another: no table could sort it."""
+    told: dict[str, tuple[bool, Gathered]] = {}
+    for run in runs:
+        for name, value in run.facts.items():
+            is_word, before = told.setdefault(name, (isinstance(value, str), run))
+            if is_word != isinstance(value, str):
+                raise UsageError(
+                    f"{name} is {shown(str(before.facts[name]))} in {before.name} and {shown(str(value))} in "
+                    f"{run.name}; give numbers or words, or leave it out with --drop."
+                )
 
 
 def _made(source: str, run: Gathered, metric: str, higher_is_better: bool) -> ForeignRun:

@@ -7,15 +7,17 @@ metric, and settings of a run as docs/config.md calls them.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.config import Value
-from harness.config.settings import declarations
+from harness.config.settings import declarations, params_of
 from harness.errors import UsageError, nearest
 from harness.foreign import words
 from harness.foreign.metrics import HELD_OUT, TRAIN_LOSS, held_out
+from optimizers.zoo.registry import ZOO
 
 RESULT, RUN, SEED, STEP, TASK, MODEL = "result", "run", "seed", "step", "task", "model"
 HARDWARE, SECONDS, METRIC, VALUE = "hardware", "seconds_per_step", "metric", "value"
@@ -162,15 +164,25 @@ def constant(name: str, text: str, where: str) -> Value:
         UsageError: one sentence that begins with `where`.
     """
     try:
-        if name == STEP or name == SEED:
+        kind = _kinds().get(name)
+        if kind is int:
             return words.whole(words.number(text))
-        if name == SECONDS:
-            return positive(words.number(text))
-        if name in (RESULT, RUN, TASK, MODEL, HARDWARE, METRIC):
+        if kind is float:
+            return words.finite(text)
+        if kind is str:
             return words.word(text)
-        return words.plain(text)
+        return positive(words.number(text)) if name == SECONDS else words.plain(text)
     except UsageError as error:
         raise UsageError(f"{where}: {error}.") from None
+
+
+@functools.cache
+def _kinds() -> dict[str, object]:
+    """The types of settings that we know: a table can't sort a word among numbers."""
+    rows = (params_of(row) for row in ZOO.values())
+    known: dict[str, object] = {name: param.type for row in rows for name, param in row.items()}
+    named = dict.fromkeys((RESULT, RUN, TASK, MODEL, HARDWARE, METRIC), str)
+    return known | named | dict.fromkeys((STEP, SEED, STEPS), int)
 
 
 def positive(value: float) -> float:

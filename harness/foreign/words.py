@@ -1,7 +1,7 @@
 """Cells of other people's files as words and numbers. One rule says which words are taken.
 
-A word ends up in tables, pages, file listings and spreadsheets. It has 1 to 200 printable characters, none of
-them < or >, it holds neither '..' nor '${', and it does not begin with = + - or @.
+A word ends up in tables, pages, figures, file listings and spreadsheets. It has 1 to 200 printable
+characters, none of them <, > or $, it holds neither '..' nor '](', and it does not begin with = + - or @.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from harness.errors import UsageError
 
 LONGEST = 200
 _FORMULA = tuple("=+-@")  # a spreadsheet computes a cell that begins so
-_PARTS = {"<": "a page reads it as a tag", ">": "a page reads it as a tag", "..": "it looks like a path"}
-_PARTS["${"] = "a config reads it as a reference"
+_PARTS = {
+    **dict.fromkeys("<>", "a page reads it as a tag"),
+    **{"$": "a figure reads it as a formula", "](": "a page reads it as a link"},
+    "..": "it looks like a path",
+}
 
 
 def word(text: str) -> str:
@@ -89,6 +92,18 @@ def whole(value: float) -> int:
     return int(value)
 
 
+def finite(text: str) -> float:
+    """A cell as a finite number.
+
+    Raises:
+        UsageError: it is none; a part of a sentence.
+    """
+    value = number(text)
+    if not math.isfinite(value):
+        raise UsageError(f"{shown(text)} is not finite")
+    return value
+
+
 def plain(text: str) -> Value:
     """A setting: a whole number, a number, true or false, or a word.
 
@@ -99,11 +114,10 @@ def plain(text: str) -> Value:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
-        value = number(text)
+        number(text)
     except UsageError:
         return word(text)
-    if not math.isfinite(value):
-        raise UsageError(f"{shown(text)} is not finite")
+    value = finite(text)
     return int(text) if text.lstrip("+-").isdigit() and len(text) < 16 else value
 
 

@@ -29,6 +29,11 @@ REFUSED = {
     "result,run,epoch,val_loss\nmuon,a,1,3\n": "it has no step; name its column, `--map step=COLUMN`",
     "result,seed,step,val_loss\nmuon,x,1,3\n": "seed: 'x' is no number",
     "result,run,lr,step,val_loss\nmuon,a,inf,1,3\n": "lr: 'inf' is not finite",
+    "result,run,lr,step,val_loss\nmuon,a,high,1,3\n": "lr: 'high' is no number",
+    "result,run,batch_size,step,val_loss\nmuon,a,1.5,1,3\n": "batch_size: 1.5 is no whole number from 0",
+    "result,run,optimizer.k,step,val_loss\nmuon,a,1,1,3\nmuon,b,many,1,3\n": (
+        "optimizer.k is '1' in run 'a' of 'muon' and 'many' in run 'b' of 'muon'; give numbers or words"
+    ),
     "result,run,seconds_per_step,step,val_loss\nmuon,a,0,1,3\n": "0 is no number of seconds above 0",
     "result,run,step,val_acc\nmuon,a,1,0.9\nmuon,a,2,91.3\n": "needs `--map val_accuracy=val_accuracy/100`",
     "result,run,step,val_accuracy\nmuon,a,1,-0.1\n": "an accuracy is a share in [0, 1]",
@@ -64,7 +69,8 @@ WORDS = {
     "-x": "begins with -",
     "<script>alert(1)</script>": "has < in it",
     "../../etc/passwd": "has .. in it",
-    "${oc.env:HOME}": "has ${ in it",
+    "${oc.env:HOME}": "has $ in it",
+    "[x](javascript:y)": "has ]( in it",
     "adam\u202ew": "'adam\\u202ew' has characters that can't be printed",
     "adam\x1b[31m": "can't be printed",
     "adam\x00w": "can't be printed",
