@@ -7,6 +7,7 @@ metric, and settings of a run as docs/config.md calls them.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -116,9 +117,16 @@ class Meaning:
         known = set(names)
         for text in self.maps.values():
             if not _find(text, list(known)):
-                raise UsageError(f"--map: no file has a column '{text}'; {nearest(text, known)}")
+                raise UsageError(f"--map: no file has a column '{text}'; {_near(text, known)}")
         for name in sorted(self.dropped - known):
-            raise UsageError(f"--drop: no file has a column '{name}'; {nearest(name, known)}")
+            raise UsageError(f"--drop: no file has a column '{name}'; {_near(name, known)}")
+
+
+def _near(text: str, known: Iterable[str]) -> str:
+    """The end of a sentence on a column that is not there."""
+    known = sorted(known)
+    close = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
+    return f"did you mean {words.shown(close[0])}?" if close else f"the columns are: {words.listed(known)}"
 
 
 def _find(text: str, header: Sequence[str]) -> Column | None:

@@ -56,7 +56,7 @@ def check_name(root: Path, name: str) -> None:
         raise UsageError(
             f"--name takes letters, digits, '.', '_' and '-', at most 100 of them, not {name!r}."
         )
-    if scale_of(name) or any((HOME / "sweeps").glob(f"*/{name}.yaml")):
+    if scale_of(name) or any(HOME.joinpath("sweeps").glob(f"*/{name}.yaml")):
         raise UsageError(f"'{name}' is a sweep that htbench brings along; import under another --name.")
     folder = sweep_folder(root, name)
     if folder.exists() and not (folder / SOURCE).exists():
