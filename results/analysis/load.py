@@ -186,7 +186,8 @@ def _frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 def _column(values: Sequence[Any]) -> pd.Series[Any]:
     """Words stay Python's strings: tables go run by run, which takes ten times as long with Arrow's."""
-    return pd.Series(values, dtype=object if str in set(map(type, values)) else None)
+    types = set(map(type, values))
+    return pd.Series(values, dtype=object if str in types else float if types == {float} else None)
 
 
 def tuned_columns(frame: pd.DataFrame) -> list[str]:

@@ -16,6 +16,8 @@ import sys
 from harness import cli
 for name in sys.argv[2:]:
     assert cli.main(["table", "--root", sys.argv[1], "--format", name]) == 0
+sys.stdout.flush()
+assert cli.main(["table", "main_result", "--root", sys.argv[1], "--format", "parquet"]) == 0
 """
 PLACES = (
     {"LC_ALL": "C", "TZ": "UTC", "PYTHONHASHSEED": "1", "LANG": "C"},
@@ -48,4 +50,4 @@ def test_all_tables_in_all_formats(tmp_path):
         for seed, place in enumerate(PLACES)
     )
     assert first == second
-    assert b"nano scale" in first and b"\\begin{tabular}" in first and b"<table" in first
+    assert b"nano scale" in first and b"\\begin{tabular}" in first and b"<table" in first and b"PAR1" in first
