@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +35,7 @@ def destination(options: Options) -> Iterator[Destination]:
     uri = options.uri or f"{_SQLITE}{options.root.absolute() / 'mlflow.db'}"
     if not uri.startswith(_SCHEMES):
         raise UsageError(
-            f"--uri '{uri}' is no database or server; mlflow gives up its file store, so write sqlite:///PATH."
+            f"--uri '{uri}' is no database or server; mlflow only maintains its file store, so write sqlite:///PATH."
         )
     require("mlflow", "mlflow", "sqlalchemy", "alembic")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
@@ -54,11 +55,14 @@ def _make_database(path: Path) -> None:
     """Make a database unless it is there: mlflow can't go on with one whose making was killed."""
     from mlflow import MlflowClient
 
-    atomic.remove_temporaries(path.parent, path.name)
+    for remains in list(atomic.temporaries(path.parent, path.name)):
+        shutil.rmtree(remains)
     if not path.exists():
-        temporary = atomic.temporary_name(path)
-        MlflowClient(tracking_uri=f"{_SQLITE}{temporary}").search_experiments(max_results=1)
-        os.rename(temporary, path)
+        temporary = atomic.temporary_name(path)  # a folder: the database has a journal beside it
+        temporary.mkdir()
+        MlflowClient(tracking_uri=f"{_SQLITE}{temporary / path.name}").search_experiments(max_results=1)
+        os.rename(temporary / path.name, path)
+        shutil.rmtree(temporary)
 
 
 @contextlib.contextmanager
