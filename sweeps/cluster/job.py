@@ -43,14 +43,21 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     monitor = Monitor(patience=PATIENCE)
     monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
     one = Point(**point)
-    _check(code, one)
-    job_name.tell_point(one)
-    if one.processes > 1:
-        TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
-    status = execute(Path(root), one, monitor, _say)
+    # A signal that came this early leaves perhaps too little time to load and save; the processes of a run
+    # stop together, so there it is left to them.
+    warned = monitor.stop_requested and one.processes == 1
+    status = EXIT_STOPPED if warned else _execute(Path(root), code, one, monitor)
     if status == EXIT_STOPPED and (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
         _requeue()
     sys.exit(status)
+
+
+def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
+    _check(code, point)
+    job_name.tell_point(point)
+    if point.processes > 1:
+        TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
+    return execute(root, point, monitor, _say)
 
 
 def _check(code: str, point: Point) -> None:

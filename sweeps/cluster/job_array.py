@@ -18,6 +18,7 @@ from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit i
 
 from harness.store.points import Point, sweep_folder
 from harness.system import atomic, environment, slurm
+from harness.train.monitor import STOP_SIGNALS
 from sweeps.cluster import job_lines, sbatch, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
@@ -26,6 +27,14 @@ from sweeps.spec.resources import Resources
 # code changes, and its pickle may be written anew by later code (`put_pickles`). So no pickle names a class
 # or a function of ours.
 START = "from sweeps.cluster.job import work\nwork(**task)"
+# Before that, Python and submitit load for a second or, from a busy file server, for many. A signal would
+# kill the job then, or submitit's own handler would swallow it. So a Python that loads next to nothing blocks
+# the signals and becomes the real one: they wait until `Monitor.stop_on_signals`.
+HOLD_BACK = (
+    "import os, signal, sys; "
+    f"signal.pthread_sigmask(signal.SIG_BLOCK, ({', '.join(f'signal.{one.name}' for one in STOP_SIGNALS)})); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
 # How it starts in a snapshot of older code, which is known by one of its files.
 STARTS_BEFORE = {
     # Version 0.1. Delete this once no job of that version can be in a queue, half a year after version 0.2.
@@ -75,7 +84,8 @@ def submit(
 def text(root: Path, code: Path, submission: Submission, resources: Resources, processes: int = 1) -> str:
     """What `sbatch` gets to read, for runs of so many processes each."""
     folder = log_folder(root, submission)
-    command = f"{shlex.quote(sys.executable)} -u -m submitit.core._submit {shlex.quote(str(folder))}"
+    real = [sys.executable, "-u", "-m", "submitit.core._submit", str(folder)]
+    command = shlex.join([sys.executable, "-I", "-S", "-c", HOLD_BACK, *real])
     count = len(submission.points)
     array: dict[str, Any] = (
         {"map_count": count} if count > 1 else {}

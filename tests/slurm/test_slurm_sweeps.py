@@ -1,17 +1,20 @@
 """Sweeps on a real SLURM (`tests/slurm/run`): their ordinary life, disturbances, missing parts."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from harness.errors import EXIT_USAGE
 from harness.store import Store
 from harness.store.points import read_points
+from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (
     FEW,
@@ -200,6 +203,35 @@ def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, wri
     wait_for(lambda: not queue())
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert row["waiting"] == 1, "saved, and nobody is at it"
+
+
+def test_a_warning_in_the_first_second_is_kept(site, write_spec):
+    """No handler is set yet; the signal killed the job, and its run waited for the next `submit`."""
+    spec = write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.1]"))
+    assert accepted(site, spec) == 1
+    (job,) = queue()
+    waiting.wait_for(lambda: has_begun(job), 120, every=0.005)
+    ask("scancel", "--signal=USR2", job)
+    wait_for(lambda: not queue())
+    (folder,) = run_folders(site.root, "few")
+    assert [owner(folder)[name] for name in ("job", "restart")] == [job, "1"], "the same job came back"
+    assert (folder / "record.json").exists() and accepted(site, spec) == 0
+
+
+def has_begun(job):
+    """Whether the Python of a job is there; a moment later it has loaded nothing."""
+    mine = f"SLURM_JOB_ID={job}".encode()
+    return any(
+        b"\0-u\0-m\0submitit.core._submit\0" in content(path / "cmdline")[:200]
+        and mine in content(path / "environ").split(b"\0")
+        for path in Path("/proc").glob("[0-9]*")
+    )
+
+
+def content(path):
+    with contextlib.suppress(OSError):  # it has just ended
+        return path.read_bytes()
+    return b""
 
 
 @pytest.mark.parametrize("moment", ["submit.before", "sbatch", "submit.after"])

@@ -3,10 +3,13 @@
 import io
 import os
 import pickle
+import re
+import shlex
 import signal
 import subprocess
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +19,8 @@ from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point
 from harness.train.monitor import STOP_SIGNALS, Monitor
 from sweeps.cluster import job, job_array, snapshot
+from sweeps.cluster.submissions import Submission
+from sweeps.spec.resources import Resources
 from tests.helpers import version_0_1
 from tests.helpers.waiting import wait_for
 from tests.helpers.warm import Command
@@ -105,6 +110,42 @@ def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny,
         for number, handler in kept.items():
             signal.signal(number, handler)
     assert [getattr(one, "__func__", None) for one in handlers] == [Monitor._request_stop]
+
+
+def holds_back(pid, number):
+    """Whether a process that has become `submitit` blocks a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (mask,) = re.findall(r"^SigBlk:\s*(\w+)", status, re.MULTILINE)
+    started = b"\0-u\0-m\0submitit.core._submit\0" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]
+    return started and bool(int(mask, 16) >> number - 1 & 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(signal.SIGUSR2, ""), (signal.SIGTERM, "JobState=RUNNING PreemptTime=2026-11-21T10:14:45")],
+    ids=["warned", "preempted"],
+)
+def test_a_warning_before_anything_is_loaded_is_kept(tmp_path, tiny, number, shown):
+    """It came before the handlers and killed the job, or submitit's handler swallowed it."""
+    (tmp_path / "scontrol").write_text(
+        f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {tmp_path}/called\n'
+    )
+    (tmp_path / "scontrol").chmod(0o755)
+    root, code, one = tmp_path / "store", snapshot.HOME, point(tiny)
+    array = Submission("tiny", "w", (one.key,), job="8")
+    job_array.log_folder(root, array).mkdir(parents=True)
+    job_array.put_pickles(root, code, array, [one])
+    (line,) = re.findall("^srun .*", job_array.text(root, code, array, Resources()), re.MULTILINE)
+    words = shlex.split(line)
+    told = {"SLURM_JOB_ID": "8", "SUBMITIT_EXECUTOR": "slurm", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    process = subprocess.Popen(
+        words[words.index("--export=ALL") + 1 :], cwd=code, env=os.environ | told | {"PYTHONPATH": str(code)}
+    )
+    wait_for(lambda: holds_back(process.pid, number))
+    process.send_signal(number)
+    assert process.wait(timeout=60) == 2
+    assert (tmp_path / "called").read_text() == "requeue 8\n"
+    assert not (root / "runs").exists(), "it had no time to begin"
 
 
 def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_path, tiny):
