@@ -15,7 +15,16 @@ from harness.system.folders import make_folder
 from harness.upkeep.importing import Merged, merge
 
 _SHOWN = 10  # sentences on runs that were not taken
-_FOREIGN = ("name", "runs", "map", "set", "drop", "metric", "higher_is_better")  # flags beside --curves
+_FOREIGN = (
+    "name",
+    "runs",
+    "map",
+    "set",
+    "drop",
+    "restarts",
+    "metric",
+    "higher_is_better",
+)  # flags beside --curves
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what holds for all runs: task=fineweb",
     )
     foreign("--drop", nargs="+", action="extend", metavar="COLUMN", help="columns that are left out")
+    foreign(
+        "--restarts",
+        choices=("runs", "last"),
+        help="a log that returns to its first step: several runs, or one of which the last lines count",
+    )
     foreign("--metric", metavar="NAME", help="the metric that is reported, such as val_loss")
     ways = parser.add_mutually_exclusive_group()
     for flag, value in (("--lower-is-better", False), ("--higher-is-better", True)):
@@ -84,7 +98,9 @@ def _foreign(args: argparse.Namespace, store: Store) -> int:
         raise UsageError("Give the import a name: --name NAME; its runs are shown under it.")
     check_name(store.root, args.name)
     words = {name: getattr(args, name) or [] for name in ("map", "set", "drop")}
-    found = files.read(args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]))
+    found = files.read(
+        args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]), args.restarts or ""
+    )
     runs, remarks = assemble(args.name, found.runs, args.metric or "", args.higher_is_better)
     _say([*found.remarks, *remarks])
     if args.dry_run:

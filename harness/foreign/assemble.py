@@ -12,6 +12,7 @@ from harness.foreign.record import ForeignRun
 from harness.foreign.words import capital, shown
 
 _FIELDS = (RESULT, RUN, SEED, TASK, MODEL, HARDWARE, SECONDS)
+_TELLING = 10  # steps; shorter curves may agree by chance
 _ASKS = {
     RESULT: "Nothing says what {run} is a result of: add a column result or optimizer",
     TASK: "Nothing says on which task {run} was trained: add a column task",
@@ -115,7 +116,7 @@ def _made(source: str, run: Gathered, metric: str, higher_is_better: bool) -> Fo
     rows = [{"step": step, **_renamed(row)} for step, row in sorted(run.curve.items()) if step <= last]
     return ForeignRun(
         source=source,
-        run=facts.get(RUN, ""),
+        run=facts.get(RUN, "") + (f"#{run.stretch}" if run.stretch > 1 else ""),
         task=facts[TASK],
         model=facts[MODEL],
         optimizer=facts[RESULT],
@@ -140,6 +141,8 @@ def _renamed(row: Mapping[str, float | None]) -> dict[str, float | None]:
 
 def _notes(run: Gathered, last: int) -> list[str]:
     found = list(run.notes)
+    if run.stretch > 1:
+        found.append(f"number {run.stretch} of the runs of one log")
     if run.doubled:
         told = f"{len(run.doubled)} steps are told more than once, {len(run.differing)} with other values"
         found.append(f"{told}: the last counts")
@@ -164,8 +167,24 @@ def _remarks(runs: Sequence[Gathered], made: Sequence[ForeignRun], metric: str) 
         told: doubled,
         f"what comes after the last {metric} is left out": cut,
         "the curve does not end at the step that was planned": short,
+        "a log has several runs, one after the other; these are not its first": [
+            run for run in runs if run.stretch > 1
+        ],
+        "the curve is that of another run, value by value": _copies(runs),
     }
     return [_of_some(what, some, runs) for what, some in found.items() if some]
+
+
+def _copies(runs: Sequence[Gathered]) -> list[Gathered]:
+    """The runs whose curve, of ten steps or more, is that of an earlier run: it would count twice."""
+    seen: set[str] = set()
+    found = []
+    for run in runs:
+        if len(run.curve) >= _TELLING:
+            curve = repr(sorted((step, sorted(row.items())) for step, row in run.curve.items()))
+            found += [run] if curve in seen else []
+            seen.add(curve)
+    return found
 
 
 def _of_some(what: str, some: Sequence[Gathered], runs: Sequence[Gathered]) -> str:

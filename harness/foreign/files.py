@@ -33,13 +33,14 @@ class Read:
     meanings: list[str]
 
 
-def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
+def read(curves: Sequence[Path], runs: Path | None, means: Meaning, restarts: str = "") -> Read:
     """Read files with curves, and perhaps one with a line per run.
 
     Args:
         curves: CSV files, or folders of event files.
         runs: a CSV file.
         means: of their columns.
+        restarts: a word of `gather.RESTARTS`, or empty.
 
     Raises:
         UsageError: a file can't be read, or does not say what it must; one sentence.
@@ -47,7 +48,7 @@ def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
     files = _files([*curves, *([runs] if runs is not None else [])])
     readers = [Reader(table, means) for path in curves for table in _tables(path)]
     _check_names(readers)
-    found = gather.gather(line for reader in readers for line in reader.lines())
+    found = gather.gather((line for reader in readers for line in reader.lines()), restarts)
     tables, remarks = [reader.table for reader in readers], [_left(reader, reader.left) for reader in readers]
     if runs is not None:
         about = Reader(wandb_export.runs(read_csv(runs)), means, is_curve=False)

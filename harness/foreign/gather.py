@@ -17,6 +17,9 @@ from harness.foreign.words import capital, shown
 _NAMES = (TASK, MODEL, RESULT, RUN)
 
 
+RESTARTS = RUNS, LAST = "runs", "last"
+
+
 @dataclass
 class Gathered:
     """All that the files say of one run.
@@ -29,6 +32,7 @@ class Gathered:
         differing: those at which the values differ.
         last: the last line with a value.
         notes: for its record.
+        stretch: which of the runs of one log it is, one after the other; 1 for the first or only one.
     """
 
     facts: dict[str, Value] = field(default_factory=dict)
@@ -38,6 +42,7 @@ class Gathered:
     differing: set[int] = field(default_factory=set)
     last: Line | None = None
     notes: list[str] = field(default_factory=list)
+    stretch: int = 1
 
     @property
     def name(self) -> str:
@@ -69,6 +74,15 @@ class Gathered:
             "leaves out what changes during a run.",
         )
 
+    def begins_anew(self, line: Line) -> bool:
+        """Whether a line returns to the first step of a curve that has gone on since."""
+        first = next(iter(self.curve), None)
+        return (
+            line.step == first
+            and len(self.curve) > 1
+            and not line.values.keys().isdisjoint(self.curve[first])
+        )
+
     def measure(self, line: Line) -> None:
         """Add the values of a line.
 
@@ -92,15 +106,27 @@ class Gathered:
         self.last = line
 
 
-def gather(lines: Iterable[Line]) -> list[Gathered]:
+def gather(lines: Iterable[Line], restarts: str = "") -> list[Gathered]:
     """The runs, in the order in which they appear first.
+
+    Args:
+        lines: of all files.
+        restarts: a word of RESTARTS: what it means that a log returns to its first step; empty: an error.
 
     Raises:
         UsageError: lines of one run contradict each other, or nothing tells which lines are of one run.
     """
     runs: dict[Hashable, Gathered] = {}
+    stretches: Counter[Hashable] = Counter()
     for line in lines:
-        run = runs.setdefault(_identity(line.facts), Gathered())
+        identity = _identity(line.facts)
+        run = runs.setdefault((identity, stretches[identity]), Gathered())
+        if run.begins_anew(line) and line.is_named:
+            if restarts not in RESTARTS:
+                _ask_about_restart(run, line)
+            if restarts == RUNS:
+                stretches[identity] += 1
+                run = runs[identity, stretches[identity]] = Gathered(stretch=stretches[identity] + 1)
         run.tell(line)
         doubled = len(run.doubled)
         run.measure(line)
@@ -114,6 +140,15 @@ def gather(lines: Iterable[Line]) -> list[Gathered]:
     found = [run for run in runs.values() if run.curve]
     _check_split(found)
     return found
+
+
+def _ask_about_restart(run: Gathered, line: Line) -> None:
+    refuse(
+        line.file,
+        line.number,
+        f"{run.name} returns to its first step, {line.step}. `--restarts runs` makes runs of what its log has "
+        "one after the other, `--restarts last` lets the last line of a step count.",
+    )
 
 
 def _identity(facts: Mapping[str, Value]) -> Hashable:
@@ -180,7 +215,7 @@ def _tell_runs(
         key = tuple(run.facts.get(name) for name in shared)
         if key not in by_name:
             continue
-        if key in used:
+        if key in used and run.stretch == 1:
             line = by_name[key]
             refuse(
                 line.file,

@@ -110,7 +110,7 @@ def test_no_bytes_of_another_encoding(take):
 
 
 def test_a_doubled_step_counts_as_it_is_told_last_and_is_marked(take):
-    text = HEAD + "muon,a,1,9\nmuon,a,2,8\nmuon,a,1,7\nmuon,a,2,8\nmuon,b,2,6\n"
+    text = HEAD + "muon,a,1,9\nmuon,a,2,8\nmuon,a,3,7.5\nmuon,a,2,8\nmuon,a,3,7\nmuon,b,2,6\n"
     _, err = take.tidy(text)
     assert err == (
         "htbench: 2 steps are told more than once, 1 with other values, and the last counts: 1 of 2 runs, "
@@ -118,7 +118,38 @@ def test_a_doubled_step_counts_as_it_is_told_last_and_is_marked(take):
     )
     first, second = take.records()
     assert first.note == "2 steps are told more than once, 1 with other values: the last counts"
-    assert [row["val_loss"] for row in take.curve(first)] == [7, 8] and second.note == ""
+    assert [row["val_loss"] for row in take.curve(first)] == [9, 8, 7] and second.note == ""
+
+
+LOG = HEAD + "muon,a,0,9\nmuon,a,5,8\nmuon,a,0,9\nmuon,a,5,7\nmuon,b,0,9\nmuon,b,5,6\n"
+
+
+def test_a_log_that_returns_to_its_first_step_is_asked_about(take):
+    assert "line 4: run 'a' of 'muon' returns to its first step, 0. `--restarts runs`" in take.refused(LOG)
+
+
+def test_the_runs_of_one_log_are_runs_if_so_asked(take):
+    _, err = take.tidy(LOG, "--restarts", "runs")
+    assert "a log has several runs, one after the other; these are not its first: 1 of 3 runs" in err
+    assert [record.config["run"] for record in take.records()] == ["a", "a#2", "b"]
+    assert [record.metrics["val_loss"] for record in take.records()] == [8, 7, 6]
+
+
+def test_or_the_last_lines_count(take):
+    take.tidy(LOG, "--restarts", "last")
+    assert [record.metrics["val_loss"] for record in take.records()] == [7, 6]
+
+
+def test_what_is_told_of_a_log_holds_for_each_of_its_runs(take):
+    about = take.file("about.csv", "run,gpu\na,H100\nb,A100\n")
+    take.tidy(LOG, "--restarts", "runs", "--runs", about)
+    assert [record.environment["gpu"] for record in take.records()] == ["H100", "H100", "A100"]
+
+
+def test_a_copy_of_a_curve_is_named(take):
+    curve = [(step, 9 - step / 10) for step in range(12)]
+    text = HEAD + "".join(f"muon,{run},{step},{loss}\n" for run in "ab" for step, loss in curve)
+    assert "the curve is that of another run, value by value: 1 of 2 runs" in take.tidy(text)[1]
 
 
 def test_values_that_are_not_finite(take):
