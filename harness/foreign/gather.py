@@ -76,12 +76,10 @@ class Gathered:
 
     def begins_anew(self, line: Line) -> bool:
         """Whether a line returns to the first step of a curve that has gone on since."""
-        first = next(iter(self.curve), None)
-        return (
-            line.step == first
-            and len(self.curve) > 1
-            and not line.values.keys().isdisjoint(self.curve[first])
-        )
+        if len(self.curve) < 2 or self.last is None or line.file != self.last.file:
+            return False
+        step, row = next(iter(self.curve.items()))
+        return line.step == step and not line.values.keys().isdisjoint(row)
 
     def measure(self, line: Line) -> None:
         """Add the values of a line.
@@ -146,8 +144,8 @@ def _ask_about_restart(run: Gathered, line: Line) -> None:
     refuse(
         line.file,
         line.number,
-        f"{run.name} returns to its first step, {line.step}. `--restarts runs` makes runs of what its log has "
-        "one after the other, `--restarts last` lets the last line of a step count.",
+        f"{run.name} returns to its first step, {line.step}. `--restarts runs` makes runs of what its log "
+        "has one after the other, `--restarts last` lets the last line of a step count.",
     )
 
 
