@@ -15,16 +15,7 @@ from harness.system.folders import make_folder
 from harness.upkeep.importing import Merged, merge
 
 _SHOWN = 10  # sentences on runs that were not taken
-_FOREIGN = (
-    "name",
-    "runs",
-    "map",
-    "set",
-    "drop",
-    "restarts",
-    "metric",
-    "higher_is_better",
-)  # flags beside --curves
+_OF_FILES = ("name", "runs", "map", "set", "drop", "restarts", "metric", "higher_is_better")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +68,7 @@ def take(args: argparse.Namespace, store: Store) -> int:
         if args.other is not None:
             raise UsageError(f"Give a store or --curves, not both: '{args.other}'.")
         return _foreign(args, store)
-    given = [f"--{name.replace('_', '-')}" for name in _FOREIGN if getattr(args, name) is not None]
+    given = [f"--{name.replace('_', '-')}" for name in _OF_FILES if getattr(args, name) is not None]
     if given:
         raise UsageError(f"{given[0]} goes with --curves FILE.")
     if args.other is None:
