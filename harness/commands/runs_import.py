@@ -15,7 +15,16 @@ from harness.system.folders import make_folder
 from harness.upkeep.importing import Merged, merge
 
 _SHOWN = 10  # sentences on runs that were not taken
-_FOREIGN = ("name", "runs", "map", "set", "drop", "metric", "higher_is_better")  # flags beside --curves
+_FOREIGN = (
+    "name",
+    "runs",
+    "map",
+    "set",
+    "drop",
+    "split",
+    "metric",
+    "higher_is_better",
+)  # flags beside --curves
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what holds for all runs: task=fineweb",
     )
     foreign("--drop", nargs="+", action="extend", metavar="COLUMN", help="columns that are left out")
+    foreign(
+        "--split",
+        action="store_true",
+        default=None,
+        help="where the steps of a run start over, another one begins",
+    )
     foreign("--metric", metavar="NAME", help="the metric that is reported, such as val_loss")
     ways = parser.add_mutually_exclusive_group()
     for flag, value in (("--lower-is-better", False), ("--higher-is-better", True)):
@@ -84,12 +99,20 @@ def _foreign(args: argparse.Namespace, store: Store) -> int:
         raise UsageError("Give the import a name: --name NAME; its runs are shown under it.")
     check_name(store.root, args.name)
     words = {name: getattr(args, name) or [] for name in ("map", "set", "drop")}
-    found = files.read(args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]))
+    found = files.read(
+        args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]), split=bool(args.split)
+    )
     runs, remarks = assemble(args.name, found.runs, args.metric or "", args.higher_is_better)
     _say([*found.remarks, *remarks])
     if args.dry_run:
         print("\n".join(found.meanings))
-    done = write(store, args.name, runs, {"files": found.files, **words}, dry_run=args.dry_run)
+    done = write(
+        store,
+        args.name,
+        runs,
+        {"files": found.files, **words, "split": bool(args.split)},
+        dry_run=args.dry_run,
+    )
     _say_refused(done.refused)
     verb = "would import" if args.dry_run else "imported"
     taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()) if n)

@@ -143,6 +143,8 @@ def _notes(run: Gathered, last: int) -> list[str]:
     if run.doubled:
         told = f"{len(run.doubled)} steps are told more than once, {len(run.differing)} with other values"
         found.append(f"{told}: the last counts")
+    if run.starts > 1:
+        found.append(f"its steps begin {run.starts} times")
     if max(run.curve) > last:
         found.append(f"the curve after its last evaluation, up to step {max(run.curve)}, is left out")
     planned = run.facts.get(STEPS)
@@ -162,6 +164,9 @@ def _remarks(runs: Sequence[Gathered], made: Sequence[ForeignRun], metric: str) 
     short = [run for run, one in pairs if run.facts.get(STEPS, _end(one)) != _end(one)]
     found = {
         told: doubled,
+        "the steps start over, and perhaps the log holds several runs, which `--split` tells apart": [
+            run for run in runs if run.starts > 1
+        ],
         f"what comes after the last {metric} is left out": cut,
         "the curve does not end at the step that was planned": short,
     }

@@ -33,13 +33,14 @@ class Read:
     meanings: list[str]
 
 
-def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
+def read(curves: Sequence[Path], runs: Path | None, means: Meaning, *, split: bool = False) -> Read:
     """Read files with curves, and perhaps one with a line per run.
 
     Args:
         curves: CSV files, or folders of event files.
         runs: a CSV file.
         means: of their columns.
+        split: where the steps of a run start over, another one begins.
 
     Raises:
         UsageError: a file can't be read, or does not say what it must; one sentence.
@@ -47,7 +48,7 @@ def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
     files = _files([*curves, *([runs] if runs is not None else [])])
     readers = [Reader(table, means) for path in curves for table in _tables(path)]
     _check_names(readers)
-    found = gather.gather(line for reader in readers for line in reader.lines())
+    found = gather.gather((line for reader in readers for line in reader.lines()), split=split)
     tables, remarks = [reader.table for reader in readers], [_left(reader, reader.left) for reader in readers]
     if runs is not None:
         about = Reader(wandb_export.runs(read_csv(runs)), means, is_curve=False)
@@ -56,6 +57,7 @@ def read(curves: Sequence[Path], runs: Path | None, means: Meaning) -> Read:
         remarks.append(_left(about, [*about.left, *unused]))
         readers.append(about)
     remarks += _note(found, tables)
+    gather.name_parts(found)
     means.check_used(name for reader in readers for name in reader.names)
     meanings = [f"'{reader.table.name}': {reader.meanings()}" for reader in readers]
     return Read(found, [one for one in dict.fromkeys(remarks) if one], files, meanings)

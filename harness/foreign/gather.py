@@ -27,7 +27,8 @@ class Gathered:
         curve: by step, then by metric: what was measured; the last line counts.
         doubled: the steps at which a metric was told more than once.
         differing: those at which the values differ.
-        last: the last line with a value.
+        starts: how often its steps begin; more than once if a log holds several runs, or one was begun anew.
+        part: which of the runs of one log it is, from 1.
         notes: for its record.
     """
 
@@ -36,7 +37,8 @@ class Gathered:
     curve: dict[int, dict[str, float | None]] = field(default_factory=dict)
     doubled: set[int] = field(default_factory=set)
     differing: set[int] = field(default_factory=set)
-    last: Line | None = None
+    starts: int = 1
+    part: int = 1
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -89,18 +91,36 @@ class Gathered:
                 self.doubled.add(line.step)
                 self.differing.update({line.step} if row[name] != value else ())
             row[name] = value
-        self.last = line
+
+    def starts_over(self, line: Line) -> bool:
+        """Whether a line tells again what was measured at the first step."""
+        first = next(iter(self.curve), None)
+        return (
+            line.step is not None
+            and line.step == first
+            and not line.values.keys().isdisjoint(self.curve[first])
+        )
 
 
-def gather(lines: Iterable[Line]) -> list[Gathered]:
+def gather(lines: Iterable[Line], *, split: bool = False) -> list[Gathered]:
     """The runs, in the order in which they appear first.
+
+    Args:
+        lines: of all files.
+        split: where the steps of a run start over, another one begins.
 
     Raises:
         UsageError: lines of one run contradict each other, or nothing tells which lines are of one run.
     """
-    runs: dict[Hashable, Gathered] = {}
+    logs: dict[Hashable, list[Gathered]] = {}
     for line in lines:
-        run = runs.setdefault(_identity(line.facts), Gathered())
+        log = logs.setdefault(_identity(line.facts), [Gathered()])
+        if log[-1].starts_over(line):
+            if split and RUN in line.facts:
+                log.append(Gathered(part=len(log) + 1))
+            else:
+                log[-1].starts += 1
+        run = log[-1]
         run.tell(line)
         doubled = len(run.doubled)
         run.measure(line)
@@ -111,9 +131,17 @@ def gather(lines: Iterable[Line]) -> list[Gathered]:
                 f"{run.name} has step {line.step} twice, and no column run or seed tells whether these are "
                 "two runs.",
             )
-    found = [run for run in runs.values() if run.curve]
-    _check_split(found)
+    found = [run for log in logs.values() for run in log if run.curve]
+    _check_divided(found)
     return found
+
+
+def name_parts(runs: Iterable[Gathered]) -> None:
+    """Give the second and later runs of a log words of their own."""
+    for run in runs:
+        if run.part > 1:
+            run.facts[RUN] = f"{run.facts[RUN]} ({run.part})"
+            run.notes.append(f"run {run.part} of its log")
 
 
 def _identity(facts: Mapping[str, Value]) -> Hashable:
@@ -122,7 +150,7 @@ def _identity(facts: Mapping[str, Value]) -> Hashable:
     return frozenset((name, value) for name, value in facts.items() if name not in (HARDWARE, SECONDS))
 
 
-def _check_split(runs: Sequence[Gathered]) -> None:
+def _check_divided(runs: Sequence[Gathered]) -> None:
     """Refuse runs without a name that share no step: a column that changes during a run has divided them."""
     alike: dict[Hashable, list[Gathered]] = {}
     for run in runs:
@@ -178,15 +206,15 @@ def _tell_runs(
     used: dict[Hashable, Gathered] = {}
     for run in runs:
         key = tuple(run.facts.get(name) for name in shared)
-        if key not in by_name:
+        line = by_name.get(key)
+        if line is None:
             continue
-        if key in used:
-            line = by_name[key]
+        other = used.setdefault(key, run)
+        if other is not run and other.part == run.part:
             refuse(
                 line.file,
                 line.number,
-                f"it fits {used[key].name} and {run.name}; give both files the columns that tell them apart.",
+                f"it fits {other.name} and {run.name}; give both files the columns that tell them apart.",
             )
-        used[key] = run
-        run.tell(by_name[key])
+        run.tell(line)
     return used

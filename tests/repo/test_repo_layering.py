@@ -43,8 +43,7 @@ PICTURE = {
         "harness.published harness.store harness.system models optimizers"
     ),
     "harness.foreign": (
-        "harness.config harness.data harness.errors harness.paper harness.store harness.system "
-        "optimizers.zoo"
+        "harness.config harness.data harness.errors harness.paper harness.store harness.system optimizers.zoo"
     ),
     "harness.trackers": "harness.config harness.display harness.errors harness.store harness.system",
     "harness.train": (

@@ -112,13 +112,42 @@ def test_no_bytes_of_another_encoding(take):
 def test_a_doubled_step_counts_as_it_is_told_last_and_is_marked(take):
     text = HEAD + "muon,a,1,9\nmuon,a,2,8\nmuon,a,1,7\nmuon,a,2,8\nmuon,b,2,6\n"
     _, err = take.tidy(text)
-    assert err == (
+    assert err.startswith(
         "htbench: 2 steps are told more than once, 1 with other values, and the last counts: 1 of 2 runs, "
         "first run 'a' of 'muon'\n"
     )
     first, second = take.records()
-    assert first.note == "2 steps are told more than once, 1 with other values: the last counts"
+    assert first.note == (
+        "2 steps are told more than once, 1 with other values: the last counts; its steps begin 2 times"
+    )
     assert [row["val_loss"] for row in take.curve(first)] == [7, 8] and second.note == ""
+
+
+def test_a_log_that_starts_over_may_be_several_runs(take):
+    text = (
+        HEAD + "".join(f"muon,a,{step},{loss}\n" for loss in (5, 4, 3) for step in (0, 10)) + "muon,b,10,6\n"
+    )
+    runs = take.file("runs.csv", "run,gpu\na,H100\nb,A100\n")
+    _, err = take.tidy(text, "--runs", runs)
+    assert (
+        "perhaps the log holds several runs, which `--split` tells apart: 1 of 2 runs, first run 'a'" in err
+    )
+    first = take.records()[0]
+    assert first.metrics == {"val_loss": 3} and first.note.endswith("; its steps begin 3 times")
+    out, err = take.tidy(text, "--runs", runs, "--split", name="parts")
+    assert out.startswith("imported 4 runs") and err == ""
+    told = [
+        (one.config["run"], one.metrics["val_loss"], one.environment["gpu"]) for one in take.records("parts")
+    ]
+    assert told == [("a", 5, "H100"), ("a (2)", 4, "H100"), ("a (3)", 3, "H100"), ("b", 6, "A100")]
+    assert take.records("parts")[1].note == "run 2 of its log"
+
+
+def test_a_run_that_resumed_is_one_run(take):
+    text = HEAD + "".join(f"muon,a,{step},{4 - step / 100}\n" for step in (0, 10, 20, 10, 20, 30))
+    _, err = take.tidy(text, "--split")
+    assert "imported 1" not in err and "2 steps are told more than once, 0 with other values" in err
+    assert [row["step"] for row in take.curve(take.records()[0])] == [0, 10, 20, 30]
 
 
 def test_values_that_are_not_finite(take):
