@@ -96,13 +96,14 @@ def _foreign(args: argparse.Namespace, store: Store) -> int:
     _say([*found.remarks, *remarks])
     if args.dry_run:
         print("\n".join(found.meanings))
-    done = write(store, args.name, runs, {"files": found.files, **words}, dry_run=args.dry_run)
+    told = {"files": found.files, **words, "restarts": args.restarts or ""}
+    done = write(store, args.name, runs, told, dry_run=args.dry_run)
     _say_refused(done.refused)
     verb = "would import" if args.dry_run else "imported"
     taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()) if n)
     results = len({(run.task, run.model, run.optimizer) for run in runs})
-    told = f"{done.taken.total()} runs{f' ({taken})' if taken else ''}"
-    print(f"{verb} {told} as '{args.name}'; {done.here} are here already")
+    count = f"{done.taken.total()} runs{f' ({taken})' if taken else ''}"
+    print(f"{verb} {count} as '{args.name}'; {done.here} are here already")
     way = "higher" if runs[0].higher_is_better else "lower"
     print(f"the files have {len(runs)} runs of {results} results; val_{runs[0].metric}, {way} is better")
     return 0

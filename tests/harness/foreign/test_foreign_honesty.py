@@ -146,6 +146,12 @@ def test_what_is_told_of_a_log_holds_for_each_of_its_runs(take):
     assert [record.environment["gpu"] for record in take.records()] == ["H100", "H100", "A100"]
 
 
+def test_a_run_that_resumed_is_one_run(take):
+    text = HEAD + "".join(f"muon,a,{step},{4 - step / 100}\n" for step in (0, 10, 20, 10, 20, 30))
+    take.tidy(text)
+    assert [row["step"] for row in take.curve(take.records()[0])] == [0, 10, 20, 30]
+
+
 def test_a_copy_of_a_curve_is_named(take):
     curve = [(step, 9 - step / 10) for step in range(12)]
     text = HEAD + "".join(f"muon,{run},{step},{loss}\n" for run in "ab" for step, loss in curve)

@@ -118,7 +118,7 @@ def test_the_store_keeps_what_was_read(take):
     assert sources(take.root, "others") == [
         {
             **{"files": [told], "map": [], "set": ["task=fineweb", "model=gpt2-124m"]},
-            **{"drop": ["step_ms", "mood"]},
+            **{"drop": ["step_ms", "mood"], "restarts": ""},
         }
     ]
     before = (take.root / "sweeps/others/source.json").read_bytes()
