@@ -24,7 +24,7 @@ PICTURE = {
     "harness.display": "",
     "harness.errors": "",
     "harness.paper": "harness.errors",
-    "harness.parallel": "harness.errors",
+    "harness.parallel": "harness.errors harness.system",
     "harness.system": "harness.errors",
     "harness.contract": "optimizers",
     "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
