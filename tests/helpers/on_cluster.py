@@ -83,7 +83,9 @@ def queue():
 
 
 def wait_for(condition):
-    waiting.wait_for(condition, 240, every=0.2, told=lambda: f"{condition}; the queue is {queue()}")
+    """Wait as long as jobs come, begin or end: on a busy machine sixty of them take longer than any limit."""
+    told = lambda: f"{condition}; the queue is {queue()}"  # noqa: E731
+    waiting.wait_for(condition, 240, every=0.2, told=told, progress=queue)
 
 
 def hold(*folders):
