@@ -12,6 +12,7 @@ from sweeps.plan.planned import search_points, write_plan
 from sweeps.screens import spent, status
 from sweeps.screens.spent import Bill, Hours
 from sweeps.spec import sweep_file as specs
+from tests.helpers.json_fields import promised
 from tests.helpers.records import scored
 
 SPEC = """
@@ -67,6 +68,7 @@ def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(s
     words = ["sweep", "cost", str(path), "--root", str(store.root)]
     assert cli.main([*words, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
+    promised("sweep cost", [found])
     sgdm, muon = found["blocks"]
     assert (sgdm["runs"], sgdm["gpu_hours"], sgdm["core_hours"]) == (1, 0, 2)
     assert (muon["runs"], muon["attempts"]) == (2, 2)
