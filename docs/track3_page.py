@@ -39,8 +39,8 @@ public logs, state of 2026-08-01, and asked: do the published numbers follow fro
 statistics come to the same verdicts, and how far do runs lie apart that differ in their seed only?
 
 ```sh
-htbench table track3 --source published     # also --format csv, latex, html
-htbench figure track3 --source published
+htbench table track3     # no store needed; also --format csv, latex, html
+htbench figure track3
 ```"""
 
 _BELOW = (

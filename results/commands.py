@@ -22,6 +22,7 @@ from results.formats.cells import Table
 from results.formats.render import FORMATS, PARQUET, as_bytes, render_all, suffix
 from results.tables.registry import TABLES
 from results.tables.view import View
+from results.track3.table import NAME as BENCHMARK
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +48,7 @@ def table(args: argparse.Namespace) -> int:
         UsageError: a table is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, TABLES, "table")
+    _look_beside_the_store(args, names)
     view = _view(args, sweeps)
     made = {name: TABLES[name](view) for name in names}
     named = any(word in TABLES for word in args.names)
@@ -79,6 +81,12 @@ def _print(tables: Sequence[Table], fmt: str) -> None:
         raise UsageError("Parquet is not for a screen; name a folder with --out DIR, or send it to a file.")
     else:
         sys.stdout.buffer.write(as_bytes(tables[0], fmt))
+
+
+def _look_beside_the_store(args: argparse.Namespace, names: Sequence[str]) -> None:
+    """What has no run of ours in it is shown without a store."""
+    if set(names) == {BENCHMARK} and args.source == "both":
+        args.source = PUBLISHED
 
 
 def _view(args: argparse.Namespace, sweeps: list[str] | None) -> View:
@@ -128,6 +136,7 @@ def figure(args: argparse.Namespace) -> int:
         UsageError: a figure is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, FIGURES, "figure")
+    _look_beside_the_store(args, names)
     store = Store(args.root)
     frame = None if args.source == PUBLISHED else load(store, sweeps)
     shown = views(frame, store, args.source, args.scale)
