@@ -16,7 +16,7 @@ def flatten(nested: Any, prefix: str = "", rename: Callable[[str], str] = str) -
         if type(value) not in _LEAVES and isinstance(value, Mapping):
             flat |= flatten(value, rename(f"{prefix}{name}."), rename)
         else:
-            flat[f"{prefix}{name}"] = value
+            flat[prefix + str(name)] = value
     return flat
 
 

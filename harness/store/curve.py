@@ -34,7 +34,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: int(row["step"]))
 
 
-def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
+def tail(path: Path | str, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
     """The valid rows in the last `size` bytes, in the order of the file; none if there is no file.
 
     Args:
@@ -45,11 +45,11 @@ def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str
     try:
         with open(path, "rb", buffering=0) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-            lines = file.read().splitlines()
+            lines = file.read().rstrip(b"\n").split(b"\n")
     except FileNotFoundError:
         return []
     rows: list[dict[str, Any]] = []
-    block = (len(lines) or 1) if back is None else back + _EVALUATIONS
+    block = len(lines) if back is None else back + _EVALUATIONS
     for end in range(len(lines), 0, -block):
         found = atomic.json_objects(lines[max(0, end - block) : end])
         rows = [row for row in found if isinstance(row.get("step"), int)] + rows

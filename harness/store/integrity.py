@@ -7,6 +7,7 @@ edited by hand would be believed, and a run whose record is lost would count as 
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         thorough: read the last tenth of the curve, however long the run was, and the spectra.
         cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
-    path = folder / METRICS
+    path = f"{folder}/{METRICS}"
     if record.status == "pruned":
         return ""
     tenth = record.steps // 10
@@ -45,7 +46,7 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         rows = metrics.tail(path, metrics.TAIL + _ROW * tenth)
     else:  # what a table asks for ten thousand runs: the last tenth only if it is short
         rows = metrics.tail(path, back=tenth if tenth <= _FEW else 0)
-    if not rows and not path.exists():
+    if not rows and not os.path.exists(path):
         return ""
     last = max((row["step"] for row in rows), default=0)
     if last < record.steps and not cut_counts:
@@ -100,7 +101,7 @@ def _train_loss(rows: Sequence[Mapping[str, Any]], last: int) -> dict[str, float
     tenth = range(last - max(1, last // 10) + 1, last + 1)
     if not losses.keys() >= set(tenth):
         return {}
-    return {"train_loss": statistics.fmean(losses[step] for step in tenth)}
+    return {"train_loss": statistics.fmean([losses[step] for step in tenth])}
 
 
 def _difference(name: str, noted: Mapping[str, Any], curve: Mapping[str, Any]) -> str:

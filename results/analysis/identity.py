@@ -19,7 +19,7 @@ from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RUN, RunRecord, is_imported
-from optimizers.zoo.registry import UNSET, ZOO, Param, resolve_value
+from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
 from results.analysis import imported
 
 Values = Mapping[str, Any]
@@ -37,7 +37,7 @@ def of_record(record: RunRecord) -> dict[str, Any]:
         return imported.settings(record.key, record.settings)
     values = record.settings
     values |= {name: tuple(value) for name, value in values.items() if type(value) is list}
-    params = params_of(ZOO.get(str(values.get("optimizer.name"))))
+    params, _ = _declared(values)
     if values.keys() >= params.keys():
         return values
     return {
@@ -99,8 +99,7 @@ def candidate(values: Values) -> str:
 
     As in the key, a value that older code acted by does not count, so that a new field changes no digest.
     """
-    params = params_of(ZOO.get(str(values.get("optimizer.name"))))
-    acted_by = {name: param.neutral for name, param in params.items() if param.neutral is not UNSET}
+    _, acted_by = _declared(values)
     counted = _counted(tuple(values), _is_divided(values))
     named = [(n, repr(values[n])) for n in counted if n not in acted_by or acted_by[n] != values[n]]
     return hashlib.sha256(repr(named).encode()).hexdigest()[:8]
@@ -108,13 +107,12 @@ def candidate(values: Values) -> str:
 
 def setting(values: Values) -> str:
     """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
-    fixed = ((name, values[name]) for name in _fixed(tuple(values), _is_divided(values)))
+    fixed = _fixed(tuple(values), _is_divided(values), values["task"])
     if is_imported(values):
-        shown = [(n, x) for n, x in fixed if x not in ("", None)]
+        shown = [name for name, _ in fixed if values[name] not in ("", None)]
     else:
-        own = _defaults_of(values["task"])
-        shown = [(n, x) for n, x in fixed if n not in FIELDS or x != own.get(n, FIELDS[n].default)]
-    return ", ".join(_shown(name, value) for name, value in shown)
+        shown = [name for name, default in fixed if values[name] != default]
+    return ", ".join(_shown(name, values[name]) for name in shown)
 
 
 def variant(values: Values) -> str:
@@ -128,12 +126,6 @@ def version(word: int | str) -> str:
         return f"revision {word}"
     released, _, edit = word.partition("+")
     return f"edited {edit}" if edit and released.isdigit() else word
-
-
-def _defaults_of(task: str) -> Values:
-    """The defaults that a task has in place of those of the settings."""
-    row = tasks.TASKS.get(task)
-    return {} if row is None else {"seq_len": row.seq_len, **row.defaults}
 
 
 def _shown(name: str, value: Any) -> str:
@@ -156,16 +148,40 @@ def _counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
 
 
 @functools.lru_cache(1024)
-def _fixed(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
-    """Those of `_counted` that are no part of what competes, and have no column of their own."""
+def _fixed(names: tuple[str, ...], divided: bool, task: str) -> tuple[tuple[str, Any], ...]:
+    """Those of `_counted` that are no part of what competes, and have no column of their own.
+
+    Each with its default beside this task; UNSET: there is none.
+    """
     apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
-    return tuple(name for name in _counted(names, divided) if name not in apart and not is_tuned(name))
+    row = tasks.TASKS.get(task)
+    own = {} if row is None else {"seq_len": row.seq_len, **row.defaults}
+    defaults = {name: param.default for name, param in FIELDS.items()} | own
+    fixed = (name for name in _counted(names, divided) if name not in apart and not is_tuned(name))
+    return tuple((name, defaults.get(name, UNSET) if name in FIELDS else UNSET) for name in fixed)
 
 
 def _is_divided(values: Values) -> bool:
     """Whether the model has statistics of batches; one from outside may have them."""
     row = models.SIZES.get(values["model"])
     return row is None or row.batch_norm
+
+
+_known: dict[str, tuple[OptimizerSpec | None, dict[str, Param], Values]] = {}
+
+
+def _declared(values: Values) -> tuple[dict[str, Param], Values]:
+    """The declarations of a run's settings, and the values by which code acted that did not have them yet.
+
+    They are made once for each row of the zoo.
+    """
+    rule = str(values.get("optimizer.name"))
+    row = ZOO.get(rule)
+    if rule not in _known or _known[rule][0] is not row:
+        params = params_of(row)
+        acted_by = {name: param.neutral for name, param in params.items() if param.neutral is not UNSET}
+        _known[rule] = row, params, acted_by
+    return _known[rule][1:]
 
 
 def _value_of_older_code(param: Param) -> Any:
@@ -197,14 +213,14 @@ def column(name: str, taken: Collection[str] = ()) -> str:
     return name if short in taken else short
 
 
-def is_scheduled(name: str, values: Values) -> bool:
+def is_scheduled(name: str, names: Collection[str]) -> bool:
     """Whether a hyperparameter changes over the run: it then has a schedule in place of a value.
 
     Args:
         name: of the setting, such as `optimizer.p`.
-        values: all settings of the run.
+        names: of all settings of the run.
     """
-    return f"schedule.{name.removeprefix('optimizer.')}.name" in values
+    return f"schedule.{name.removeprefix('optimizer.')}.name" in names
 
 
 def setting_name(column: str) -> str:

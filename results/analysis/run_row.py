@@ -96,8 +96,8 @@ def _settings(values: identity.Values) -> Row:
     Each part of a schedule has a column (`schedule.p.to`), and what follows the schedule has no value.
     """
     tuned = {
-        column: None if identity.is_scheduled(name, values) else values[name]
-        for name, column in _tuned_columns(tuple(values))
+        column: None if scheduled else values[name]
+        for name, column, scheduled in _tuned_columns(tuple(values))
     }
     return {
         "task": values["task"],
@@ -116,9 +116,13 @@ def _settings(values: identity.Values) -> Row:
 
 
 @functools.lru_cache(1024)  # ten thousand runs have few sets of names
-def _tuned_columns(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The settings that are tuned, each with its column."""
-    return tuple((name, identity.column(name, _TAKEN)) for name in names if is_tuned(name))
+def _tuned_columns(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
+    """The settings that are tuned, each with its column, and whether a schedule takes its place."""
+    return tuple(
+        (name, identity.column(name, _TAKEN), identity.is_scheduled(name, names))
+        for name in names
+        if is_tuned(name)
+    )
 
 
 def _outcome(record: RunRecord) -> Row:

@@ -117,7 +117,7 @@ PICTURE = {
     ),
     "results.commands": (
         "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
-        "results.formats results.tables"
+        "results.formats results.tables results.track3"
     ),
     "results.report": (
         "harness.config harness.display harness.errors harness.paper harness.store harness.system "
