@@ -125,7 +125,8 @@ def _failure(attempt: dict[str, Any], heartbeat: Path) -> JobLog | None:
 
 def _without_folder(path: Path) -> JobLog | None:
     """Of a job whose folder somebody has removed: what it was to do was there, too."""
-    if path.parent.is_dir():
+    logs = path.parent.parent
+    if path.parent.is_dir() or not logs.is_dir():
         return None
     error = f"'{path.parent}', where they look for what to do, is gone; the next `submit` writes it anew"
     return JobLog("", None, time.time(), error, False)

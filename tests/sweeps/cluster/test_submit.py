@@ -348,6 +348,7 @@ def site(tmp_path, monkeypatch):
     """A SLURM with an empty queue that takes all arrays; returns the ids that were submitted."""
     taken = []
     monkeypatch.setattr(slurm, "queue", lambda age=0.0: {})
+    monkeypatch.setattr(slurm, "ending", lambda age=0.0: {})
     monkeypatch.setattr(slurm, "config", dict)
     monkeypatch.setattr(slurm, "require", lambda command: None)
     monkeypatch.setattr(snapshot, "take", lambda root, configs: root / "code" / "v1")
