@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.store.record import IMPORTED
 from results.analysis import imported
 from results.analysis.edges import edges
 from results.analysis.metrics import Metric, reported, word
@@ -155,6 +156,8 @@ def caveats(
     assert choice.winner is not None
     metric = reported(part)[0]
     notes: dict[str, tuple[str, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
+    if choice.winner.value(IMPORTED):
+        return notes  # nobody here can add a point to others' grids
     for edge in edges(part, choice.winner, axes):
         more = f"; to go on, {edge.hint}" if edge.hint else ""
         outlook = next_points.outlook(edge, choice, rivals, axes, metric)

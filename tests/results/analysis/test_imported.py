@@ -85,6 +85,7 @@ def test_nothing_is_bold_if_a_setting_was_chosen_on_what_is_reported(put):
     runs += [foreign("b", n, 3.4 + n / 100, settings={"optimizer.lr": 1}) for n in (1, 2, 3)]
     text = table(put(*runs))
     assert "reported on the same runs" in text and "**" not in text
+    assert "to go on" not in text  # nobody can add a point to the grids of others
 
 
 def test_they_never_share_a_section_or_a_cell_with_ours(put, bench):
