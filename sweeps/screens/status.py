@@ -32,7 +32,7 @@ OUTCOMES = ("completed", "diverged", "pruned")
 COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
 ALWAYS = ("completed", "running", "waiting", "failed")  # the other columns only if a count is above 0
 _COLUMNS = {
-    "block": Column(words=True, least=8, rank=0),
+    "block": Column(words=True, least=16, rank=0),
     "running": Column(rank=1),
     "failed": Column(rank=1),
     "waiting": Column(rank=2),
@@ -235,8 +235,14 @@ def _table(screen: Screen, width: int | None) -> list[str]:
     lines = aligned(rows, columns).splitlines()
     if width is None or max(map(len, lines)) <= width:
         return lines
-    lines = aligned([row[:-1] for row in rows], columns, width).splitlines()
+    lines = aligned(_told([row[:-1] for row in rows]), columns, width).splitlines()
     return lines + [f"best of {b.sweep} {b.name}: {b.best}" for b in screen.blocks if b.best]
+
+
+def _told(rows: Sequence[Sequence[object]]) -> list[list[object]]:
+    """A table without the columns that say nothing: their room is needed for names."""
+    kept = [n for n, column in enumerate(zip(*rows, strict=True)) if any(cell != "" for cell in column[1:])]
+    return [[row[n] for n in kept] for row in rows]
 
 
 def _shown(screen: Screen) -> list[str]:
