@@ -32,7 +32,7 @@ OUTCOMES = ("completed", "diverged", "pruned")
 COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
 ALWAYS = ("completed", "running", "waiting", "failed")  # the other columns only if a count is above 0
 _COLUMNS = {
-    "block": Column(words=True, least=16, rank=0),
+    "block": Column(words=True, least=8, rank=0),
     "running": Column(rank=1),
     "failed": Column(rank=1),
     "waiting": Column(rank=2),
