@@ -95,7 +95,11 @@ def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> tup
 
 
 def cancel_pending(jobs: Sequence[Job], queue: Mapping[str, Job]) -> None:
-    """Cancel those of our jobs that have not begun, without a race: SLURM leaves alone what has.
+    """Cancel those of our jobs that have not begun.
+
+    Whole arrays are cancelled without a race: SLURM leaves alone what has begun meanwhile. Of a part of an
+    array it can't: asked for waiting tasks only, SLURM 22.05 cancels all that wait (seen). There a job that
+    begins in this moment saves and ends.
 
     Args:
         jobs: to cancel.
@@ -106,8 +110,9 @@ def cancel_pending(jobs: Sequence[Job], queue: Mapping[str, Job]) -> None:
     """
     going = {job.id for job in jobs}
     kept = {job.array for job in queue.values() if job.pending and job.id not in going}
-    ids = dict.fromkeys(job.id if job.array in kept else job.array for job in jobs)
-    scancel(list(ids), "--state=PENDING")
+    whole = dict.fromkeys(job.array for job in jobs if job.array not in kept)
+    scancel(list(whole), "--state=PENDING")
+    scancel([job.id for job in jobs if job.array in kept])
 
 
 def scancel(ids: Sequence[str], *options: str) -> None:

@@ -43,8 +43,10 @@ def scancel(jobs):
     if begins.exists():
         jobs[begins.read_text()][0] = "RUNNING"
     states = [word.partition("=")[2] for word in WORDS if word.startswith("--state=")]
+    # As SLURM 22.05: of an array that waits, a state and the id of a task mean all tasks.
+    words = {word.partition("_")[0] if states else word for word in WORDS}
     for job, (state, _) in list(jobs.items()):
-        if {job, job.partition("_")[0]} & set(WORDS) and (not states or state in states):
+        if {job, job.partition("_")[0]} & words and (not states or state in states):
             del jobs[job]
 
 
