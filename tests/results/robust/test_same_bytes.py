@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from harness.system.environment import HOME
 from results.formats.render import FORMATS
 from tests.helpers import large_store
@@ -43,6 +45,7 @@ def printed(root, place, folder):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_all_tables_in_all_formats(tmp_path):
     root = large_store.fill(tmp_path / "store", 130).root
     first, second = (

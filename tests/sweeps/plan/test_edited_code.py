@@ -43,6 +43,7 @@ def copy(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_an_edited_optimizer_makes_runs_and_rows_of_its_own(copy):
     copy("sweep", "run", "before.yaml")
     assert "0 to run" in copy("sweep", "plan", "before.yaml", "--no-measure")
