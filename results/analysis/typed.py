@@ -14,6 +14,7 @@ import pandas as pd
 from harness.config import hyper_schedules
 from harness.config.settings import params_of
 from harness.store.points import SEED_FIELDS
+from harness.store.record import IMPORTED
 from optimizers.zoo.registry import ZOO
 from results.analysis import downstream, identity, metrics, provenance, run_row
 
@@ -21,16 +22,15 @@ WORD, NUMBER, COUNT, FLAG, TIME = "str", "float64", "Int64", "boolean", "datetim
 PLAIN = "object"  # lists and mixtures; None if missing
 _DECLARED = {str: WORD, float: NUMBER, int: COUNT, bool: FLAG}  # type of a setting -> type of its column
 
-_IMPORTED = "imported"
 _WORDS = (
-    *(*run_row.FIRST, _IMPORTED, *metrics.TASK[:2], identity.DATA),
+    *(*run_row.FIRST, *metrics.TASK[:2], identity.DATA),
     *("code", "python", "torch", "device", "machine"),
 )
 _COUNTS = (
     *(*SEED_FIELDS, "steps", "timed_steps", "threads", "processes", "micro_batch"),
     *("parameters", "tokens", "state_bytes", "estimated_peak_memory", "peak_memory"),
 )
-_LAST = (_IMPORTED, *metrics.TASK, *run_row.LAST)
+_LAST = (IMPORTED, *metrics.TASK, *run_row.LAST)
 # The columns that every frame has. Those of metrics and of other settings depend on the runs.
 COLUMNS = {
     **dict.fromkeys((*run_row.FIRST, *SEED_FIELDS, *_LAST), NUMBER),

@@ -58,7 +58,7 @@ def _verdicts(part: pd.DataFrame, choices: list[Choice]) -> dict[Metric, Annotat
     """What the statistics say of each metric; None while a run may change it, or if it can't be fair."""
     fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
     if imported.source(part):  # what chose a setting is reported, too
-        fair = all(len(choice.candidates) == 1 for choice in choices)
+        fair = fair and all(len(choice.candidates) == 1 for choice in choices)
     return {metric: _compared(choices, metric) if fair else None for metric in reported(part)}
 
 

@@ -155,3 +155,13 @@ def test_a_diverged_run_does_not_hide_the_others(put):
     store = put(foreign("a", 1, None), foreign("a", 2, 3.2), foreign("a", 3, 3.4))
     text = table(store)
     assert "3.3000 ± 0.1414" in text and "2 of 3 replicas count; the rest: 1 diverged" in text
+
+
+def test_nothing_is_bold_while_a_run_of_theirs_is_damaged(put):
+    ends = {"a": (3.20, 3.21, 3.22), "b": (3.40, 3.41, 3.42, 3.43)}  # three of b stay
+    store = put(*[foreign(name, n, end) for name, own in ends.items() for n, end in enumerate(own)])
+    assert "**" in table(store)
+    key = load(store)["key"].iloc[-1]
+    (store.run_folder(key) / "metrics.jsonl").write_text('{"step": 100, "val_loss": 9.0}\n')
+    text = table(Store(store.root))
+    assert "damaged" in text and "**" not in text
