@@ -39,7 +39,11 @@ SWEEP_KEYS = {
     },
     "Keys of resources": {
         "timeout_min": "time limit of a job; where it ends, the run is saved and queued again (default: 60)",
-        "gpus_per_node": "GPUs of a job on each node, one for each of its processes there (default: 0)",
+        "runs_per_job": "runs of a job, side by side and one after another on one node (default: 1)",
+        "runs_per_gpu": "runs that share a GPU of such a job at the same time (default: 1)",
+        "runs_at_once": "runs side by side in such a job without GPUs (default: 1)",
+        "gpus_per_node": "GPUs of a job on each node, one for each of its processes there; with "
+        "`runs_per_job` those of all its runs together (default: 0)",
         "nodes": "over which the processes of a run are spread evenly (default: 1)",
         "cpus_per_task": "cores of each process (default: 1)",
         "mem": "memory of a job on each node, such as `16G`; default: the site's",

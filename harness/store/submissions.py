@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness.store.layout import sweeps_folder
 from harness.store.owner import current_user
@@ -28,13 +29,14 @@ class Submission:
     Attributes:
         sweep: whose points these are.
         word: a random word, the same for no other submission.
-        points: the id of each task's point: the key of its run, or the slot of a search.
+        points: their ids: the keys of runs, or slots of a search.
         code: the snapshot it runs from.
         resources: what its jobs ask for, in words (`Resources.describe`).
         excluded: nodes that they keep off in addition, separated by commas.
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
         label: what its jobs' name tells people of the points; empty in version 0.1.
+        runs_per_job: how many of the points each task has, in their order; the last may have fewer.
     """
 
     sweep: str
@@ -46,25 +48,31 @@ class Submission:
     resources: str = ""
     excluded: str = ""
     label: str = ""
+    runs_per_job: int = 1
 
     @property
     def name(self) -> str:
         """The name of its jobs in the queue; that of a running job may differ but for the word."""
         return ".".join(filter(None, (self.sweep, self.label, self.word)))
 
-    def task(self, point: str) -> str:
-        """The id of the job that is for a point. SLURM numbers no tasks where there is one only."""
-        return self.tasks()[point]
+    @property
+    def tasks(self) -> int:
+        """The number of tasks."""
+        return -(-len(self.points) // self.runs_per_job)
 
-    def tasks(self) -> dict[str, str]:
-        """The id of the job that is for each point."""
-        if len(self.points) == 1:
-            return {self.points[0]: self.job}
-        return {point: f"{self.job}_{number}" for number, point in enumerate(self.points)}
+    def share(self, task: int) -> tuple[str, ...]:
+        """The points of a task; none if there is no such task."""
+        return self.points[task * self.runs_per_job : (task + 1) * self.runs_per_job]
+
+    def jobs(self) -> dict[str, tuple[str, ...]]:
+        """The points of each job by its id. SLURM numbers no tasks where there is one only."""
+        if self.tasks == 1:
+            return {self.job: self.points}
+        return {f"{self.job}_{task}": self.share(task) for task in range(self.tasks)}
 
 
-def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
-    """Note that an array is about to be submitted."""
+def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, Any]) -> Submission:
+    """Note that an array is about to be submitted; `remarks` are further fields of a `Submission`."""
     new = _noted(sweep, uuid.uuid4().hex[:10], points, remarks)
     row = {
         "submission": new.word,
@@ -78,9 +86,11 @@ def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, 
     return new
 
 
-def _noted(sweep: str, word: str, points: Sequence[str], remarks: Mapping[str, str]) -> Submission:
-    told = {name: remarks.get(name, "") for name in ("code", "resources", "excluded", "label")}
-    return Submission(sweep, word, tuple(points), **told)
+def _noted(sweep: str, word: str, points: Sequence[str], remarks: Mapping[str, Any]) -> Submission:
+    names = ("code", "resources", "excluded", "label", "runs_per_job")
+    return Submission(
+        sweep, word, tuple(points), **{name: remarks[name] for name in names if name in remarks}
+    )
 
 
 def word_of(name: str) -> str:

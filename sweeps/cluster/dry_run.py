@@ -37,7 +37,8 @@ def scripts(
     known = states(store, points)
     wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
     for one in wrong.outdated if replace_queued else ():
-        taken.pop(one.point, None)
+        for point in one.points:
+            taken.pop(point, None)
     _, todo = submit.select_pending(store, submit.of_block(planned, block), taken, retry=False, known=known)
     code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
@@ -55,4 +56,5 @@ def scripts(
 
 def _as_submitted(spec: SweepSpec, array: submit.Array) -> Submission:
     points = tuple(point.id for point in array.points)
-    return Submission(spec.name, "0123456789", points, label=job_name.of_blocks(array.points))
+    label, share = job_name.of_blocks(array.points), array.resources.runs_per_job
+    return Submission(spec.name, "0123456789", points, label=label, runs_per_job=share)

@@ -83,9 +83,10 @@ def _jobs(root: Path, sweep: str, wanted: Collection[str]) -> Iterator[tuple[Sub
     """The jobs of those points, the newest submissions first: submission, point, job."""
     for array in reversed(submissions.read(root, sweep)):
         if array.job:
-            for point, job in array.tasks().items():
-                if point in wanted:
-                    yield array, point, job
+            for job, points in array.jobs().items():
+                for point in points:
+                    if point in wanted:
+                        yield array, point, job
 
 
 def log_path(root: Path, array: Submission, job: str) -> Path:

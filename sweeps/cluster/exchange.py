@@ -47,7 +47,7 @@ def cancel(
     """
     from sweeps.cluster import job_array
 
-    going = {one.point for one in old}
+    going = {point for one in old for point in one.points}
     own = [point for point in points if point.id in going]
     for wants, processes in dict.fromkeys(
         (block_of(spec, point).resources, point.processes) for point in own

@@ -77,7 +77,7 @@ def _others(
 ) -> Counter[str]:
     """How many other jobs of the same arrays started on each node, without those that may still end early."""
     arrays = {one.array.word: one.array for one in recent}.values()
-    jobs = [(array, job) for array in arrays for job in array.tasks().values() if job not in early]
+    jobs = [(array, job) for array in arrays for job in array.jobs() if job not in early]
     found = Counter[str]()
     for array, job in jobs[:MOST_OTHERS]:
         log = job_log.read(early_ends.log_path(root, array, job))

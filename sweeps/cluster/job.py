@@ -48,31 +48,31 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     warned = monitor.stop_requested and one.processes == 1
     status = EXIT_STOPPED if warned else _execute(Path(root), code, one, monitor)
     if status == EXIT_STOPPED and (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
-        _requeue()
+        requeue()
     sys.exit(status)
 
 
 def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
-    _check(code, point)
+    check_code(code)
+    if not point.slot and run_key(resolve_config(point.overrides)) != point.key:
+        sys.exit(f"htbench: run {point.key} was planned with other data or defaults than this node has.")
     job_name.tell_point(point)
     if point.processes > 1:
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
     return execute(root, point, monitor, _say)
 
 
-def _check(code: str, point: Point) -> None:
-    """End the job if this node has other code or data than those the run was planned with."""
+def check_code(code: str) -> None:
+    """End the job if it imports other code than it was submitted with."""
     if Path(code).resolve() != HOME:
         sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {code}.")
-    if not point.slot and run_key(resolve_config(point.overrides)) != point.key:
-        sys.exit(f"htbench: run {point.key} was planned with other data or defaults than this node has.")
 
 
 def _say(what: object) -> None:
     print(f"htbench: {what}", file=sys.stderr, flush=True)
 
 
-def _requeue() -> None:
+def requeue() -> None:
     """Let this job start again: SLURM's warning came before its time limit, or before it is preempted."""
     job = slurm.own_job()
     try:

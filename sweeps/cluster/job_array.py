@@ -1,4 +1,4 @@
-"""Job arrays on SLURM, each job of which trains one run (`sweeps/cluster/job.py`).
+"""Job arrays on SLURM. Each job trains one run (`sweeps/cluster/job.py`) or several (`packed_job.py`).
 
 This module writes the text for `sbatch` and the pickles. The call of `sbatch` is ours: submitit calls it
 without a timeout and discards its output.
@@ -19,7 +19,7 @@ from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit i
 from harness.store.points import Point, sweep_folder
 from harness.system import atomic, environment, slurm
 from harness.train.monitor import STOP_SIGNALS
-from sweeps.cluster import job_lines, sbatch, snapshot
+from sweeps.cluster import job_lines, packed_job, sbatch, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 
@@ -27,6 +27,7 @@ from sweeps.spec.resources import Resources
 # code changes, and its pickle may be written anew by later code (`put_pickles`). So no pickle names a class
 # or a function of ours.
 START = "from sweeps.cluster.job import work\nwork(**task)"
+START_PACKED = "from sweeps.cluster.packed_job import work\nwork(**task)"
 # Before that, Python and submitit load for a second or, from a busy file server, for many. A signal would
 # kill the job then, or submitit's own handler would swallow it. So a Python that loads next to nothing blocks
 # the signals and becomes the real one: they wait until `Monitor.stop_on_signals`.
@@ -56,7 +57,7 @@ def submit(
         code: the snapshot to run from.
         submission: the array.
         resources: what each job asks for.
-        points: one for each task; their runs have equally many processes.
+        points: those of the submission; their runs have equally many processes.
 
     Returns:
         its id.
@@ -71,7 +72,9 @@ def submit(
     script.write_text(text(root, code, submission, resources, points[0].processes), encoding="utf-8")
     try:
         # Before the jobs are in the queue, as each waits for its own a minute only and the disk may be full.
-        pickles = [_pickled(folder, delayed(root, code, point)) for point in points]
+        of = {point.id: point for point in points}
+        shares = [submission.share(task) for task in range(submission.tasks)]
+        pickles = [_pickle(root, code, submission, [of[id] for id in share]) for share in shares]
         job = sbatch.submit(script)
     except (sbatch.RefusedError, sbatch.UnsureError, OSError):
         atomic.remove_temporaries(folder)
@@ -86,7 +89,7 @@ def text(root: Path, code: Path, submission: Submission, resources: Resources, p
     folder = log_folder(root, submission)
     real = [sys.executable, "-u", "-m", "submitit.core._submit", str(folder)]
     command = shlex.join([sys.executable, "-I", "-S", "-c", HOLD_BACK, *real])
-    count = len(submission.points)
+    count = submission.tasks
     array: dict[str, Any] = (
         {"map_count": count} if count > 1 else {}
     )  # submitit makes no array of a single task
@@ -94,19 +97,20 @@ def text(root: Path, code: Path, submission: Submission, resources: Resources, p
     return str(_make_sbatch_string(command=command, folder=folder, **parameters, **array))
 
 
-def put_pickles(root: Path, code: Path, submission: Submission, points: Sequence[Point | None]) -> None:
+def put_pickles(root: Path, code: Path, submission: Submission, points: Sequence[Point]) -> None:
     """Put the pickles of an array in place whose submitter died before it could; those that are there stay.
 
     Args:
         root: the store.
         code: the snapshot that its jobs run from.
         submission: an array in the queue.
-        points: one for each task; None for a run that is no longer wanted, whose job then fails.
+        points: those of its points that are wanted still; a job without any fails.
     """
-    folder = log_folder(root, submission)
-    for place, point in zip(places(root, submission), points, strict=True):
-        if point is not None and not place.exists():
-            _pickled(folder, delayed(root, code, point)).replace(place)
+    folder, wanted = log_folder(root, submission), {point.id: point for point in points}
+    for place, share in zip(places(root, submission), submission.jobs().values(), strict=True):
+        own = [wanted[id] for id in share if id in wanted]
+        if own and not place.exists():
+            _pickle(root, code, submission, own).replace(place)
     atomic.remove_temporaries(folder)
 
 
@@ -119,8 +123,25 @@ def delayed(root: Path, code: Path, point: Point) -> DelayedSubmission:
         point: with settings, or a slot of a search.
     """
     start = next((old for file, old in STARTS_BEFORE.items() if (code / file).exists()), START)
-    task = {"root": str(root.resolve()), "code": str(code.resolve()), "point": asdict(point)}
-    return DelayedSubmission(exec, start, {"task": task})
+    return DelayedSubmission(exec, start, {"task": _places(root, code) | {"point": asdict(point)}})
+
+
+def delayed_together(root: Path, code: Path, points: Sequence[Point], logs: Path) -> DelayedSubmission:
+    """As `delayed`, for a task with several runs, which print into the folder `logs`."""
+    runs = {"points": [asdict(point) for point in points], "logs": str(logs)}
+    return DelayedSubmission(exec, START_PACKED, {"task": _places(root, code) | runs})
+
+
+def _places(root: Path, code: Path) -> dict[str, Any]:
+    return {"root": str(root.resolve()), "code": str(code.resolve())}
+
+
+def _pickle(root: Path, code: Path, submission: Submission, points: Sequence[Point]) -> Path:
+    """What a task of a submission does with these points of its share, in a temporary file."""
+    folder = log_folder(root, submission)
+    if submission.runs_per_job > 1:
+        return _pickled(folder, delayed_together(root, code, points, folder))
+    return _pickled(folder, delayed(root, code, points[0]))
 
 
 def _pickled(folder: Path, task: DelayedSubmission) -> Path:
@@ -131,13 +152,16 @@ def _pickled(folder: Path, task: DelayedSubmission) -> Path:
 
 
 def places(root: Path, submission: Submission) -> list[Path]:
-    """Where the tasks of an array look for their pickles, in the order of its points."""
+    """Where the tasks of an array look for their pickles, in their order."""
     folder = log_folder(root, submission)
-    return [JobPaths(folder, submission.task(point)).submitted_pickle for point in submission.points]
+    return [JobPaths(folder, job).submitted_pickle for job in submission.jobs()]
 
 
 def log_folder(root: Path, submission: Submission) -> Path:
-    """Where an array's pickles are and its jobs' output goes: `<job>_<task>_0_log.out`."""
+    """Where an array's pickles are and its jobs' output goes: `<job>_<task>_0_log.out`.
+
+    Each run of a job with several has its own, `<job>_<task>_<key or slot>_log.out`.
+    """
     return sweep_folder(root.resolve(), submission.sweep) / "logs" / submission.word
 
 
@@ -145,13 +169,16 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
     of_sbatch = ("account", "partition", "qos", "constraint", "exclude", "mail_type", "mail_user")
     folder = code.resolve()
     path = f"{folder}:{folder / snapshot.OUTSIDE}"
+    tasks, cores = processes // resources.nodes, resources.cpus_per_task
+    if resources.runs_per_job > 1:  # one process, which starts those of the runs
+        tasks, cores = 1, cores * processes * resources.side_by_side(processes)
     return {
         **{name: getattr(resources, name) for name in of_sbatch},
         "job_name": submission.name,
         "time": resources.timeout_min,
         "nodes": resources.nodes,
-        "ntasks_per_node": processes // resources.nodes,
-        "cpus_per_task": resources.cpus_per_task,
+        "ntasks_per_node": tasks,
+        "cpus_per_task": cores,
         "gpus_per_node": resources.gpus_per_node or None,
         "array_parallelism": resources.array_parallelism,
         "signal_delay_s": resources.warning_seconds,
@@ -163,7 +190,7 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
         # killed, the others shall not wait for it. Where SBATCH_EXPORT=NONE is the custom, srun would hide
         # what is exported here.
         "srun_args": [
-            *("--cpus-per-task", str(resources.cpus_per_task)),
+            *("--cpus-per-task", str(cores)),
             *("--kill-on-bad-exit=1", "--export=ALL"),
         ],
         # `cd`, too: python puts the working folder before PYTHONPATH.
@@ -173,5 +200,13 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
             f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
             f"export {slurm.GPUS_VARIABLE}={resources.gpus_per_node}",
+            *_shared(resources, processes),
         ],
     }
+
+
+def _shared(resources: Resources, processes: int) -> list[str]:
+    """What the process of a job with several runs must know of it."""
+    if resources.runs_per_job == 1:
+        return []
+    return [f"export {packed_job.AT_ONCE}={resources.side_by_side(processes)}"]

@@ -37,7 +37,8 @@ def submit_and_report(
         *(store, spec, planned, retry, block), replace_queued=replace_queued, exclude_failing=exclude_failing
     )
     for one, wants in report.arrays:
-        print(f"{spec.name}: {len(one.points)} runs as job {one.job} ({wants})")
+        runs = f"{len(one.points)} runs" + (f" in {one.tasks} jobs" if one.runs_per_job > 1 else "")
+        print(f"{spec.name}: {runs} as job {one.job} ({wants})")
     counts = {
         "finished": report.finished,
         "submitted": report.submitted,
@@ -102,7 +103,7 @@ def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[
 
 def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
     """Why jobs are pending: one line for each reason that SLURM gives."""
-    reasons = Counter(job.reason for job in jobs.values() if job.pending)
+    reasons = Counter(job.reason for job in {job.id: job for job in jobs.values()}.values() if job.pending)
     return [f"{spec.name}: {n} jobs wait in the queue ({why})" for why, n in sorted(reasons.items())]
 
 
@@ -115,7 +116,7 @@ def without_pickles(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> l
 
     lost: Counter[Path] = Counter()
     for one in submissions.read(store.root, spec.name):
-        tasks = [one.task(point) for point in one.points] if one.job else []
+        tasks = list(one.jobs()) if one.job else []
         if waiting.isdisjoint(tasks):
             continue
         expected = dict(zip(tasks, places(store.root, one), strict=True))

@@ -23,14 +23,15 @@ MOST_NAMED = 6  # jobs on one line
 
 @dataclass(frozen=True)
 class Removed:
-    """A job for a point that the sweep no longer has."""
+    """A job for points none of which is wanted any more."""
 
-    point: str
+    points: tuple[str, ...]
     job: Job
 
     def to_json(self) -> dict[str, Any]:
         """The job in plain values."""
-        return {"point": self.point, "job": self.job.id, "state": self.job.state, "user": self.job.user}
+        named = {"point": self.points[0], "points": list(self.points)}
+        return {**named, "job": self.job.id, "state": self.job.state, "user": self.job.user}
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,13 @@ class Outdated:
     """A job that waits and asks for other resources than the file.
 
     Attributes:
-        point: the id of its point.
+        points: the ids of its points.
         job: the job.
-        changes: name of a resource -> what the job asks for, what the file says.
+        changes: name of a resource -> what the job asks for, what the file says. Of `points` there are
+            changes, too, if only some of them are wanted.
     """
 
-    point: str
+    points: tuple[str, ...]
     job: Job
     changes: Mapping[str, tuple[str, str]]
 
@@ -60,9 +62,15 @@ def removed(
         jobs: the queue.
         wanted: the ids of its points.
     """
-    found = [Removed(point, job) for _, point, job in submissions.in_queue(own, jobs) if point not in wanted]
+    queue = submissions.in_queue(own, jobs)
+    found = [Removed(points, job) for _, points, job in queue if wanted_none(points, wanted)]
     others = _wanted_by_others(root, sweep) if found else set()
-    return [one for one in found if one.point not in others]
+    return [one for one in found if wanted_none(one.points, others)]
+
+
+def wanted_none(points: Collection[str], wanted: Collection[str]) -> bool:
+    """Whether none of a job's points is wanted."""
+    return not any(point in wanted for point in points)
 
 
 def _wanted_by_others(root: Path, sweep: str) -> set[str]:
@@ -80,7 +88,7 @@ def outdated(
     jobs: Mapping[str, Job],
     avoid: Collection[str] = (),
 ) -> list[Outdated]:
-    """The jobs of this user that wait and ask for other resources than the file.
+    """The jobs of this user that wait and ask for something else than the file.
 
     Args:
         spec: the sweep.
@@ -91,16 +99,18 @@ def outdated(
     """
     wanted = {point.id: point for point in points}
     found = []
-    for one, id, job in submissions.in_queue(own, jobs):
-        if id not in wanted or not job.pending or job.user != current_user() or not one.resources:
+    for one, ids, job in submissions.in_queue(own, jobs):
+        still = [wanted[id] for id in ids if id in wanted]
+        if not still or not job.pending or job.user != current_user() or not one.resources:
             continue
-        point = wanted[id]
-        now = block_of(spec, point).resources.describe(point.processes)
+        now = block_of(spec, still[0]).resources.describe(still[0].processes)
         changes = differences(one.resources, now)
         if not set(avoid) <= set(one.excluded.split(",")):
             changes["failing nodes excluded"] = (one.excluded or "None", ",".join(avoid))
+        if len(still) < len(ids):
+            changes["points"] = (str(len(ids)), str(len(still)))
         if changes:
-            found.append(Outdated(id, job, changes))
+            found.append(Outdated(ids, job, changes))
     return found
 
 
@@ -111,13 +121,17 @@ def removed_lines(sweep: str, found: Sequence[Removed]) -> list[str]:
     """What the queue holds for points that the sweep no longer has; empty without any."""
     if not found:
         return []
-    named = ", ".join(f"{one.job.id} for {one.point}" for one in found[:MOST_NAMED])
+    named = ", ".join(f"{one.job.id} for {_names(one.points)}" for one in found[:MOST_NAMED])
     rest = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    points = len({one.point for one in found})
+    points = len({point for one in found for point in one.points})
     return [
         f"{sweep}: {len(found)} jobs in the queue are for {points} points that the sweep no longer has "
         f"({named}{rest}); `htbench sweep reap` cancels those that wait"
     ]
+
+
+def _names(points: Sequence[str]) -> str:
+    return points[0] + (f" and {len(points) - 1} more" if len(points) > 1 else "")
 
 
 def outdated_lines(sweep: str, found: Sequence[Outdated]) -> list[str]:

@@ -33,25 +33,24 @@ AT_A_TIME = 500  # jobs on the command line of `scancel`
 
 def in_queue(
     submissions: Sequence[Submission], jobs: Mapping[str, Job]
-) -> Iterator[tuple[Submission, str, Job]]:
-    """The jobs in the queue, of any user, that belong to submissions: submission, point, job."""
+) -> Iterator[tuple[Submission, tuple[str, ...], Job]]:
+    """The jobs in the queue, of any user, that belong to submissions: submission, points, job."""
     known = {one.word: one for one in submissions}
     for job in jobs.values():
         submission = known.get(word_of(job.name))
-        point = _point(submission, job) if submission is not None else ""
-        if submission is not None and point:
-            yield submission, point, job
+        points = _points(submission, job) if submission is not None else ()
+        if submission is not None and points:
+            yield submission, points, job
 
 
 def queued(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
     """The points that have a job in the queue, of any user: id -> job."""
-    return {point: job for _, point, job in in_queue(submissions, jobs)}
+    return {point: job for _, points, job in in_queue(submissions, jobs) for point in points}
 
 
-def _point(submission: Submission, job: Job) -> str:
-    """The point that a job of a submission is for; empty if it has no such task."""
-    task = int(job.id.partition("_")[2] or 0)
-    return submission.points[task] if task < len(submission.points) else ""
+def _points(submission: Submission, job: Job) -> tuple[str, ...]:
+    """The points that a job of a submission is for; none if it has no such task."""
+    return submission.share(int(job.id.partition("_")[2] or 0))
 
 
 def unanswered(submissions: Sequence[Submission], jobs: Mapping[str, Job]) -> list[Submission]:
@@ -87,7 +86,7 @@ def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> tup
     known = {one.word: one for one in read(root, sweep)}
     jobs = [job for job in slurm.queue().values() if word_of(job.name) in known] if known else []
     if points is not None:
-        jobs = [job for job in jobs if _point(known[word_of(job.name)], job) in points]
+        jobs = [job for job in jobs if not set(points).isdisjoint(_points(known[word_of(job.name)], job))]
     ours = [job for job in jobs if job.user == current_user()]
     # All tasks of an array take one message, some take one for each.
     scancel(sorted({job.array if points is None else job.id for job in ours}))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
@@ -43,6 +44,15 @@ class Array:
     resources: Resources
     points: tuple[Point, ...]
     processes: int = 1
+
+    @property
+    def jobs(self) -> int:
+        """The number of its jobs."""
+        return -(-len(self.points) // self.resources.runs_per_job)
+
+    def part(self, jobs: int) -> Array:
+        """So many of its first jobs."""
+        return replace(self, points=self.points[: jobs * self.resources.runs_per_job])
 
 
 @dataclass
@@ -130,15 +140,19 @@ def _is_of(owner: Owner | None, jobs: Collection[str]) -> bool:
 
 
 def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
-    """The points as arrays: one resource class each, in the order of the plan, at most `largest` tasks."""
-    classes: dict[tuple[Resources, int], list[Point]] = {}
+    """The points as arrays: one resource class each, in the order of the plan, at most `largest` tasks.
+
+    A job with several runs has those of one block only, so that a block's jobs can be cancelled alone.
+    """
+    classes: dict[tuple[Resources, int, str], list[Point]] = {}
     for point in {point.id: point for point in points}.values():  # two blocks may want the same run
-        wants = block_of(spec, point).resources, point.processes
-        classes.setdefault(wants, []).append(point)
+        wants = block_of(spec, point).resources
+        apart = point.block if wants.runs_per_job > 1 else ""
+        classes.setdefault((wants, point.processes, apart), []).append(point)
     return [
-        Array(resources, tuple(members[first : first + largest]), processes)
-        for (resources, processes), members in classes.items()
-        for first in range(0, len(members), largest)
+        Array(resources, tuple(members[first : first + largest * resources.runs_per_job]), processes)
+        for (resources, processes, _), members in classes.items()
+        for first in range(0, len(members), largest * resources.runs_per_job)
     ]
 
 
@@ -147,9 +161,8 @@ def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
     kept_arrays = []
     for array in arrays:
         limit = array.resources.submit_limit
-        room = len(array.points) if limit is None else max(0, limit - queued)
-        kept = replace(array, points=array.points[:room])
-        queued += len(kept.points)
+        kept = array if limit is None else array.part(max(0, limit - queued))
+        queued += kept.jobs
         kept_arrays += [kept] if kept.points else []
     return kept_arrays
 
@@ -192,14 +205,14 @@ def submit(
         known = states(store, points)  # after the queue: a job that ends in between leaves a record
         wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
         own = {one.point.id for one in of_block(planned, block)}
-        old = [one for one in wrong.outdated if one.point in own] if replace_queued else []
+        old = [one for one in wrong.outdated if not own.isdisjoint(one.points)] if replace_queued else []
         if old:
             exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
             jobs, known = slurm.queue(), {}  # those that have begun meanwhile go on
         taken = submissions.queued(submissions.read_all(store.root), jobs)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
         report, todo = select_pending(store, of_block(planned, block), taken, retry, ending, known)
-        report.troubles, report.replaced = wrong, sum(one.job.id not in jobs for one in old)
+        report.troubles, report.replaced = wrong, sum(one.job.id not in jobs for one in old)  # jobs
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])
@@ -241,8 +254,7 @@ def recover(root: Path, jobs: Mapping[str, Job]) -> int:
 
     for one in lost:
         code = code_folder(root) / one.code  # what its jobs run from already, whatever the code is by now
-        known = {point.id: point for point in read_points(root, one.sweep)}
-        job_array.put_pickles(root, code, one, [known.get(point) for point in one.points])
+        job_array.put_pickles(root, code, one, read_points(root, one.sweep))
         submissions.answer(root, one, job=one.job)
     return len(lost)
 
@@ -251,18 +263,18 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
     from sweeps.cluster import job_array
 
-    names = [point.id for point in array.points]
+    names, jobs = [point.id for point in array.points], array.jobs
     asked = array.resources.keeping_off(report.troubles.avoid)
-    remarks = {"code": code.name, "resources": array.resources.describe(array.processes)}
+    remarks: dict[str, Any] = {"code": code.name, "resources": array.resources.describe(array.processes)}
     remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
-    remarks |= {"label": job_name.of_blocks(array.points)}
+    remarks |= {"label": job_name.of_blocks(array.points), "runs_per_job": array.resources.runs_per_job}
     one = submissions.intend(root, spec.name, names, remarks)
     already = f"; {report.submitted} runs had been submitted before" if report.submitted else ""
     try:
         job = job_array.submit(root, code, one, asked, array.points)
     except UnsureError as error:  # without an answer noted, `recover` looks for it in the queue
         raise UsageError(
-            f"{len(names)} jobs of '{spec.name}' may be in the queue ({error}){already}. Give the same "
+            f"{jobs} jobs of '{spec.name}' may be in the queue ({error}){already}. Give the same "
             f"command again within a minute: it finds them there, or submits them anew."
         ) from None
     except RefusedError as error:
@@ -270,8 +282,8 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
         if not _is_limit(str(error)):
             raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
         report.refusal = str(error)
-        if len(names) > 1:
-            _send(root, code, spec, replace(array, points=array.points[: len(names) // 2]), report)
+        if jobs > 1:
+            _send(root, code, spec, array.part(jobs // 2), report)
         return
     atomic.crash_point("submit.after")
     submissions.answer(root, one, job=job)

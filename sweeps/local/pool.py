@@ -62,11 +62,18 @@ class Pool:
         root: the store.
         workers: number of processes; None: one per GPU, or `default_workers()` without a GPU.
         preload: more modules that the server imports before it forks.
+        patience: seconds that a run waits for an owner whose job is ending.
     """
 
-    def __init__(self, root: Path, workers: int | None = None, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        workers: int | None = None,
+        preload: Sequence[str] = (),
+        patience: float = 0.0,
+    ) -> None:
         gpus = visible_gpus()
-        self.root = root
+        self.root, self.patience = root, patience
         self.size = workers or len(gpus) or default_workers()
         self.gpus = len(gpus)
         shares = max(self.size, len(gpus))  # one run may need a process on each GPU
@@ -85,14 +92,14 @@ class Pool:
         gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # a run needs distinct GPUs
         return not busy or (busy + processes <= self.size and gpus)
 
-    def start(self, point: Point, processes: int = 1) -> None:
-        """Start the processes of a point. `has_room_for` must have allowed it."""
+    def start(self, point: Point, processes: int = 1, log: Path | None = None) -> None:
+        """Start the processes of a point, which print into `log`. `has_room_for` must have allowed it."""
         gpus = list(dict.fromkeys(self.free_gpus))[:processes]
         for name in gpus:
             self.free_gpus.remove(name)
         gpu = ",".join(gpus) or None
         counter: Any = self._context.RawValue("q", 0)
-        ranks = Ranks(self._context, processes, _work, (self.root, point, counter, gpu))
+        ranks = Ranks(self._context, processes, _work, (self.root, point, counter, gpu, self.patience, log))
         self.running[point.id] = Worker(point.id, ranks, counter, gpu)
 
     def finished(self, timeout: float) -> list[tuple[str, int]]:
@@ -138,15 +145,28 @@ def _our_code_only() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
+def _work(
+    root: Path, point: Point, counter: Counter, gpu: str | None, patience: float, log: Path | None
+) -> None:
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    if log is not None:
+        _print_into(log)
 
     def progress(step: int) -> None:
         if is_main():
             counter.value = step
 
-    sys.exit(execute(root, point, Monitor(progress), _print_usage_error))
+    sys.exit(execute(root, point, Monitor(progress, patience=patience), _print_usage_error))
+
+
+def _print_into(log: Path) -> None:
+    """Send all that this process prints, and those that it starts, to the end of a file."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(file, stream.fileno())
+    os.close(file)
 
 
 def _print_usage_error(error: Exception) -> None:

@@ -18,9 +18,13 @@ class Resources:
 
     Attributes:
         timeout_min: a job's time limit. Shortly before it the run is saved, and its job is queued again.
+        runs_per_job: runs of a job, which work on one node, side by side and one after another.
+        runs_per_gpu: runs that share a GPU of such a job at the same time.
+        runs_at_once: runs side by side in such a job without GPUs; with GPUs their number tells.
         nodes: of a job; each has equally many processes of the run.
-        gpus_per_node: GPUs of a job on each node, one for each of its processes there; 0 for the CPU.
-        cpus_per_task: cores of each process.
+        gpus_per_node: GPUs of a job on each node, one for each of its processes there; in a job of several
+            runs as many as all of them together may use; 0 for the CPU.
+        cpus_per_task: cores of each process of a run.
         mem: memory of a job on each node, such as `16G`; None: the site's default.
         array_parallelism: jobs of one array that run at the same time.
         submit_limit: most jobs in the queue; later calls submit the rest. None: no limit.
@@ -38,6 +42,9 @@ class Resources:
     """
 
     timeout_min: int = 60
+    runs_per_job: int = 1
+    runs_per_gpu: int = 1
+    runs_at_once: int = 1
     nodes: int = 1
     gpus_per_node: int = 0
     cpus_per_task: int = 1
@@ -58,6 +65,13 @@ class Resources:
     def warning_seconds(self) -> int:
         """Seconds before the time limit at which a job is told to save."""
         return self.signal_delay_s or min(120, 6 * self.timeout_min)
+
+    def side_by_side(self, processes: int = 1) -> int:
+        """How many runs of so many processes a job trains at the same time."""
+        room = (
+            self.gpus_per_node * self.runs_per_gpu // processes if self.gpus_per_node else self.runs_at_once
+        )
+        return max(1, min(self.runs_per_job, room))
 
     def describe(self, processes: int = 1) -> str:
         """The values that differ from the defaults, in one line.
@@ -82,6 +96,11 @@ class Resources:
                 f"signal_delay_s={self.warning_seconds} is no less than timeout_min={self.timeout_min}: "
                 f"every job would be told to save as soon as it starts, again and again."
             )
+        if self.runs_per_job > 1:
+            return self._check_shared(processes)
+        for name, value in (("runs_per_gpu", self.runs_per_gpu), ("runs_at_once", self.runs_at_once)):
+            if value > 1:
+                raise UsageError(f"{name}={value} needs a job with several runs; add runs_per_job.")
         tasks, left = divmod(processes, self.nodes)
         if left:
             raise UsageError(
@@ -92,7 +111,31 @@ class Resources:
             raise UsageError(
                 f"gpus_per_node={self.gpus_per_node} does not suit processes={processes} on "
                 f"nodes={self.nodes}: each process has one GPU, so it must be gpus_per_node={tasks} or "
-                f"processes={self.gpus_per_node * self.nodes}."
+                f"processes={self.gpus_per_node * self.nodes}; for several runs in a job add runs_per_job."
+            )
+
+    def _check_shared(self, processes: int) -> None:
+        """Raise UsageError if a job can't hold several runs of so many processes."""
+        if self.nodes > 1:
+            raise UsageError(
+                f"runs_per_job={self.runs_per_job} is for jobs on one node, not on nodes={self.nodes}."
+            )
+        if not self.gpus_per_node and self.runs_per_gpu > 1:
+            raise UsageError(
+                f"runs_per_gpu={self.runs_per_gpu} needs gpus_per_node; without GPUs runs_at_once says how "
+                f"many runs a job trains side by side."
+            )
+        if self.gpus_per_node and self.runs_at_once > 1:
+            raise UsageError(
+                f"runs_at_once={self.runs_at_once} is for jobs without GPUs; with gpus_per_node="
+                f"{self.gpus_per_node} each GPU takes runs_per_gpu={self.runs_per_gpu} runs at once."
+            )
+        if self.gpus_per_node and (
+            processes > self.gpus_per_node or (processes > 1 and self.runs_per_gpu > 1)
+        ):
+            raise UsageError(
+                f"processes={processes} does not suit gpus_per_node={self.gpus_per_node} and runs_per_gpu="
+                f"{self.runs_per_gpu}: each process of a run has a GPU, and those of several have it alone."
             )
 
 
@@ -116,7 +159,9 @@ def _word(name: str) -> str:
 
 _DEFAULTS = dataclasses.asdict(Resources())
 _LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
-    ("timeout_min", "nodes", "cpus_per_task", "array_parallelism", "submit_limit", "signal_delay_s"), 1
+    ("timeout_min", "runs_per_job", "runs_per_gpu", "runs_at_once", "nodes", "cpus_per_task")
+    + ("array_parallelism", "submit_limit", "signal_delay_s"),
+    1,
 )
 
 

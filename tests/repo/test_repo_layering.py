@@ -81,13 +81,13 @@ PICTURE = {
     "sweeps.execute": (
         "harness.config harness.errors harness.parallel harness.store harness.train sweeps.studies"
     ),
-    "sweeps.cluster": (
-        "harness.config harness.display harness.errors harness.store harness.system harness.train "
-        "sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
-    ),
     "sweeps.local": (
         "harness.config harness.data harness.errors harness.parallel harness.store harness.system "
         "harness.train sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
+    ),
+    "sweeps.cluster": (
+        "harness.config harness.display harness.errors harness.store harness.system harness.train "
+        "sweeps.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
         "harness.config harness.cost harness.data harness.display harness.errors harness.store "

@@ -213,8 +213,8 @@ def test_the_queue_tells_which_runs_have_a_job(tmp_path):
     }
     (lost,) = submissions.unanswered(known, jobs)
     assert lost == dataclasses.replace(many, job="8")
-    assert [lost.task(key) for key in lost.points] == ["8_0", "8_1", "8_2"]
-    assert known[1].task("dd") == "9", "one run is no array for submitit"
+    assert lost.jobs() == {"8_0": ("aa",), "8_1": ("bb",), "8_2": ("cc",)}
+    assert known[1].jobs() == {"9": ("dd",)}, "one run is no array for submitit"
     assert submissions.unanswered(known, {}) == []
 
 
@@ -446,7 +446,7 @@ def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_pa
     folder = job_array.log_folder(tmp_path, one)
     folder.mkdir(parents=True)
     (folder / "8_0_submitted.pkl").write_bytes(b"is there already")
-    job_array.put_pickles(tmp_path, snapshot.HOME, one, [*points[:2], None])
+    job_array.put_pickles(tmp_path, snapshot.HOME, one, points[:2])
     assert sorted(path.name for path in folder.iterdir()) == ["8_0_submitted.pkl", "8_1_submitted.pkl"]
     assert (folder / "8_0_submitted.pkl").read_bytes() == b"is there already"
     mended = pickle.loads((folder / "8_1_submitted.pkl").read_bytes())
