@@ -104,12 +104,13 @@ class PackedJob:
         return [point for point, now in known if not settled(now) and point.id not in self._given_up]
 
     def _ended(self, id: str, status: int) -> None:
-        """Note the end of a run's processes: only one that a signal killed begins again in this job."""
+        """Note the end of a run's processes: one that a signal killed begins again in this job."""
         self._deaths[id] += status < 0
         point = next(point for point in self.points if point.id == id)
-        if settled(state(self.store, filled(self.store.root, point))):
-            return
-        if status >= 0 or self._deaths[id] > MOST_DEATHS:
+        now = state(self.store, filled(self.store.root, point))
+        # A failure that a person has reset by now has no message; a node without its GPUs has one.
+        reset = status == EXIT_ENDED and now.kind is Kind.WAITING and not now.message
+        if not settled(now) and not reset and (status >= 0 or self._deaths[id] > MOST_DEATHS):
             self._given_up.add(id)
 
     def _log(self, point: Point) -> Path:

@@ -104,6 +104,7 @@ def select_pending(
     retry: bool,
     ending: Collection[str] = (),
     known: Mapping[str, RunState] = MappingProxyType({}),
+    to_come: Collection[str] = (),
 ) -> tuple[Report, list[Point]]:
     """Select the points that need a job.
 
@@ -115,6 +116,7 @@ def select_pending(
         retry: whether failed runs need one.
         ending: jobs that were cancelled and still save; what they are at needs a new one.
         known: the states; empty: they are read.
+        to_come: points with a job that will look at them once more: it waits, or has several runs.
     """
     report, todo = Report(), []
     known = known or states(store, [one.point for one in planned])
@@ -123,6 +125,8 @@ def select_pending(
         if found.kind is Kind.FINISHED:
             report.finished += 1
         elif name in taken:
+            if retry and name in to_come and found.kind is Kind.FAILED:
+                store.reset_failure(one.point.key)
             report.queued += 1
         elif found.kind is Kind.LIVE and not _is_of(found.owner, ending):
             report.live += 1
@@ -132,6 +136,12 @@ def select_pending(
             report.ending += found.kind is Kind.LIVE
             todo.append(one.point)
     return report, todo
+
+
+def _to_come(submitted: Sequence[Submission], jobs: Mapping[str, Job]) -> set[str]:
+    """The points with a job that waits or has several runs. It may end without them: then they wait."""
+    queue = submissions.in_queue(submitted, jobs)
+    return {id for one, ids, job in queue if job.pending or one.runs_per_job > 1 for id in ids}
 
 
 def _is_of(owner: Owner | None, jobs: Collection[str]) -> bool:
@@ -209,9 +219,11 @@ def submit(
         if old:
             exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
             jobs, known = slurm.queue(), {}  # those that have begun meanwhile go on
-        taken = submissions.queued(submissions.read_all(store.root), jobs)
+        submitted = submissions.read_all(store.root)
+        taken = submissions.queued(submitted, jobs)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, of_block(planned, block), taken, retry, ending, known)
+        to_come = _to_come(submitted, jobs)
+        report, todo = select_pending(store, of_block(planned, block), taken, retry, ending, known, to_come)
         report.troubles, report.replaced = wrong, sum(one.job.id not in jobs for one in old)  # jobs
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
