@@ -86,6 +86,8 @@ PreemptMode=REQUEUE
 PartitionName=DEFAULT Nodes=ALL MaxTime=01:00:00 DefaultTime=00:05:00 DefMemPerCPU=100 State=UP
 PartitionName=gpu Default=YES PriorityTier=1 PreemptMode=OFF
 PartitionName=low PriorityTier=1 PreemptMode=REQUEUE GraceTime=15
+PartitionName=fleeting PriorityTier=1 PreemptMode=CANCEL GraceTime=15
+PartitionName=brief PriorityTier=1 PreemptMode=CANCEL GraceTime=0
 PartitionName=urgent PriorityTier=10 PreemptMode=OFF
 EOF
   cat > "$ROOT/etc/gres.conf" <<EOF
