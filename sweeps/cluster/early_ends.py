@@ -28,15 +28,17 @@ MOST_JOBS = 300  # the newest; more logs take too long to read
 MOST_QUESTIONS = 3  # arrays that SLURM is asked about, as their jobs have no logs
 MOST_LINES = 3
 FIRST_MINUTE = 60.0
-_FAILURES = ("", "error", "oom")  # outcomes of an attempt; empty: its process died
+# Outcomes of an attempt. Empty: its process died. A run that was stopped for a reason, such as a node without
+# the GPUs that it promised, has a message; one that was asked to stop has none.
+_FAILURES = ("", "error", "oom", "stopped")
 
 
 @dataclass(frozen=True)
 class EarlyEnd:
-    """A job that ended early.
+    """A job that ended early; one with several runs counts once, and only if none of them went on for longer.
 
     Attributes:
-        point: the id of its point.
+        point: the id of its point, of several the first.
         job: its id.
         array: the submission that it belongs to.
         latest: whether no later job was submitted for the point.
@@ -60,40 +62,41 @@ def find(store: Store, sweep: str, points: Sequence[Point], queued: Collection[s
     Args:
         store: the store.
         sweep: the sweep's name.
-        points: those without a result.
+        points: those without a result; a job with a point that has one did not end early.
         queued: the ids of all jobs in the queue, which was read after the states of the points.
     """
     wanted = {point.id: point for point in points}
     found, questions = list[EarlyEnd](), list[str]()
     jobs = list(_jobs(store.root, sweep, wanted))
     gone = [one for one in jobs if one[2] not in queued][:MOST_JOBS]
-    last = {point: job for _, point, job in reversed(jobs)}
-    for array, point, job in gone:
+    last = {point: job for _, own, job in reversed(jobs) for point in own}
+    for array, own, job in gone:
         path = log_path(store.root, array, job)
         log = job_log.read(path) or _without_folder(path)
         if log is None and (array.job in questions or len(questions) < MOST_QUESTIONS):
             questions += [array.job] if array.job not in questions else []
             log = _shown(job)
-        if told := _told(store, filled(store.root, wanted[point]), job, log):
-            found.append(EarlyEnd(point, job, array, last[point] == job, *told, path))
+        told = [_told(store, filled(store.root, wanted[point]), job, log) for point in own]
+        known = [one for one in told if one is not None]
+        if len(known) == len(own):
+            begun, what = max(known, key=lambda one: one[0])
+            found.append(EarlyEnd(own[0], job, array, last[own[0]] == job, begun, what, path))
     return found
 
 
-def _jobs(root: Path, sweep: str, wanted: Collection[str]) -> Iterator[tuple[Submission, str, str]]:
-    """The jobs of those points, the newest submissions first: submission, point, job."""
+def _jobs(root: Path, sweep: str, wanted: Collection[str]) -> Iterator[tuple[Submission, Sequence[str], str]]:
+    """The jobs all of whose points are wanted, the newest submissions first: submission, points, job."""
     for array in reversed(submissions.read(root, sweep)):
-        if array.job:
-            for job, points in array.jobs().items():
-                for point in points:
-                    if point in wanted:
-                        yield array, point, job
+        for job, points in array.jobs().items() if array.job else ():
+            if all(point in wanted for point in points):
+                yield array, points, job
 
 
 def log_path(root: Path, array: Submission, job: str) -> Path:
     """Where the output of a job goes."""
     from sweeps.cluster.job_array import log_folder  # imports submitit
 
-    return log_folder(root, array) / f"{job}_0_log.out"
+    return job_log.of_job(log_folder(root, array), job)
 
 
 def _told(store: Store, point: Point, job: str, log: JobLog | None) -> tuple[bool, JobLog] | None:
@@ -115,9 +118,10 @@ def _failure(attempt: dict[str, Any], heartbeat: Path) -> JobLog | None:
     """What an attempt tells of its job; None if it went on for longer, or did not fail."""
     outcome, began = attempt.get("outcome") or {}, attempt.get("began")
     ended = attempt.get("ended") or (heartbeat.stat().st_mtime if not outcome else None)
-    if outcome.get("reason", "") not in _FAILURES or began is None or ended is None:
-        return None
     message = str(outcome.get("message", "")).strip().split("\n")[0]
+    reason = outcome.get("reason", "")
+    if reason not in _FAILURES or (reason == "stopped" and not message) or began is None or ended is None:
+        return None
     return JobLog("", began, ended, message, False) if ended - began < FIRST_MINUTE else None
 
 

@@ -56,6 +56,16 @@ class JobLog:
         return None if self.began is None else max(0.0, self.ended - self.began)
 
 
+def of_job(folder: Path, job: str) -> Path:
+    """Where a job prints to, in the folder of its submission."""
+    return folder / f"{job}_0_log.out"
+
+
+def of_run(folder: Path, job: str, point: str) -> Path:
+    """Where a run prints to whose job has several."""
+    return folder / f"{job}_{re.sub('[^a-zA-Z0-9.=-]+', '_', point)}_log.out"
+
+
 def read(path: Path) -> JobLog | None:
     """Read a log; None if there is none."""
     try:

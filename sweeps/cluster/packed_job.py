@@ -10,7 +10,6 @@ rename neither `work` nor its arguments.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import time
@@ -23,7 +22,7 @@ from harness.store import Kind, RunState, Store
 from harness.store.points import Point, filled
 from harness.system import slurm
 from harness.train.monitor import Monitor
-from sweeps.cluster import job
+from sweeps.cluster import job, job_log
 from sweeps.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 from sweeps.local.pool import Pool
 from sweeps.plan.states import settled, state
@@ -115,15 +114,10 @@ class PackedJob:
 
     def _log(self, point: Point) -> Path:
         """The log of a run, with a line that tells where and when it starts."""
-        path = log_path(self.logs, slurm.own_job(), point.id)
+        path = job_log.of_run(self.logs, slurm.own_job(), point.id)
         with path.open("a", encoding="utf-8") as file:
             print(
                 f"htbench: job {slurm.own_job()} on node {slurm.own_node()} starts at {time.time():.0f}",
                 file=file,
             )
         return path
-
-
-def log_path(folder: Path, job: str, point: str) -> Path:
-    """Where a run of a job with several prints to."""
-    return folder / f"{job}_{re.sub('[^a-zA-Z0-9.=-]+', '_', point)}_log.out"

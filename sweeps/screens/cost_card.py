@@ -191,14 +191,18 @@ def warnings(row: Row) -> list[str]:
     """The reasons why SLURM jobs with these resources may not finish the runs, one sentence each."""
     if row.cost is None or row.seconds is None:
         return []
-    found = [_memory(row.cost, row.work.resources), _processor(row.cost, row.work), *_time(row, row.cost)]
+    found = [_memory(row.cost, row.work), _processor(row.cost, row.work), *_time(row, row.cost)]
     return [sentence for sentence in found if sentence]
 
 
-def _memory(cost: Cost, resources: Resources) -> str:
-    if cost.gpu or resources.mem is None or not 0 < _size(resources.mem) < cost.peak_memory:
+def _memory(cost: Cost, work: Work) -> str:
+    mem, runs = work.resources.mem, work.resources.side_by_side(work.config.processes)
+    if cost.gpu or mem is None or not 0 < _size(mem) < runs * cost.peak_memory:
         return ""  # in SLURM, mem=0 means all memory of the node
-    return f"a run takes {memory(cost.peak_memory)} of memory, mem={resources.mem} is less"
+    if runs > 1:
+        together = memory(runs * cost.peak_memory)
+        return f"the {runs} runs that a job trains at once take {together} of memory, mem={mem} is less"
+    return f"a run takes {memory(cost.peak_memory)} of memory, mem={mem} is less"
 
 
 def _size(mem: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from harness.store import RunState, Store
 from harness.store.owner import Owner
 from harness.store.points import Point
-from sweeps.cluster import submissions
+from sweeps.cluster import job_log, submissions
 from sweeps.plan.describe import describe
 
 MOST_NODES = 4  # in a line
@@ -29,7 +29,7 @@ class Failures:
         self._store = store
 
     def row(self, point: Point, state: RunState) -> dict[str, Any]:
-        """A failed run in plain values; `log` is that of its job, or its own if no job ran it."""
+        """A failed run in plain values; `log` is its own if its job had several or there was none."""
         attempt = self._store.attempt(point.key, state.attempts)
         owner = Owner.from_json(attempt.get("owner"))
         job = owner.job if owner else ""
@@ -41,13 +41,13 @@ class Failures:
             "host": owner.host if owner else "",
             "job": job,
             "attempt": state.attempts,
-            "log": str(self._log_of(job) or self._store.files(point.key).log),
+            "log": str(self._log_of(job, point) or self._store.files(point.key).log),
         }
 
-    def _log_of(self, job: str) -> Path | None:
+    def _log_of(self, job: str, point: Point) -> Path | None:
         folder = self._folders.get(job.partition("_")[0]) if job else None
-        log = folder / f"{job}_0_log.out" if folder else None
-        return log if log and log.exists() else None
+        logs = [job_log.of_run(folder, job, point.id), job_log.of_job(folder, job)] if folder else []
+        return next((log for log in logs if log.exists()), None)
 
     @functools.cached_property
     def _folders(self) -> dict[str, Path]:

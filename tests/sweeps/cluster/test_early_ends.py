@@ -36,8 +36,8 @@ class Sweep:
         write_plan(root, self.spec, self.planned)
         self.array = self.submitted("7")
 
-    def submitted(self, job):
-        remarks = {"resources": self.spec.blocks[0].resources.describe()}
+    def submitted(self, job, **more):
+        remarks = {"resources": self.spec.blocks[0].resources.describe()} | more
         one = submissions.intend(self.store.root, "tiny", [point.id for point in self.points], remarks)
         submissions.answer(self.store.root, one, job=job)
         return submissions.read(self.store.root, "tiny")[-1]
@@ -53,6 +53,9 @@ class Sweep:
     def run(self, task, seconds, outcome, monkeypatch):
         """A run that began in a job."""
         monkeypatch.setattr("harness.store.owner.slurm.own_job", lambda: f"7_{task}")
+        self.attempt(task, seconds, outcome)
+
+    def attempt(self, task, seconds, outcome):
         attempt = self.store.claim(self.points[task].key, "")
         assert isinstance(attempt.owner, Owner)
         content = attempt.to_json() | {"began": NOW - 200, "ended": NOW - 200 + seconds, "outcome": outcome}
@@ -117,6 +120,28 @@ def test_a_later_job_of_a_run_that_had_begun_before_is_told_too(sweep, monkeypat
     sweep.log(0, "n2", execve("n2"), array=again)
     (line,) = sweep.look().lines()
     assert EXECVE in line and "8_0_0_log.out" in line
+
+
+def test_a_job_with_several_runs_counts_once_and_only_if_none_of_them_got_further(sweep, monkeypatch):
+    folder = sweep_folder(sweep.store.root, "tiny")
+    (folder / "submissions.jsonl").unlink()
+    several = sweep.submitted("7", runs_per_job=4)
+    for task in range(3):
+        sweep.log(task, "n2", execve("n2"), array=several)
+    early = {"reason": "stopped", "message": "Node n2 shows 0 of 1 GPUs"}
+    monkeypatch.setattr("harness.store.owner.slurm.own_job", lambda: "7_1")
+    (group,) = early_ends.grouped(early_ends.find(sweep.store, "tiny", sweep.points, ()))
+    assert [(one.job, one.point, one.begun) for one in group] == [
+        (f"7_{task}", sweep.points[4 * task].id, False) for task in range(3)
+    ]
+    sweep.attempt(4, 5, early)
+    begun = {one.job: one.begun for one in early_ends.find(sweep.store, "tiny", sweep.points, ())}
+    assert begun == {"7_0": False, "7_1": True, "7_2": False}
+    sweep.attempt(5, 200, {"reason": "stopped"})
+    found = early_ends.find(sweep.store, "tiny", sweep.points, ())
+    assert [one.job for one in found] == ["7_0", "7_2"], "a neighbour of the run went on for longer"
+    left = sweep.points[1:]
+    assert [one.job for one in early_ends.find(sweep.store, "tiny", left, ())] == ["7_2"], "one has a result"
 
 
 def test_what_is_in_the_queue_or_was_submitted_again_has_not_ended(sweep, cluster):

@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point
 from harness.system.squeue import Job
-from sweeps.cluster import job_array, packed_job, snapshot, submit
+from sweeps.cluster import job_array, job_log, packed_job, snapshot, submit
 from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import Planned
 from sweeps.spec.resources import Resources
@@ -90,7 +90,7 @@ def test_runs_share_the_gpus_of_their_job_and_each_has_a_log(tmp_path, tiny, mon
     process, store = start(tmp_path, own, at_once=2, CUDA_VISIBLE_DEVICES="4,6", PYTHONPATH=path)
     assert ends(process) == 0
     assert kinds(store, own) == [Kind.FINISHED] * 5 and attempts(store, own) == [1] * 5
-    logs = [packed_job.log_path(tmp_path / "logs", "8", point.id) for point in own]
+    logs = [job_log.of_run(tmp_path / "logs", "8", point.id) for point in own]
     told = [log.read_text().splitlines() for log in logs]
     assert all(lines[0].startswith("htbench: job 8 on node n1 starts at 1") for lines in told)
     assert {line for lines in told for line in lines if line.startswith("sees ")} == {"sees 4", "sees 6"}
