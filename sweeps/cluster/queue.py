@@ -42,7 +42,7 @@ def submit_and_report(
     counts = {
         "finished": report.finished,
         "submitted": report.submitted,
-        "of them in exchange for queued ones": report.replaced,
+        "of them in exchange for queued ones": sum(one.wanted for one in report.exchanged),
         "in the queue already": report.queued,
         "at work": report.live,
         "failed": len(report.failed),
@@ -52,7 +52,7 @@ def submit_and_report(
         shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
         print(f"{spec.name}: {len(submit.of_block(planned, block))} points, {shown}")
     _advise(spec, report)
-    for line in report.troubles.lines_of_submit(report.replaced if replace_queued else None):
+    for line in report.troubles.lines_of_submit(len(report.exchanged) if replace_queued else None):
         print(line)
 
 

@@ -43,11 +43,13 @@ class Outdated:
         job: the job.
         changes: name of a resource -> what the job asks for, what the file says. Of `points` there are
             changes, too, if only some of them are wanted.
+        wanted: how many of the points are.
     """
 
     points: tuple[str, ...]
     job: Job
     changes: Mapping[str, tuple[str, str]]
+    wanted: int
 
 
 def removed(
@@ -110,7 +112,7 @@ def outdated(
         if len(still) < len(ids):
             changes["points"] = (str(len(ids)), str(len(still)))
         if changes:
-            found.append(Outdated(ids, job, changes))
+            found.append(Outdated(ids, job, changes, len(still)))
     return found
 
 

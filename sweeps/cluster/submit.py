@@ -23,6 +23,7 @@ from harness.system.folders import make_folder
 from harness.system.squeue import Job
 from sweeps.cluster import exchange, job_name, snapshot, submissions, troubles
 from sweeps.cluster.sbatch import RefusedError, UnsureError
+from sweeps.cluster.stale import Outdated
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.troubles import Troubles
 from sweeps.plan.planned import Planned, block_of, write_plan
@@ -69,7 +70,7 @@ class Report:
         left: points that a limit leaves to the next call.
         refusal: SLURM's message about the limit; empty without one.
         troubles: what was wrong with jobs before.
-        replaced: jobs that were cancelled to be submitted with what the file says now.
+        exchanged: jobs that were cancelled to be submitted with what the file says now.
     """
 
     finished: int = 0
@@ -81,7 +82,7 @@ class Report:
     left: int = 0
     refusal: str = ""
     troubles: Troubles = field(default_factory=lambda: Troubles(""))
-    replaced: int = 0
+    exchanged: list[Outdated] = field(default_factory=list)
 
     @property
     def settled(self) -> bool:
@@ -224,7 +225,7 @@ def submit(
         ending = slurm.ending(slurm.FRESH)  # of the same answer
         to_come = _to_come(submitted, jobs)
         report, todo = select_pending(store, of_block(planned, block), taken, retry, ending, known, to_come)
-        report.troubles, report.replaced = wrong, sum(one.job.id not in jobs for one in old)  # jobs
+        report.troubles, report.exchanged = wrong, [one for one in old if one.job.id not in jobs]
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])

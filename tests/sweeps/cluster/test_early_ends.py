@@ -266,7 +266,7 @@ def test_jobs_that_were_submitted_too_early_are_moved(sweep, submitted, cluster,
     eaten(sweep, monkeypatch)
     submitted()
     report, excluded = submitted(replace_queued=True, exclude_failing=True)
-    assert (report.replaced, excluded) == (12, ["n9,n2"]) and set(cluster.jobs()) == {
+    assert (len(report.exchanged), excluded) == (12, ["n9,n2"]) and set(cluster.jobs()) == {
         f"9_{task}" for task in range(12)
     }
     report, _ = submitted(replace_queued=True, exclude_failing=True)

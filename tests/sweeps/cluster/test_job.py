@@ -1,6 +1,5 @@
 """What a job does, and what its pickle holds: plain values, so that code may move while it waits."""
 
-import io
 import os
 import pickle
 import re
@@ -22,16 +21,9 @@ from sweeps.cluster import job, job_array, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 from tests.helpers import version_0_1
+from tests.helpers.job_process import JOB, modules_named
 from tests.helpers.waiting import wait_for
 from tests.helpers.warm import Command
-
-# As submitit does, where nothing of ours is on the path but the working folder.
-JOB = f"""
-import pickle, sys
-from pathlib import Path
-sys.path[1:] = [place for place in sys.path[1:] if Path(place).resolve() != Path({str(snapshot.HOME)!r})]
-pickle.loads(bytes.fromhex(sys.argv[1])).result()
-"""
 
 
 def point(tiny, key=""):
@@ -46,24 +38,6 @@ def task(tmp_path, tiny, key="", code=snapshot.HOME):
 def start(task, code, **environment):
     words = [sys.executable, "-c", JOB, pickle.dumps(task).hex()]
     return subprocess.Popen(words, cwd=code, env=os.environ | environment, text=True)
-
-
-class Names(pickle.Unpickler):
-    """Loads a pickle and keeps the modules of all classes and functions that it names."""
-
-    def __init__(self, file):
-        super().__init__(file)
-        self.modules = set()
-
-    def find_class(self, module, name):
-        self.modules.add(module)
-        return super().find_class(module, name)
-
-
-def modules_named(data):
-    names = Names(io.BytesIO(data))
-    names.load()
-    return names.modules
 
 
 def test_a_pickle_names_no_class_of_ours(tmp_path, tiny):

@@ -19,9 +19,9 @@ from sweeps.cluster import job_array, job_log, packed_job, snapshot, submit
 from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import Planned
 from sweeps.spec.resources import Resources
+from tests.helpers.job_process import JOB, modules_named
 from tests.helpers.waiting import wait_for
 from tests.helpers.warm import Command
-from tests.sweeps.cluster.test_job import JOB, modules_named
 
 LONG = {"steps": 400, "checkpoint.every_steps": 5, "log_every": 5}
 PRINTS = (

@@ -65,6 +65,22 @@ def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, clust
     assert not any("cancelled" in line for line in sweep("reap", FEWER))
 
 
+def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(htbench, sweep, cluster):
+    assert sweep("cancel", SPEC) == ["tiny: 3 jobs cancelled"] and cluster.jobs() == {}
+    packed = SPEC.replace("240", "240, runs_per_job: 2")
+    assert sweep("submit", packed)[0] == "tiny: 3 runs in 2 jobs as job 9 (timeout_min=240 runs_per_job=2)"
+    assert sweep("submit", packed) == ["tiny: 3 points, 3 in the queue already"]
+    assert "tiny: 2 jobs wait in the queue (Priority)" in sweep("status", packed), "each job counts once"
+    one, two = packed.replace("0.1, ", ""), packed.replace(", 0.1, 0.2", "")
+    said = "tiny: 1 queued jobs ask for points=2, the file now says points=1"
+    assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("submit", one)
+    assert any(line.startswith("tiny: 1 jobs in the queue are for 1 points") for line in sweep("status", two))
+    assert "1 of them in exchange for queued ones" in sweep("submit", one, "--replace")[1]
+    assert cluster.jobs() == {"9_1": "PENDING", "10": "PENDING"}
+    assert "tiny: 1 jobs of points that the sweep no longer has cancelled" in sweep("reap", two)
+    assert cluster.jobs() == {"10": "PENDING"}
+
+
 def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
     (row,) = json.loads("\n".join(sweep("status", SPEC, "--json")))
     assert row["jobs"] == {"removed": [], "outdated": [], "ended_early": [], "failing_nodes": []}
