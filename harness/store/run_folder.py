@@ -47,7 +47,7 @@ class RunFolder:
 
     def attempt(self, number: int) -> Path:
         """The file of attempt `number`, from 1; its modification time is the heartbeat."""
-        return self.attempts / f"{number}.json"
+        return Path(f"{self.path}/{ATTEMPTS}/{number}.json")  # not by `/`: status has thousands
 
     @property
     def metrics(self) -> Path:
