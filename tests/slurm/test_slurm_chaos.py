@@ -14,7 +14,6 @@ from collections import Counter
 
 import pytest
 
-from harness.store.owner import Owner, is_alive
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (
     LONG,
@@ -24,6 +23,8 @@ from tests.helpers.on_cluster import (
     cluster,
     finish,
     finish_search,
+    identity,
+    pids_here,
     queue,
     repeated_steps,
     site,
@@ -80,8 +81,9 @@ class Fire:
     def _tasks(self):
         """The processes that train."""
         files = self.site.root.glob("runs/*/*/attempts/*.json")
-        owners = [(Owner.from_json(json.loads(file.read_text())["owner"]), file) for file in files]
-        return [owner.pid for owner, file in owners if is_alive(owner, file)]
+        owners = [json.loads(file.read_text())["owner"] for file in files]
+        here = pids_here()
+        return [here[one] for owner in owners if (one := identity(owner)) in here]
 
     def blow_requeue(self):
         ask("scontrol", "requeue", self._job())
