@@ -9,8 +9,17 @@ import subprocess
 import time
 from collections import Counter
 
-from harness.store.owner import Owner, is_alive
-from tests.helpers.on_cluster import NODES, ask, attempts, queue, repeated_steps, submit, wait_for
+from tests.helpers.on_cluster import (
+    NODES,
+    ask,
+    attempts,
+    identity,
+    pids_here,
+    queue,
+    repeated_steps,
+    submit,
+    wait_for,
+)
 
 MINUTES = float(os.environ.get("HTBENCH_SOAK_MINUTES", 0))
 SECONDS = MINUTES * 60 / 2 or 45  # of fire, for each sweep
@@ -48,8 +57,9 @@ class Fire:
     def _tasks(self):
         """The processes that train."""
         files = self.site.root.glob("runs/*/*/attempts/*.json")
-        owners = [(Owner.from_json(json.loads(file.read_text())["owner"]), file) for file in files]
-        return [owner.pid for owner, file in owners if is_alive(owner, file)]
+        owners = [json.loads(file.read_text())["owner"] for file in files]
+        here = pids_here()
+        return [here[one] for owner in owners if (one := identity(owner)) in here]
 
     def blow_requeue(self):
         ask("scontrol", "requeue", self._job())

@@ -3,6 +3,7 @@
 Without the cluster the tests fail, they don't pass empty.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from tests.helpers.searching import check_search, studies
 from tests.helpers.sweeping import check_whole
 
 CLUSTER = Path(__file__).parents[1] / "slurm" / "cluster.sh"
-NODES = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+NODES = ("n1", "n2", "n3")
 FEW = """
 name: few
 base: {task: digits, model: resnet-nano, steps: 20, batch_size: 16}
@@ -95,7 +96,7 @@ def hold(*folders):
     def all_stopped():
         for folder in set(folders) - stopped:
             if (folder / "checkpoint.pt").exists():
-                os.kill(owner(folder)["pid"], signal.SIGSTOP)
+                send(folder, signal.SIGSTOP)
                 stopped.add(folder)
         return len(stopped) == len(folders)
 
@@ -105,7 +106,45 @@ def hold(*folders):
 def let_go(*folders):
     """Go on with runs that are held, and with the signals that they got meanwhile."""
     for folder in folders:
-        os.kill(owner(folder)["pid"], signal.SIGCONT)
+        send(folder, signal.SIGCONT)
+
+
+def send(folder, number):
+    """A signal to the process that owns a run's first attempt, on its node."""
+    os.kill(pid_here(owner(folder)), number)
+
+
+def pid_here(owner):
+    """By which number this host knows an owner's process, which has another one on its node."""
+    return pids_here()[identity(owner)]
+
+
+def identity(owner):
+    """A process as all hosts of this machine can name it: its name space and its number there."""
+    return owner["machine"].split()[-1], owner["pid"]
+
+
+def pids_here():
+    """By which number this host knows each process, by its `identity`."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            (numbers,) = re.findall(r"^NSpid:(.*)$", (path / "status").read_text(), re.MULTILINE)
+            found[os.readlink(path / "ns" / "pid"), int(numbers.split()[-1])] = int(path.name)
+    return found
+
+
+def processes(site):
+    """The processes of all nodes that have become a task of this store's jobs: pid here -> environment."""
+    found, store = {}, os.fsencode(site.root)
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            # `srun` has these words, too, and the Python before that holds signals back, but further behind.
+            if words[1:4] == [b"-u", b"-m", b"submitit.core._submit"] and words[4].startswith(store):
+                environment = (path / "environ").read_bytes().split(b"\0")
+                found[int(path.name)] = dict(os.fsdecode(one).split("=", 1) for one in environment if one)
+    return found
 
 
 def attempt(folder, number=1):

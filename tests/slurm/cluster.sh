@@ -3,6 +3,8 @@
 #            | lose-node NODE | warn-before-preemption | preempt-at-once         (ROOT: SLURM_TEST_ROOT)
 # A private, throw-away SLURM cluster on one machine. No systemd, nothing under /etc.
 # Everything lives below ROOT; every daemon is stopped by the pid in ROOT/run/*.pid.
+# Each node is a host of its own (UTS, PID and mount namespaces), so a job's process can't be seen from outside
+# as itself. It shares the network and the files; what is mounted later is on the nodes if it is below ROOT/mnt.
 set -euo pipefail
 ROOT=${SLURM_TEST_ROOT:-/tmp/slurm-test-cluster}
 NODES=${SLURM_TEST_NODES:-3}  CPUS=${SLURM_TEST_CPUS:-4}  GPUS=${SLURM_TEST_GPUS:-2}
@@ -31,7 +33,7 @@ install_packages() {
 }
 
 conf() {
-  install -d -m 755 "$ROOT" "$ROOT"/{etc,run,log,state,spool,dev,munge,db}
+  install -d -m 755 "$ROOT" "$ROOT"/{etc,run,log,state,spool,dev,munge,db,mnt}
   chmod 700 "$ROOT/db"
   [ -s "$ROOT/munge/munge.key" ] || (umask 077; head -c 128 /dev/urandom > "$ROOT/munge/munge.key")
   for g in $(seq 0 $((GPUS - 1))); do
@@ -80,7 +82,7 @@ ReturnToService=2
 SlurmctldTimeout=30
 SlurmdTimeout=30
 $acct
-NodeName=127.0.0.[11-$((10 + NODES))] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[$((BASE + 11))-$((BASE + 10 + NODES))] CPUs=$CPUS RealMemory=4000 Gres=gpu:$GPUS State=UNKNOWN
+NodeName=n[1-$NODES] NodeAddr=127.0.0.1 Port=[$((BASE + 11))-$((BASE + 10 + NODES))] CPUs=$CPUS RealMemory=4000 Gres=gpu:$GPUS State=UNKNOWN
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 PartitionName=DEFAULT Nodes=ALL MaxTime=01:00:00 DefaultTime=00:05:00 DefMemPerCPU=100 State=UP
@@ -90,9 +92,10 @@ PartitionName=fleeting PriorityTier=1 PreemptMode=CANCEL GraceTime=15
 PartitionName=brief PriorityTier=1 PreemptMode=CANCEL GraceTime=0
 PartitionName=urgent PriorityTier=10 PreemptMode=OFF
 EOF
+  { cat /etc/hosts; for i in $(seq "$NODES"); do echo "127.0.0.$((10 + i)) n$i"; done; } > "$ROOT/etc/hosts"
   cat > "$ROOT/etc/gres.conf" <<EOF
 AutoDetect=off
-NodeName=127.0.0.[11-$((10 + NODES))] Name=gpu File=$ROOT/dev/gpu[0-$((GPUS - 1))]
+NodeName=n[1-$NODES] Name=gpu File=$ROOT/dev/gpu[0-$((GPUS - 1))]
 EOF
   if [ "$DBD" = 1 ]; then
     (umask 077; cat > "$ROOT/etc/slurmdbd.conf" <<EOF
@@ -113,14 +116,19 @@ EOF
   fi
 }
 
+nodes() { seq -f n%.0f "$NODES"; }
 idle() { [ "$(sinfo -h -N -o %T | grep -cx idle)" = "$NODES" ]; }
 
 up() {
   T0=$(now)
-  if [ -e "$ROOT/run/slurmctld.pid" ] && scontrol ping >/dev/null 2>&1 && idle; then say "already up"; return 0; fi
+  if [ -e "$ROOT/run/slurmctld.pid" ] && scontrol ping >/dev/null 2>&1 && idle && nodes_run; then say "already up"; return 0; fi
   down
+  unshare --uts --pid --mount --fork true 2>/dev/null || {
+    echo "The nodes are hosts of their own: this needs root and namespaces (in Docker --privileged)." >&2; exit 1; }
   rm -rf "$ROOT/state" "$ROOT/spool"   # jobs and drained nodes of an earlier cluster are not ours
   conf
+  mount --bind "$ROOT/mnt" "$ROOT/mnt"
+  mount --make-shared "$ROOT/mnt"
   munged --socket="$ROOT/run/munge.socket" --key-file="$ROOT/munge/munge.key" \
     --pid-file="$ROOT/run/munged.pid" --log-file="$ROOT/log/munged.log" --seed-file="$ROOT/munge/seed"
   say munged
@@ -158,7 +166,9 @@ down() {
     for _ in $(seq 80); do [ -z "$(timeout 2 squeue -h 2>/dev/null || true)" ] && break; sleep 0.1; done
   fi
   local f
-  for f in "$ROOT"/run/slurmd.*.pid "$ROOT"/run/{slurmctld,slurmdbd,mariadbd,munged}.pid; do stop_pid "$f"; done
+  for f in "$ROOT"/run/node.*.pid; do end_node "$f"; done
+  for f in "$ROOT"/run/{slurmctld,slurmdbd,mariadbd,munged}.pid; do stop_pid "$f"; done
+  if mountpoint -q "$ROOT/mnt"; then umount -R -l "$ROOT/mnt"; fi
   say "down"
 }
 
@@ -167,7 +177,7 @@ stop_pid() {
   [ -s "$1" ] || return 0
   p=$(cat "$1")
   # the pid file is ours (below ROOT); still check that the pid was not reused by another program
-  if alive "$p" && grep -qaE 'slurmd|slurmctld|slurmdbd|mariadbd|munged' "/proc/$p/comm"; then
+  if alive "$p" && grep -qaE 'slurmctld|slurmdbd|mariadbd|munged' "/proc/$p/comm"; then
     kill "$p"; for _ in $(seq 300); do alive "$p" || break; sleep 0.05; done
     alive "$p" && kill -9 "$p" || true
   fi
@@ -179,33 +189,65 @@ start_controller() {
   until_ok 600 scontrol ping
 }
 
+# --- nodes ---
+
+is_node() { [ -s "$1" ] && alive "$(cat "$1")" && grep -qaF "be_node $1" "/proc/$(cat "$1")/cmdline"; }
+nodes_run() { local node; for node in $(nodes); do is_node "$ROOT/run/node.$node.pid" || return 1; done; }
+on() { local node=$1; shift; nsenter -t "$(cat "$ROOT/run/node.$node.pid")" --uts --pid --mount "$@"; }
+has_daemon() { local f=$ROOT/run/slurmd.$1.pid; [ -s "$f" ] && on "$1" kill -0 "$(cat "$f")" 2>/dev/null; }
+
+be_node() {   # a node's first process: it waits for all that lose their parents there; with it, all of them end
+  hostname "$2"
+  mount --bind "$ROOT/etc/hosts" /etc/hosts
+  sleep infinity & wait
+}
+
+start_node() {
+  local f=$ROOT/run/node.$1.pid outer
+  is_node "$f" && return 0
+  rm -f "$ROOT/run/slurmd.$1.pid"   # of a node that was lost
+  ROOT=$ROOT setsid unshare --uts --pid --mount --propagation slave --fork --kill-child --mount-proc \
+    bash -c "$(declare -f be_node); be_node $f $1" >>"$ROOT/log/node.$1.log" 2>&1 </dev/null &
+  outer=$!
+  until_ok 600 pgrep -P "$outer"
+  pgrep -P "$outer" > "$f"
+  until_ok 600 eval "[ \"\$(on $1 hostname)\" = $1 ]"
+}
+
+end_node() {   # all that runs there dies at once
+  local p
+  if is_node "$1"; then
+    p=$(cat "$1")
+    kill -9 "$p"
+    while alive "$p"; do sleep 0.01; done   # it ends as the last of its node
+  fi
+  rm -f "$1"
+}
+
 start_daemons() {   # of those nodes that have none
-  local i node
-  for i in $(seq "$NODES"); do
-    node=127.0.0.$((10 + i))
+  local node
+  for node in $(nodes); do
+    start_node "$node"
     install -d "$ROOT/spool/$node"
-    [ -s "$ROOT/run/slurmd.$node.pid" ] && alive "$(cat "$ROOT/run/slurmd.$node.pid")" && continue
-    slurmd -N "$node" -f "$SLURM_CONF"
+    has_daemon "$node" || on "$node" slurmd -f "$SLURM_CONF"   # it knows its name by that of its host
   done
 }
 
 crash_daemons() {   # their jobs go on under slurmstepd, as when a daemon is updated
-  local f
-  for f in "$ROOT"/run/slurmd.*.pid; do kill -9 "$(cat "$f")" || true; rm -f "$f"; done
+  local node
+  for node in $(nodes); do
+    has_daemon "$node" && on "$node" kill -9 "$(cat "$ROOT/run/slurmd.$node.pid")" || true
+    rm -f "$ROOT/run/slurmd.$node.pid"
+  done
 }
 
 lose_node() {   # daemon, steps and tasks die at once and nobody tells the controller; then an operator notices
-  local node=$1 job p
-  kill -9 "$(cat "$ROOT/run/slurmd.$node.pid")" || true
-  rm -f "$ROOT/run/slurmd.$node.pid"
-  for job in $(squeue -h -t R,CG -w "$node" -O JobID:20); do pkill -9 -f "^slurmstepd: \[$job\." || true; done
-  for p in $(grep -lzsx "SLURMD_NODENAME=$node" /proc/[0-9]*/environ); do
-    p=${p#/proc/}
-    [ "${p%/environ}" = "$$" ] || kill -9 "${p%/environ}" 2>/dev/null || true
-  done
-  scontrol update nodename="$node" state=down reason=lost
-  scontrol update nodename="$node" state=idle
+  end_node "$ROOT/run/node.$1.pid"
+  scontrol update nodename="$1" state=down reason=lost
+  scontrol update nodename="$1" state=idle
 }
+
+# --- what else happens ---
 
 preempt() {   # with or without the signal that jobs asked for as a warning
   sed -i '/^SlurmctldParameters=/d' "$SLURM_CONF"
@@ -227,5 +269,5 @@ case ${1:-} in
   lose-node) lose_node "$2" ;;
   warn-before-preemption) preempt preempt_send_user_signal ;;
   preempt-at-once) preempt "" ;;
-  *) sed -n 2,5p "$0"; exit 2 ;;
+  *) sed -n 2,3p "$0"; exit 2 ;;
 esac

@@ -1,7 +1,6 @@
 """How jobs die on a cluster, one way at a time: each goes on from its last checkpoint, or is given up."""
 
 import json
-import os
 import re
 import signal
 
@@ -16,6 +15,7 @@ from tests.helpers.on_cluster import (
     cluster,
     owner,
     queue,
+    send,
     site,
     submit,
     submitted,
@@ -108,7 +108,7 @@ def test_a_run_killed_for_its_memory_goes_on_by_the_next_submit(site, write_spec
     spec = write_spec(ENDLESS)
     folder, _ = start(site, spec)
     before = last_step(folder)
-    os.kill(owner(folder)["pid"], signal.SIGKILL)  # as the kernel does
+    send(folder, signal.SIGKILL)  # as the kernel does
     wait_for(lambda: not queue())
     assert accepted(site, spec) == 1
     step = goes_on(folder)

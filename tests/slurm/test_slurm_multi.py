@@ -1,10 +1,8 @@
 """Runs on several processes and nodes of a real SLURM (`tests/slurm/run`)."""
 
-import contextlib
 import os
 import signal
 
-import psutil
 import pytest
 
 from harness.store import Store
@@ -19,6 +17,7 @@ from tests.helpers.on_cluster import (
     hold,
     let_go,
     owner,
+    processes,
     queue,
     run_folders,
     site,
@@ -63,16 +62,10 @@ def assert_as_of_one_process(site, text, write_spec, tmp_path):
             assert mine == pytest.approx(other, rel=1e-2)
 
 
-def processes_of(job):
+def processes_of(site, job):
     """The processes that train for a job by their rank."""
-    found = {}
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            environment = process.environ()
-            if environment.get("SLURM_JOB_ID") == job and "submitit.core._submit" in process.cmdline():
-                if "SLURM_PROCID" in environment and process.name() != "srun":
-                    found[int(environment["SLURM_PROCID"])] = process.pid
-    return found
+    tasks = processes(site).items()
+    return {int(one["SLURM_PROCID"]): pid for pid, one in tasks if one["SLURM_JOB_ID"] == job}
 
 
 def test_two_processes_on_one_node_and_on_two(site, write_spec, tmp_path):
@@ -93,7 +86,7 @@ def test_a_warned_run_is_queued_again_once_and_a_killed_process_ends_its_job(sit
     jobs = [row["job"] for row in submitted(site.root, "multi") if "job" in row]
     folders = run_folders(site.root, "multi")
     hold(*folders)
-    os.kill(processes_of(jobs[0])[1], signal.SIGKILL)
+    os.kill(processes_of(site, jobs[0])[1], signal.SIGKILL)
     ask("scancel", "--signal=USR2", jobs[1])  # the one on two nodes
     let_go(*folders)
     wait_for(lambda: set(queue()) == {jobs[1]})

@@ -1,7 +1,6 @@
 """Jobs with several runs on a real SLURM: neighbours, time limits, searches."""
 
 import json
-import os
 import signal
 
 import pytest
@@ -22,6 +21,7 @@ from tests.helpers.on_cluster import (
     owner,
     queue,
     run_folders,
+    send,
     site,
     submit,
     submitted,
@@ -43,7 +43,7 @@ def test_a_killed_run_goes_on_in_its_job_and_its_neighbours_do_not_notice(site, 
     (job,) = queue()
     folders = run_folders(site.root, "few")
     hold(*folders)
-    os.kill(owner(folders[2])["pid"], signal.SIGKILL)
+    send(folders[2], signal.SIGKILL)
     let_go(*(folder for folder in folders if folder != folders[2]))
     wait_for(lambda: not queue())
     assert list(attempts(site.root)[folder.name] for folder in folders) == [1, 1, 2, 1]

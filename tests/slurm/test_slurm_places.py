@@ -42,11 +42,12 @@ HOME = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def disk():
+def disk(cluster):
     """A small file system of its own: `disk.fill()` and `disk.remount("ro")`."""
 
     class Disk:
-        path = Path(tempfile.mkdtemp(prefix="htbench-slurm-disk-"))
+        # Where nodes see what is mounted, as they do a file server.
+        path = Path(tempfile.mkdtemp(dir=Path(os.environ["SLURM_CONF"]).parents[1] / "mnt"))
 
         def remount(self, mode):
             subprocess.run(["mount", "-o", f"remount,{mode}", self.path], check=True)

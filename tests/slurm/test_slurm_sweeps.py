@@ -1,13 +1,11 @@
 """Sweeps on a real SLURM (`tests/slurm/run`): their ordinary life, disturbances, missing parts."""
 
-import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +29,11 @@ from tests.helpers.on_cluster import (
     let_go,
     owner,
     partition,
+    processes,
     queue,
     run_folders,
     sbatch_that_kills_its_caller,
+    send,
     site,
     submit,
     submitted,
@@ -145,7 +145,7 @@ def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(sit
     hold(*folders)
     ask("scancel", "--signal=USR2", f"{job}_0")  # as SLURM does before the time limit
     ask("scontrol", "requeue", f"{job}_1")  # as a preemption without a warning does
-    os.kill(owner(folders[2])["pid"], signal.SIGKILL)
+    send(folders[2], signal.SIGKILL)
     ask("scancel", f"{job}_3")
     let_go(folders[0], folders[1], folders[3])
     wait_for(lambda: set(queue()) == {f"{job}_0", f"{job}_1"})
@@ -210,28 +210,12 @@ def test_a_warning_in_the_first_second_is_kept(site, write_spec):
     spec = write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.1]"))
     assert accepted(site, spec) == 1
     (job,) = queue()
-    waiting.wait_for(lambda: has_begun(job), 120, every=0.005)
+    waiting.wait_for(lambda: processes(site), 120, every=0.005)  # a moment later it has loaded nothing
     ask("scancel", "--signal=USR2", job)
     wait_for(lambda: not queue())
     (folder,) = run_folders(site.root, "few")
     assert [owner(folder)[name] for name in ("job", "restart")] == [job, "1"], "the same job came back"
     assert (folder / "record.json").exists() and accepted(site, spec) == 0
-
-
-def has_begun(job):
-    """Whether the Python of a job is there; a moment later it has loaded nothing."""
-    mine = f"SLURM_JOB_ID={job}".encode()
-    return any(
-        b"\0-u\0-m\0submitit.core._submit\0" in content(path / "cmdline")[:200]
-        and mine in content(path / "environ").split(b"\0")
-        for path in Path("/proc").glob("[0-9]*")
-    )
-
-
-def content(path):
-    with contextlib.suppress(OSError):  # it has just ended
-        return path.read_bytes()
-    return b""
 
 
 @pytest.mark.parametrize("moment", ["submit.before", "sbatch", "submit.after"])
