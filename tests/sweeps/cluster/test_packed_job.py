@@ -20,7 +20,9 @@ from tests.helpers.warm import Command
 from tests.sweeps.cluster.test_job import JOB, modules_named
 
 LONG = {"steps": 400, "checkpoint.every_steps": 5, "log_every": 5}
-PRINTS = "import os, torch\nprint('sees', os.environ.get('CUDA_VISIBLE_DEVICES'))\nPrinting = torch.optim.SGD\n"
+PRINTS = (
+    "import os, torch\nprint('sees', os.environ.get('CUDA_VISIBLE_DEVICES'))\nPrinting = torch.optim.SGD\n"
+)
 
 
 def points(tiny, number, **settings):
