@@ -1,4 +1,4 @@
-"""Jobs in another environment: in a container, with other words for `srun`, with an interpreter that is missing.
+"""Jobs in another environment: in a container, and with an interpreter that is missing.
 
 Apptainer itself is played by a script: it starts the command with the PATH of an image that has no SLURM.
 """
