@@ -59,6 +59,10 @@ SWEEP_KEYS = {
         "mail_type": "when to write mail, such as `FAIL`",
         "mail_user": "to whom",
         "setup": "list of shell lines that come before the job, such as `module load cuda`",
+        "python": "interpreter of a job, an absolute path or a name on its PATH; default: that of the "
+        "submitter, in a container `python3`",
+        "srun_args": "list of words for `srun` beside ours, such as `--container-image=...` of pyxis",
+        "container": "image that `apptainer exec` runs the job in, an absolute path or a URI",
     },
     "Keys of a range": {
         "low": "first value",

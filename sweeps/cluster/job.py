@@ -6,6 +6,8 @@ rename neither `work` nor its arguments.
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -22,6 +24,7 @@ from harness.system import slurm
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
 from sweeps.cluster import job_name
+from sweeps.cluster.job_lines import EXIT_AGAIN, SCRIPT_REQUEUES
 from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
 
 # Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
@@ -47,8 +50,8 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     # stop together, so there it is left to them.
     warned = monitor.stop_requested and one.processes == 1
     status = EXIT_STOPPED if warned else _execute(Path(root), code, one, monitor)
-    if status == EXIT_STOPPED and (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
-        requeue()
+    if status == EXIT_STOPPED:
+        come_back(monitor)
     sys.exit(status)
 
 
@@ -72,8 +75,16 @@ def _say(what: object) -> None:
     print(f"htbench: {what}", file=sys.stderr, flush=True)
 
 
-def requeue() -> None:
-    """Let this job start again: SLURM's warning came before its time limit, or before it is preempted."""
+def come_back(monitor: Monitor) -> None:
+    """Let this job start again if SLURM's warning came before its time limit, or before it is preempted.
+
+    Raises:
+        SystemExit: it can't be queued again from here. In a container without `scontrol` its script does it.
+    """
+    if os.environ.get(SCRIPT_REQUEUES) and shutil.which("scontrol") is None:
+        sys.exit(EXIT_AGAIN)
+    if not (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
+        return
     job = slurm.own_job()
     try:
         slurm.call("scontrol", "requeue", job)

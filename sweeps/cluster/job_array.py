@@ -7,7 +7,6 @@ without a timeout and discards its output.
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,7 +33,7 @@ START_PACKED = "from sweeps.cluster.packed_job import work\nwork(**task)"
 HOLD_BACK = (
     "import os, signal, sys; "
     f"signal.pthread_sigmask(signal.SIG_BLOCK, ({', '.join(f'signal.{one.name}' for one in STOP_SIGNALS)})); "
-    "os.execv(sys.argv[1], sys.argv[1:])"
+    "os.execvp(sys.argv[1], sys.argv[1:])"
 )
 # How it starts in a snapshot of older code, which is known by one of its files.
 STARTS_BEFORE = {
@@ -87,14 +86,27 @@ def submit(
 def text(root: Path, code: Path, submission: Submission, resources: Resources, processes: int = 1) -> str:
     """What `sbatch` gets to read, for runs of so many processes each."""
     folder = log_folder(root, submission)
-    real = [sys.executable, "-u", "-m", "submitit.core._submit", str(folder)]
-    command = shlex.join([sys.executable, "-I", "-S", "-c", HOLD_BACK, *real])
+    command = shlex.join(command_line(root, code, resources, "-m", "submitit.core._submit", str(folder)))
     count = submission.tasks
     array: dict[str, Any] = (
         {"map_count": count} if count > 1 else {}
     )  # submitit makes no array of a single task
     parameters = _parameters(code, submission, resources, processes)
     return str(_make_sbatch_string(command=command, folder=folder, **parameters, **array))
+
+
+def command_line(root: Path, code: Path, resources: Resources, *words: str) -> list[str]:
+    """What `srun` starts: the interpreter of the job with some words, in its container if it has one."""
+    python = resources.interpreter
+    held = [python, "-I", "-S", "-c", HOLD_BACK, python, "-u", *words]
+    if resources.container is None:
+        return held
+    folders = dict.fromkeys(str(folder.resolve()) for folder in (root, code))
+    gpus = ["--nv"] if resources.gpus_per_node else []
+    # Apptainer hands on the environment and, without a terminal, every signal. Image and host may have other
+    # file systems, so the working folder is named, too.
+    binds = ["--bind", ",".join(folders), "--pwd", str(code.resolve())]
+    return ["apptainer", "exec", *gpus, *binds, resources.container, *held]
 
 
 def put_pickles(root: Path, code: Path, submission: Submission, points: Sequence[Point]) -> None:
@@ -192,6 +204,7 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
         "srun_args": [
             *("--cpus-per-task", str(cores)),
             *("--kill-on-bad-exit=1", "--export=ALL"),
+            *resources.srun_args,
         ],
         # `cd`, too: python puts the working folder before PYTHONPATH.
         "setup": [
@@ -200,8 +213,10 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
             f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
             f"export {slurm.GPUS_VARIABLE}={resources.gpus_per_node}",
+            f"export {job_lines.SCRIPT_REQUEUES}=1",
             *_shared(resources, processes),
         ],
+        "teardown": list(job_lines.AFTERWARDS),
     }
 
 

@@ -13,9 +13,12 @@ from collections.abc import Sequence
 STARTS = re.compile(r"^htbench: job (\S+) on node (\S+) starts at (\d+)$")
 SETUP_FAILED = re.compile(r"^htbench: job (\S+) on node (\S+): (setup line -?\d+ exited with \d+: .*)$")
 
+SCRIPT_REQUEUES = "HTBENCH_SCRIPT_REQUEUES"
+EXIT_AGAIN = 200  # above 128 + signal: `srun` returns the highest status of its processes
+
+_ID = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
 _START = (
-    'htbench_job="job ${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}'
-    ' on node ${SLURMD_NODENAME:-$HOSTNAME}"',
+    f'htbench_job="job {_ID} on node ${{SLURMD_NODENAME:-$HOSTNAME}}"',
     'echo "htbench: $htbench_job starts at $(date +%s)"',
 )
 # Nothing can be put between the lines of `setup`: they may be the parts of a loop or of a here-document. So
@@ -30,6 +33,17 @@ _WATCH = (
     """ || htbench_line=$LINENO' DEBUG""",
     "trap 'htbench_failed $?' ERR",
     "trap 'htbench_ended $?' EXIT",
+)
+
+
+# In most containers there is no `scontrol`. There a run that was told to stop ends with EXIT_AGAIN, and the
+# script looks whether it was told to make room: a job that was cancelled runs no more.
+AFTERWARDS = (
+    "htbench_status=$?",
+    f'if [ $htbench_status = {EXIT_AGAIN} ] && scontrol show job -o "{_ID}" | grep -q JobState=RUNNING; then',
+    f'  scontrol requeue "{_ID}"',
+    "fi",
+    "exit $htbench_status",
 )
 
 

@@ -10,7 +10,6 @@ rename neither `work` nor its arguments.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections import Counter, deque
@@ -52,8 +51,7 @@ def work(root: str, code: str, points: Sequence[Mapping[str, Any]], logs: str) -
     own.run()
     known = own.states()
     if monitor.stop_requested and not all(map(settled, known)):
-        if signal.SIGUSR2 in monitor.signals or slurm.preempted():
-            job.requeue()
+        job.come_back(monitor)
         sys.exit(EXIT_STOPPED)
     sys.exit(EXIT_DONE if all(one.kind is Kind.FINISHED for one in known) else EXIT_ENDED)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,9 @@ class Resources:
         mail_user: the address of the mail.
         setup: lines of shell that come before the job, such as `module load cuda`. Lines like
             `#SBATCH --gres=gpu:a100:1` before all others are options of `sbatch` that have no name here.
+        python: the interpreter of a job, an absolute path or a name on its PATH; see `interpreter`.
+        srun_args: words for `srun` beside ours, such as `--container-image=...` of pyxis.
+        container: an image that apptainer runs the job in, an absolute path or a URI.
     """
 
     timeout_min: int = 60
@@ -60,6 +64,15 @@ class Resources:
     mail_type: str | None = None
     mail_user: str | None = None
     setup: tuple[str, ...] = ()
+    python: str | None = None
+    srun_args: tuple[str, ...] = ()
+    container: str | None = None
+
+    @property
+    def interpreter(self) -> str:
+        """The interpreter of a job; default: that of the submitter, in a container that of the image."""
+        inside = self.container or any(word.startswith(_PYXIS) for word in self.srun_args)
+        return self.python or ("python3" if inside else sys.executable)
 
     @property
     def warning_seconds(self) -> int:
@@ -157,6 +170,14 @@ def _word(name: str) -> str:
     return str(_DEFAULTS.get(name, 1))  # a run has one process unless it says otherwise
 
 
+_PYXIS = "--container-"
+# What a job's script tells `srun` (`sweeps/cluster/job_array.py`). Long options may be shortened.
+_OWN_OF_SRUN = (
+    *("--export", "--kill-on-bad-exit", "--cpus-per-task", "--output", "--error"),
+    *("--nodes", "--ntasks", "--ntasks-per-node"),
+)
+_SHORT_OF_SRUN = ("-K", "-c", "-n", "-N", "-o", "-e")
+
 _DEFAULTS = dataclasses.asdict(Resources())
 _LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
     ("timeout_min", "runs_per_job", "runs_per_gpu", "runs_at_once", "nodes", "cpus_per_task")
@@ -179,6 +200,11 @@ def read(tree: Mapping[str, Any], where: str) -> Resources:
             f"signal_delay_s={found.signal_delay_s} in {where} must be less than the time limit, "
             f"timeout_min={found.timeout_min} ({60 * found.timeout_min} s)."
         )
+    if found.container and any(word.startswith(_PYXIS) for word in found.srun_args):
+        raise UsageError(
+            f"container={found.container} in {where} is run by apptainer, {_PYXIS}... in srun_args by pyxis; "
+            f"one of them must go."
+        )
     return found
 
 
@@ -190,10 +216,36 @@ def _value(name: str, value: Any, where: str) -> Any:
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise UsageError(f"setup in {where} must be a list of shell lines, not {value!r}.")
         return tuple(lines)
+    if name == "srun_args":
+        return _srun_args(value, where)
     if name == "mem" and not re.fullmatch(r"\d+[KMGT]?B?", str(value)):
         raise UsageError(f"mem in {where} must be a size such as 16G, not {value!r}.")
     # A space would end the option in the script, and sbatch would read the rest as options of its own.
     word = str(value) if type(value) in (str, int) else ""
     if not re.fullmatch(r"\S+", word):
         raise UsageError(f"{name} in {where} must be a word without spaces, not {value!r}.")
+    # A job's working folder is its copy of the code.
+    if name == "python" and "/" in word and not word.startswith("/"):
+        raise UsageError(f"python in {where} must be an absolute path or a plain name, not {value!r}.")
+    if name == "container" and not (word.startswith("/") or "://" in word):
+        raise UsageError(
+            f"container in {where} must be an absolute path or a URI such as docker://..., not {value!r}."
+        )
     return word
+
+
+def _srun_args(value: Any, where: str) -> tuple[str, ...]:
+    """The words for `srun`. Raises UsageError for other values and for options that are ours."""
+    words = [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
+    if words != value or not all(re.fullmatch(r"\S+", word) for word in words):
+        raise UsageError(f"srun_args in {where} must be a list of words without spaces, not {value!r}.")
+    if words and not words[0].startswith("-"):
+        raise UsageError(f"srun_args in {where} must begin with an option, not {words[0]!r}.")
+    for word in words:
+        option = word.partition("=")[0]
+        long = option.startswith("--") and any(own.startswith(option) for own in _OWN_OF_SRUN)
+        if long or word.startswith(_SHORT_OF_SRUN):
+            raise UsageError(
+                f"srun_args in {where} can't have {word!r}: the job's script sets this option itself."
+            )
+    return tuple(words)

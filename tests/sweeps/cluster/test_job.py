@@ -17,7 +17,7 @@ from harness.config.settings import resolve_config
 from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point
 from harness.train.monitor import STOP_SIGNALS, Monitor
-from sweeps.cluster import job, job_array, snapshot
+from sweeps.cluster import job, job_array, job_lines, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 from tests.helpers import version_0_1
@@ -161,3 +161,22 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     assert (folder / "checkpoint.pt").exists()
     called = tmp_path / "called"
     assert (called.read_text() if called.exists() else "") == ("requeue 8_2\n" if requeues else "")
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
+def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_cancelled(tmp_path, state):
+    """Inside there is no `scontrol`."""
+    words = "from sweeps.cluster.job import *; come_back(Monitor())"
+    told = {"PATH": str(tmp_path / "image"), job_lines.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(snapshot.HOME)}
+    inside = subprocess.run([sys.executable, "-c", words], env=os.environ | told, cwd=snapshot.HOME)
+    assert inside.returncode == job_lines.EXIT_AGAIN
+    (tmp_path / "scontrol").write_text(
+        f'#!/bin/sh\n[ $1 = show ] && echo JobState={state} || echo "$@" > {tmp_path}/called\n'
+    )
+    (tmp_path / "scontrol").chmod(0o755)
+    script = "\n".join([f"(exit {inside.returncode})", *job_lines.AFTERWARDS])
+    told = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "1"}
+    told |= {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(["bash", "-c", script], env=os.environ | told).returncode == job_lines.EXIT_AGAIN
+    called = tmp_path / "called"
+    assert (called.read_text() if called.exists() else "") == ("requeue 8_1\n" if state == "RUNNING" else "")

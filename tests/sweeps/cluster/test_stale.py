@@ -120,6 +120,21 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
     assert not any("queued jobs ask" in line for line in sweep("status", LONGER))
 
 
+def test_words_for_srun_and_containers_that_have_changed_are_told_whole(sweep):
+    old = Resources(srun_args=("--container-image=a", "mem=5G"), python="/a/python")
+    new = Resources(srun_args=("--mpi=pmix",), container="docker://b", mem="1G")
+    assert differences(old.describe(), new.describe()) == {
+        "srun_args": ("('--container-image=a', 'mem=5G')", "('--mpi=pmix',)"),
+        "python": ("/a/python", "None"),
+        "container": ("None", "docker://b"),
+        "mem": ("None", "1G"),
+    }
+    inside = SPEC.replace("240", "240, container: /images/b.sif")
+    said = "3 queued jobs ask for container=None, the file now says container=/images/b.sif"
+    assert any(said in line for line in sweep("status", inside))
+    assert any("3 submitted, 3 of them in exchange" in line for line in sweep("submit", inside, "--replace"))
+
+
 def test_a_job_that_begins_meanwhile_goes_on(sweep, cluster):
     (cluster.place / "begins").write_text("8_1")
     said = sweep("submit", LONGER, "--replace")

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import pickle
+import shlex
+import sys
 import time
 
 import pytest
@@ -438,6 +440,32 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
     assert "wckey" not in text and "\nmodule load cuda\n" in text
     assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
     assert "--array" not in job_array.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
+
+
+@pytest.mark.parametrize(
+    ("wants", "starts"),
+    [
+        (Resources(), [sys.executable, "-I"]),
+        (Resources(python="/env/bin/python"), ["/env/bin/python", "-I"]),
+        (Resources(srun_args=("--container-image=a",)), ["--container-image=a", "python3", "-I"]),
+        (
+            Resources(container="/my.sif", gpus_per_node=1),
+            ["apptainer", "exec", "--nv", "--bind", "ROOT,CODE", "--pwd", "CODE", "/my.sif", "python3", "-I"],
+        ),
+        (
+            Resources(container="docker://a/b", python="/opt/python", srun_args=("--mpi=pmix",)),
+            ["--mpi=pmix", "apptainer", "exec", "--bind", "ROOT,CODE", "--pwd", "CODE", "docker://a/b"],
+        ),
+    ],
+)
+def test_a_job_starts_in_its_environment(tmp_path, wants, starts):
+    root, code = tmp_path / "a store", tmp_path / "a store" / "code" / "v1"
+    text = job_array.text(root, code, Submission("s", "w", ("a",)), wants)
+    words = shlex.split(next(line for line in text.splitlines() if line.startswith("srun ")))
+    begin = words.index("--export=ALL") + 1
+    names = [word.replace("CODE", str(code)).replace("ROOT", str(root)) for word in starts]
+    assert words[begin : begin + len(names)] == names
+    assert words[-5:-1] == [wants.interpreter, "-u", "-m", "submitit.core._submit"]
 
 
 def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_path):

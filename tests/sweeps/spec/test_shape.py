@@ -34,6 +34,45 @@ replicate: {seeds: 1}
             "timeout_min: 0",
             "timeout_min in resources must be a whole number from 1, not 0.",
         ),
+        (
+            "timeout_min: 5",
+            "python: env/bin/python",
+            "python in resources must be an absolute path or a plain name, not 'env/bin/python'.",
+        ),
+        (
+            "timeout_min: 5",
+            "python: /my env/bin/python",
+            "python in resources must be a word without spaces, not '/my env/bin/python'.",
+        ),
+        (
+            "timeout_min: 5",
+            "container: torch.sif",
+            "container in resources must be an absolute path or a URI such as docker://..., not 'torch.sif'.",
+        ),
+        (
+            "timeout_min: 5",
+            "srun_args: --mpi=pmix",
+            "srun_args in resources must be a list of words without spaces, not '--mpi=pmix'.",
+        ),
+        (
+            "timeout_min: 5",
+            "srun_args: [pmix]",
+            "srun_args in resources must begin with an option, not 'pmix'.",
+        ),
+        *(
+            (
+                "timeout_min: 5",
+                f"srun_args: [--mpi=pmix, {word}]",
+                f"srun_args in resources can't have '{word}': the job's script sets this option itself.",
+            )
+            for word in ("--export=NONE", "--kill-on-bad=0", "--cpus-per-task", "-c4", "-K0")
+        ),
+        (
+            "timeout_min: 5",
+            "container: /a.sif, srun_args: [--container-image=b]",
+            "container=/a.sif in resources is run by apptainer, --container-... in srun_args by pyxis; "
+            "one of them must go.",
+        ),
         ("trials: 2", "trials: two", "search.trials must be a whole number from 1, not 'two'."),
         ("replicate: {seeds: 1}", "replicate: 3", "'replicate' must be a mapping, not 3."),
     ],
