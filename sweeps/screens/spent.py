@@ -113,16 +113,22 @@ class Bill:
         gpus, cores = self._processors(one, point, state)
         return Hours(gpus * seconds / 3600, cores * seconds / 3600)
 
-    def _processors(self, one: Stint, point: Point, state: RunState) -> tuple[int, int]:
-        """The GPUs and the cores of an attempt: those of its job, else those that its processes use."""
+    def _processors(self, one: Stint, point: Point, state: RunState) -> tuple[float, int]:
+        """The GPUs and the cores of an attempt: those of its job, else those that its processes use.
+
+        In a job with several runs each has its share; runs that share a GPU have a part of it.
+        """
         seen = state.record is not None and state.record.environment.get("device") == "cuda"
         used = point.processes * (seen or point.overrides.get("device") == "cuda")
         job = self._points.get(point.id, "") if one.job is None else one.job.partition("_")[0]
         if not job:
             return used, point.processes * int(point.overrides.get("threads") or 1)
         wants = self._jobs.get(job) or block_of(self._spec, point).resources
+        cores = wants.cpus_per_task * point.processes
+        if wants.runs_per_job > 1 and wants.gpus_per_node:
+            return point.processes / wants.runs_per_gpu, cores
         # Lines like `#SBATCH --gres` in `setup` ask for GPUs, too.
-        return max(used, wants.nodes * wants.gpus_per_node), wants.cpus_per_task * point.processes
+        return max(used, wants.nodes * wants.gpus_per_node), cores
 
     @functools.cached_property
     def _submissions(self) -> list[submissions.Submission]:
@@ -160,7 +166,8 @@ def to_json(sweep: str, blocks: Mapping[str, Spent]) -> dict[str, Any]:
 
 def _noted(words: str) -> Resources:
     """Resources by `Resources.describe`, as far as they are GPUs and cores."""
-    found = re.findall(r"\b(nodes|gpus_per_node|cpus_per_task)=(\d+)", words.partition(" setup=")[0])
+    names = "nodes|gpus_per_node|cpus_per_task|runs_per_job|runs_per_gpu"
+    found = re.findall(rf"\b({names})=(\d+)", words.partition(" setup=")[0])
     numbers: dict[str, Any] = {name: int(number) for name, number in found}
     return Resources(**numbers)
 

@@ -105,6 +105,23 @@ def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked
     assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 4)
 
 
+@pytest.mark.parametrize(
+    ("block", "resources", "hours"),
+    [
+        (0, "gpus_per_node=4 cpus_per_task=3 runs_per_job=12 runs_per_gpu=2", Hours(1.5, 9)),
+        (0, "gpus_per_node=4 cpus_per_task=3 runs_per_job=12", Hours(3, 9)),
+        (2, "gpus_per_node=4 cpus_per_task=3 runs_per_job=2 processes=2", Hours(6, 18)),
+        (0, "cpus_per_task=3 runs_per_job=12 runs_at_once=4", Hours(0, 9)),
+    ],
+)
+def test_a_run_in_a_job_with_several_takes_its_share(sweep, block, resources, hours):
+    _, spec, store, points = sweep
+    submit(store, points, "7", f"timeout_min=60 {resources}")
+    own = points[block]
+    finish(store, own, 3, "cpu" if hours.gpu == 0 else "cuda")
+    assert spent.blocks(store, spec, points)[own.block].hours == hours
+
+
 def test_a_run_that_two_blocks_want_counts_once(sweep):
     _, spec, store, points = sweep
     finish(store, points[0], 1)
