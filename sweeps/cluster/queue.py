@@ -42,7 +42,7 @@ def submit_and_report(
     counts = {
         "finished": report.finished,
         "submitted": report.submitted,
-        "of them in exchange for queued ones": report.replaced,
+        "queued jobs exchanged": report.replaced,
         "in the queue already": report.queued,
         "at work": report.live,
         "failed": len(report.failed),

@@ -154,9 +154,16 @@ def sums(priced: Sequence[Priced]) -> list[str]:
 
 
 def warnings(one: Priced) -> list[str]:
-    """A sentence for each processor whose memory is too small."""
-    needed = one.found.memory.peak
-    return [
+    """A sentence for each processor whose memory is too small for a run, or for all that share it."""
+    needed, sharing = one.found.memory.peak, one.work.resources.runs_per_gpu
+    crowded = [
+        f"{sharing} runs that share a GPU need {display.memory(sharing * needed)} for their tensors, and "
+        f"{offer.processor.name} has {display.memory(round(offer.processor.memory * 1e9))}; lower "
+        f"runs_per_gpu"
+        for offer in one.offers
+        if offer.fits and sharing * needed > offer.processor.memory * 1e9
+    ]
+    return crowded + [
         f"a process needs {display.memory(needed)} for its tensors, and {offer.processor.name} has "
         f"{display.memory(round(offer.processor.memory * 1e9))}; lower micro_batch or set "
         f"activation_checkpointing=true"

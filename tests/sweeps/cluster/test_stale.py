@@ -96,7 +96,7 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
     assert len(cluster.jobs()) == 3, "nothing is exchanged that nobody asked for"
     assert sweep("submit", LONGER, "--replace") == [
         "tiny: 2 runs as job 9 (timeout_min=480)",
-        "tiny: 3 points, 2 submitted, 2 of them in exchange for queued ones, 1 in the queue already",
+        "tiny: 3 points, 2 submitted, 2 queued jobs exchanged, 1 in the queue already",
     ]
     assert cluster.jobs() == {"8_0": "RUNNING", "9_0": "PENDING", "9_1": "PENDING"}
     assert cluster.called("scancel") == ["scancel --quiet --state=PENDING 8"], "one message for an array"
