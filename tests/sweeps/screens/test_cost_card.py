@@ -269,7 +269,7 @@ def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsy
         (
             {"timeout_min": 10, "runs_per_job": 3},
             {},
-            ["3 rounds, 11 min in all: with timeout_min=10 it comes back for the rest, about 1"],
+            ["3 rounds, 11.3 min in all: with timeout_min=10 it comes back for the rest, about 1"],
         ),
         ({"gpus_per_node": 1}, {}, ["time and memory are those of a CPU (Testium), its jobs ask for a GPU"]),
         # 200 s of steps and 20 s of evaluations; of 60 s 6 are to save in and 10 to start in.
