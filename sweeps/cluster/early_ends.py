@@ -1,5 +1,8 @@
 """Jobs that ended before their run began, and jobs whose run failed within its first minute.
 
+A job with several runs ended before they began if none of them did, and failed if each that began did so
+within its first minute. It counts once.
+
 Only logs, attempts and, where a node could not even write a log, `scontrol` are asked: `sacct` needs a
 database that not every site has.
 """
@@ -35,61 +38,64 @@ _FAILURES = ("", "error", "oom", "stopped")
 
 @dataclass(frozen=True)
 class EarlyEnd:
-    """A job that ended early; one with several runs counts once, and only if none of them went on for longer.
+    """A job that ended early.
 
     Attributes:
-        point: the id of its point, of several the first.
         job: its id.
         array: the submission that it belongs to.
-        latest: whether no later job was submitted for the point.
-        begun: whether its run had begun.
+        points: the ids of its points without a result for which no later job was submitted.
+        begun: whether one of its runs had begun.
         told: node, times and error. The node is that of the owner of the run if the log does not name one.
-        path: of its log.
+        path: of the log that tells the error.
     """
 
-    point: str
     job: str
     array: Submission
-    latest: bool
+    points: tuple[str, ...]
     begun: bool
     told: JobLog
     path: Path
 
 
-def find(store: Store, sweep: str, points: Sequence[Point], queued: Collection[str]) -> list[EarlyEnd]:
-    """The jobs for some points that ended early, the newest first.
+def find(
+    store: Store, sweep: str, points: Sequence[Point], finished: Collection[str], queued: Collection[str]
+) -> list[EarlyEnd]:
+    """The jobs that ended early and have points without a result, the newest first.
 
     Args:
         store: the store.
         sweep: the sweep's name.
-        points: those without a result; a job with a point that has one did not end early.
+        points: its points.
+        finished: the ids of those with a result.
         queued: the ids of all jobs in the queue, which was read after the states of the points.
     """
-    wanted = {point.id: point for point in points}
+    known = {point.id: point for point in points}
+    unfinished = known.keys() - set(finished)
     found, questions = list[EarlyEnd](), list[str]()
-    jobs = list(_jobs(store.root, sweep, wanted))
-    gone = [one for one in jobs if one[2] not in queued][:MOST_JOBS]
-    last = {point: job for _, own, job in reversed(jobs) for point in own}
-    for array, own, job in gone:
+    jobs = list(_jobs(store.root, sweep, unfinished))
+    gone = [one for one in jobs if one[1] not in queued][:MOST_JOBS]
+    last = {point: job for _, job, share in reversed(jobs) for point in share}
+    for array, job, share in gone:
         path = log_path(store.root, array, job)
         log = job_log.read(path) or _without_folder(path)
         if log is None and (array.job in questions or len(questions) < MOST_QUESTIONS):
             questions += [array.job] if array.job not in questions else []
             log = _shown(job)
-        told = [_told(store, filled(store.root, wanted[point]), job, log) for point in own]
-        known = [one for one in told if one is not None]
-        if len(known) == len(own):
-            begun, what = max(known, key=lambda one: one[0])
-            found.append(EarlyEnd(own[0], job, array, last[own[0]] == job, begun, what, path))
+        own = [filled(store.root, known[point]) for point in share if point in known]
+        if told := _told(store, array, job, own, log):
+            latest = tuple(point for point in share if point in unfinished and last[point] == job)
+            found.append(EarlyEnd(job, array, latest, *told))
     return found
 
 
-def _jobs(root: Path, sweep: str, wanted: Collection[str]) -> Iterator[tuple[Submission, Sequence[str], str]]:
-    """The jobs all of whose points are wanted, the newest submissions first: submission, points, job."""
+def _jobs(
+    root: Path, sweep: str, unfinished: Collection[str]
+) -> Iterator[tuple[Submission, str, tuple[str, ...]]]:
+    """The jobs with unfinished points, the newest submissions first: submission, job, all of its points."""
     for array in reversed(submissions.read(root, sweep)):
         for job, points in array.jobs().items() if array.job else ():
-            if all(point in wanted for point in points):
-                yield array, points, job
+            if any(point in unfinished for point in points):
+                yield array, job, points
 
 
 def log_path(root: Path, array: Submission, job: str) -> Path:
@@ -99,19 +105,52 @@ def log_path(root: Path, array: Submission, job: str) -> Path:
     return job_log.of_job(log_folder(root, array), job)
 
 
-def _told(store: Store, point: Point, job: str, log: JobLog | None) -> tuple[bool, JobLog] | None:
-    """Whether the run had begun, and what is known of the job; None if it did not end early."""
-    for number in range(store.last_attempt(point.key) if point.key else 0, 0, -1):
-        attempt = store.attempt(point.key, number)
-        owner = attempt.get("owner") or {}
-        if owner.get("job") == job:
-            failed = _failure(attempt, store.files(point.key).attempt(number))
+def log_paths(root: Path, array: Submission, job: str, point: str) -> list[Path]:
+    """Where a run's output may be: in a log of its own, if its job has several, and in that of the job."""
+    path = log_path(root, array, job)
+    return [job_log.of_run(path.parent, job, point), path] if array.runs_per_job > 1 else [path]
+
+
+def _told(
+    store: Store, array: Submission, job: str, points: Sequence[Point], log: JobLog | None
+) -> tuple[bool, JobLog, Path] | None:
+    """Whether a run had begun, what is known of the job, and which log tells; None if it did not end early.
+
+    Args:
+        store: the store.
+        array: the submission of the job.
+        job: its id.
+        points: its points that the sweep still has.
+        log: the job's log.
+    """
+    began = list[tuple[JobLog, Point]]()
+    for point in points:
+        if (attempt := _attempt(store, point, job)) is not None:
+            failed = _failure(*attempt)
             if failed is None:
                 return None
-            if log is None:
-                return True, replace(failed, node=str(owner.get("host", "")).partition(".")[0])
-            return True, replace(log, ended=failed.ended, error=failed.error or log.error)
-    return (False, log) if log is not None and log.error else None
+            began.append((failed, point))
+    path = log_path(store.root, array, job)
+    if began:
+        first, point = min(began, key=lambda one: one[0].ended)
+        own = next((log for log in log_paths(store.root, array, job, point.id) if log.exists()), path)
+        read = job_log.read(own) if own != path else log
+        error, ended = first.error or (read.error if read else ""), max(one.ended for one, _ in began)
+        return True, replace(log or first, ended=ended, error=error), own
+    # The job itself may have nothing to say where the processes of its runs could not begin.
+    for own in (log_paths(store.root, array, job, point.id)[0] for point in points):
+        if own != path and (read := job_log.read(own)) and read.error:
+            return False, replace(log or read, error=read.error), own
+    return (False, log, path) if log is not None and log.error else None
+
+
+def _attempt(store: Store, point: Point, job: str) -> tuple[dict[str, Any], Path] | None:
+    """The last attempt that a job made at a run, and its file; None without any."""
+    for number in range(store.last_attempt(point.key) if point.key else 0, 0, -1):
+        attempt = store.attempt(point.key, number)
+        if (attempt.get("owner") or {}).get("job") == job:
+            return attempt, store.files(point.key).attempt(number)
+    return None
 
 
 def _failure(attempt: dict[str, Any], heartbeat: Path) -> JobLog | None:
@@ -122,7 +161,8 @@ def _failure(attempt: dict[str, Any], heartbeat: Path) -> JobLog | None:
     reason = outcome.get("reason", "")
     if reason not in _FAILURES or (reason == "stopped" and not message) or began is None or ended is None:
         return None
-    return JobLog("", began, ended, message, False) if ended - began < FIRST_MINUTE else None
+    node = str(attempt["owner"].get("host", "")).partition(".")[0]
+    return JobLog(node, began, ended, message, False) if ended - began < FIRST_MINUTE else None
 
 
 # --- jobs without a log ---
@@ -186,12 +226,22 @@ def lines(sweep: str, ended: Sequence[EarlyEnd]) -> list[str]:
     """A line for each error."""
     groups = grouped(ended)
     shown = [
-        f"{sweep}: {len(group)} jobs ended before their run began: {group[0].told.error} "
+        f"{sweep}: {len(group)} jobs ended before their {_runs(group)} began: {group[0].told.error} "
         f"({''.join(f'{where}; ' for where in [_nodes(group)] if where)}log: {group[0].path})"
         for group in groups[:MOST_LINES]
     ]
-    rest = sum(map(len, groups[MOST_LINES:]))
-    return shown + ([f"{sweep}: {rest} more jobs ended before their run began"] if rest else [])
+    rest = [one for group in groups[MOST_LINES:] for one in group]
+    more = [f"{sweep}: {len(rest)} more jobs ended before their {_runs(rest)} began"]
+    return shown + (more if rest else [])
+
+
+def _runs(ended: Sequence[EarlyEnd]) -> str:
+    runs = _number_of_runs(ended)
+    return "run" if runs == len(ended) else f"{runs} runs"
+
+
+def _number_of_runs(ended: Sequence[EarlyEnd]) -> int:
+    return sum(len(one.points) for one in ended)
 
 
 def _nodes(group: Sequence[EarlyEnd]) -> str:
@@ -213,6 +263,7 @@ def to_json(ended: Sequence[EarlyEnd]) -> list[dict[str, Any]]:
                     "reason": own[0].told.error,
                     "node": node,
                     "jobs": [one.job for one in own],
+                    "runs": _number_of_runs(own),
                     "seconds": longest(own),
                     "log": str(own[0].path),
                 }

@@ -42,7 +42,7 @@ def submit_and_report(
     counts = {
         "finished": report.finished,
         "submitted": report.submitted,
-        "of them in exchange for queued ones": sum(one.wanted for one in report.exchanged),
+        "queued jobs exchanged": len(report.exchanged),
         "in the queue already": report.queued,
         "at work": report.live,
         "failed": len(report.failed),

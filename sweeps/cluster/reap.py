@@ -122,6 +122,7 @@ def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Re
         unwanted = [one.job for one in stale.removed(store.root, spec.name, own, jobs, wanted)]
         found = states(store, [point for point in points if point.id in taken])
         left = {name for name, state in found.items() if not settled(state)}
+        left |= stale.wanted_by_others(store.root, spec.name) - wanted
         queue = submissions.in_queue(own, jobs)
         idle = [job for _, ids, job in queue if left.isdisjoint(ids) and not wanted.isdisjoint(ids)]
         done.cancelled, done.unwanted = _cancel(idle, jobs), _cancel(unwanted, jobs)

@@ -43,13 +43,11 @@ class Outdated:
         job: the job.
         changes: name of a resource -> what the job asks for, what the file says. Of `points` there are
             changes, too, if only some of them are wanted.
-        wanted: how many of the points are.
     """
 
     points: tuple[str, ...]
     job: Job
     changes: Mapping[str, tuple[str, str]]
-    wanted: int
 
 
 def removed(
@@ -66,7 +64,7 @@ def removed(
     """
     queue = submissions.in_queue(own, jobs)
     found = [Removed(points, job) for _, points, job in queue if wanted_none(points, wanted)]
-    others = _wanted_by_others(root, sweep) if found else set()
+    others = wanted_by_others(root, sweep) if found else set()
     return [one for one in found if wanted_none(one.points, others)]
 
 
@@ -75,7 +73,8 @@ def wanted_none(points: Collection[str], wanted: Collection[str]) -> bool:
     return not any(point in wanted for point in points)
 
 
-def _wanted_by_others(root: Path, sweep: str) -> set[str]:
+def wanted_by_others(root: Path, sweep: str) -> set[str]:
+    """The points that other sweeps of the store want."""
     found = set[str]()
     for name in sweep_names(root):
         with contextlib.suppress(UsageError):  # a damaged plan is told where it is needed
@@ -112,7 +111,7 @@ def outdated(
         if len(still) < len(ids):
             changes["points"] = (str(len(ids)), str(len(still)))
         if changes:
-            found.append(Outdated(ids, job, changes, len(still)))
+            found.append(Outdated(ids, job, changes))
     return found
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.store import Kind, RunState, Store
@@ -25,7 +25,7 @@ class Troubles:
         sweep: its name.
         removed: jobs for points that it no longer has.
         outdated: jobs that wait and ask for other resources than the file.
-        ended: jobs that ended before their run began; their points wait, without a later job.
+        ended: jobs that ended before a run of theirs began; their points wait, without a later job.
         nodes: nodes that end jobs early.
         avoid: those that new jobs are to keep off.
     """
@@ -98,21 +98,24 @@ def look(
     jobs = slurm.recent_queue() if own and jobs is None else jobs
     if not own or jobs is None:
         return Troubles(spec.name)
-    unfinished = [point for point in points if found[point.id].kind is not Kind.FINISHED]
+    finished = {point.id for point in points if found[point.id].kind is Kind.FINISHED}
     taken = submissions.queued(own, jobs)
-    ended = early_ends.find(store, spec.name, unfinished, jobs)
+    ended = early_ends.find(store, spec.name, points, finished, jobs)
     nodes = failing_nodes.judge(store.root, ended, jobs)
     avoid = tuple(node.node for node in nodes) if exclude_failing else ()
     return Troubles(
         spec.name,
         stale.removed(store.root, spec.name, own, jobs, found),
         stale.outdated(spec, points, own, jobs, avoid),
-        [
-            one
-            for one in ended
-            if one.latest and not one.begun and one.point not in taken
-            if found[one.point].kind is Kind.WAITING
-        ],
+        _never_begun(ended, {id for id in found if found[id].kind is Kind.WAITING} - taken.keys()),
         nodes,
         avoid,
     )
+
+
+def _never_begun(ended: Sequence[EarlyEnd], waiting: Collection[str]) -> list[EarlyEnd]:
+    """The jobs that ended before their runs began, with those of their points that wait for it."""
+    left = [
+        replace(one, points=tuple(id for id in one.points if id in waiting)) for one in ended if not one.begun
+    ]
+    return [one for one in left if one.points]

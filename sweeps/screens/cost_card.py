@@ -196,13 +196,15 @@ def warnings(row: Row) -> list[str]:
 
 
 def _memory(cost: Cost, work: Work) -> str:
-    mem, runs = work.resources.mem, work.resources.side_by_side(work.config.processes)
-    if cost.gpu or mem is None or not 0 < _size(mem) < runs * cost.peak_memory:
+    resources, together = work.resources, work.resources.side_by_side(work.config.processes)
+    if cost.gpu or resources.mem is None or not 0 < _size(resources.mem) < together * cost.peak_memory:
         return ""  # in SLURM, mem=0 means all memory of the node
-    if runs > 1:
-        together = memory(runs * cost.peak_memory)
-        return f"the {runs} runs that a job trains at once take {together} of memory, mem={mem} is less"
-    return f"a run takes {memory(cost.peak_memory)} of memory, mem={mem} is less"
+    if together > 1:
+        return (
+            f"{together} runs side by side take {memory(together * cost.peak_memory)} of memory, "
+            f"mem={resources.mem} is less"
+        )
+    return f"a run takes {memory(cost.peak_memory)} of memory, mem={resources.mem} is less"
 
 
 def _size(mem: str) -> int:
@@ -223,7 +225,10 @@ def _time(row: Row, cost: Cost) -> list[str]:
     limit, delay = 60 * resources.timeout_min, resources.warning_seconds
     start = cost.startup_seconds + cost.overhead_seconds
     work = (row.seconds or 0.0) - cost.overhead_seconds
-    if start + work <= limit - delay:
+    rounds = math.ceil(min(resources.runs_per_job, row.work.runs) / resources.side_by_side(config.processes))
+    # Only the first run of a job waits for the start of Python.
+    whole = cost.startup_seconds + rounds * (cost.overhead_seconds + work)
+    if whole <= limit - delay:
         return []
     time, useful = f"timeout_min={resources.timeout_min}", limit - delay - start
     if useful <= cost.step:
@@ -231,8 +236,13 @@ def _time(row: Row, cost: Cost) -> list[str]:
             f"{time} is too short for anything: the start takes {duration(start)}, a step "
             f"{duration(cost.step)}, and {delay} s before the limit it must save"
         ]
-    starts = math.ceil(work / useful)
+    starts = math.ceil((whole - start) / useful)
     said = [f"a run takes {duration(start + work)}: with {time} it needs about {starts - 1} requeues"]
+    if rounds > 1:
+        said = [
+            f"a job works through its runs in {rounds} rounds, {duration(whole)} in all: with {time} it "
+            f"comes back for the rest, about {starts - 1} more times"
+        ]
     longest = cost.step + (cost.evaluation if config.evaluation.every else 0.0)
     if longest > delay:
         said.append(

@@ -154,19 +154,19 @@ def sums(priced: Sequence[Priced]) -> list[str]:
 
 
 def warnings(one: Priced) -> list[str]:
-    """A sentence for each processor whose memory is too small."""
+    """A sentence for each processor whose memory is too small for a run, or for all that share it."""
     needed, sharing = one.found.memory.peak, one.work.resources.runs_per_gpu
-    alone = [
+    crowded = [
+        f"{sharing} runs that share a GPU need {display.memory(sharing * needed)} for their tensors, and "
+        f"{offer.processor.name} has {display.memory(round(offer.processor.memory * 1e9))}; lower "
+        f"runs_per_gpu"
+        for offer in one.offers
+        if offer.fits and sharing * needed > offer.processor.memory * 1e9
+    ]
+    return crowded + [
         f"a process needs {display.memory(needed)} for its tensors, and {offer.processor.name} has "
         f"{display.memory(round(offer.processor.memory * 1e9))}; lower micro_batch or set "
         f"activation_checkpointing=true"
         for offer in one.offers
         if offer.fits is False
     ]
-    together = [
-        f"runs_per_gpu={sharing} runs need {display.memory(sharing * needed)} for their tensors together, "
-        f"and {offer.processor.name} has {display.memory(round(offer.processor.memory * 1e9))}"
-        for offer in one.offers
-        if offer.fits is not False and sharing * needed > offer.processor.memory * 1e9
-    ]
-    return alone + together

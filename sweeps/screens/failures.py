@@ -12,7 +12,8 @@ from typing import Any
 from harness.store import RunState, Store
 from harness.store.owner import Owner
 from harness.store.points import Point
-from sweeps.cluster import job_log, submissions
+from sweeps.cluster import early_ends, submissions
+from sweeps.cluster.submissions import Submission
 from sweeps.plan.describe import describe
 
 MOST_NODES = 4  # in a line
@@ -29,7 +30,7 @@ class Failures:
         self._store = store
 
     def row(self, point: Point, state: RunState) -> dict[str, Any]:
-        """A failed run in plain values; `log` is its own if its job had several or there was none."""
+        """A failed run in plain values; `log` is what it printed to in its job, else its own."""
         attempt = self._store.attempt(point.key, state.attempts)
         owner = Owner.from_json(attempt.get("owner"))
         job = owner.job if owner else ""
@@ -41,21 +42,18 @@ class Failures:
             "host": owner.host if owner else "",
             "job": job,
             "attempt": state.attempts,
-            "log": str(self._log_of(job, point) or self._store.files(point.key).log),
+            "log": str(self._log_of(point, job)),
         }
 
-    def _log_of(self, job: str, point: Point) -> Path | None:
-        folder = self._folders.get(job.partition("_")[0]) if job else None
-        logs = [job_log.of_run(folder, job, point.id), job_log.of_job(folder, job)] if folder else []
-        return next((log for log in logs if log.exists()), None)
+    def _log_of(self, point: Point, job: str) -> Path:
+        array = self._arrays.get(job.partition("_")[0]) if job else None
+        logs = early_ends.log_paths(self._store.root, array, job, point.id) if array else []
+        return next((log for log in logs if log.exists()), self._store.files(point.key).log)
 
     @functools.cached_property
-    def _folders(self) -> dict[str, Path]:
-        """Where the logs of each array are; read only if a job has failed."""
-        from sweeps.cluster.job_array import log_folder  # imports submitit
-
-        root = self._store.root
-        return {one.job: log_folder(root, one) for one in submissions.read_all(root) if one.job}
+    def _arrays(self) -> dict[str, Submission]:
+        """The arrays by their ids; read only if a job has failed."""
+        return {one.job: one for one in submissions.read_all(self._store.root) if one.job}
 
 
 def lines(failures: Iterable[Mapping[str, Any]], most: int) -> list[str]:

@@ -116,7 +116,7 @@ class Bill:
     def _processors(self, one: Stint, point: Point, state: RunState) -> tuple[float, int]:
         """The GPUs and the cores of an attempt: those of its job, else those that its processes use.
 
-        Of a job with several runs it has a share: what its own processes use.
+        In a job with several runs each has its share; runs that share a GPU have a part of it.
         """
         seen = state.record is not None and state.record.environment.get("device") == "cuda"
         used = point.processes * (seen or point.overrides.get("device") == "cuda")
@@ -124,10 +124,11 @@ class Bill:
         if not job:
             return used, point.processes * int(point.overrides.get("threads") or 1)
         wants = self._jobs.get(job) or block_of(self._spec, point).resources
+        cores = wants.cpus_per_task * point.processes
         if wants.runs_per_job > 1 and wants.gpus_per_node:
-            return point.processes / wants.runs_per_gpu, wants.cpus_per_task * point.processes
+            return point.processes / wants.runs_per_gpu, cores
         # Lines like `#SBATCH --gres` in `setup` ask for GPUs, too.
-        return max(used, wants.nodes * wants.gpus_per_node), wants.cpus_per_task * point.processes
+        return max(used, wants.nodes * wants.gpus_per_node), cores
 
     @functools.cached_property
     def _submissions(self) -> list[submissions.Submission]:
@@ -164,7 +165,7 @@ def to_json(sweep: str, blocks: Mapping[str, Spent]) -> dict[str, Any]:
 
 
 def _noted(words: str) -> Resources:
-    """Resources by `Resources.describe`, as far as they tell GPUs and cores."""
+    """Resources by `Resources.describe`, as far as they are GPUs and cores."""
     names = "nodes|gpus_per_node|cpus_per_task|runs_per_job|runs_per_gpu"
     found = re.findall(rf"\b({names})=(\d+)", words.partition(" setup=")[0])
     numbers: dict[str, Any] = {name: int(number) for name, number in found}

@@ -9,7 +9,8 @@ import pytest
 from harness.store import Store
 from harness.store.owner import Owner
 from harness.store.points import sweep_folder
-from sweeps.cluster import early_ends, submissions, submit, troubles
+from harness.system import slurm
+from sweeps.cluster import early_ends, job_log, submissions, submit, troubles
 from sweeps.plan.planned import search_points, write_plan
 from sweeps.plan.states import states
 from sweeps.spec import sweep_file as specs
@@ -36,8 +37,8 @@ class Sweep:
         write_plan(root, self.spec, self.planned)
         self.array = self.submitted("7")
 
-    def submitted(self, job, **more):
-        remarks = {"resources": self.spec.blocks[0].resources.describe()} | more
+    def submitted(self, job, **remarks):
+        remarks |= {"resources": self.spec.blocks[0].resources.describe()}
         one = submissions.intend(self.store.root, "tiny", [point.id for point in self.points], remarks)
         submissions.answer(self.store.root, one, job=job)
         return submissions.read(self.store.root, "tiny")[-1]
@@ -50,12 +51,9 @@ class Sweep:
         path.write_text(start + said)
         os.utime(path, (NOW - ago, NOW - ago))
 
-    def run(self, task, seconds, outcome, monkeypatch):
+    def run(self, task, seconds, outcome, monkeypatch, job=None):
         """A run that began in a job."""
-        monkeypatch.setattr("harness.store.owner.slurm.own_job", lambda: f"7_{task}")
-        self.attempt(task, seconds, outcome)
-
-    def attempt(self, task, seconds, outcome):
+        monkeypatch.setattr("harness.store.owner.slurm.own_job", lambda: job or f"7_{task}")
         attempt = self.store.claim(self.points[task].key, "")
         assert isinstance(attempt.owner, Owner)
         content = attempt.to_json() | {"began": NOW - 200, "ended": NOW - 200 + seconds, "outcome": outcome}
@@ -122,28 +120,6 @@ def test_a_later_job_of_a_run_that_had_begun_before_is_told_too(sweep, monkeypat
     assert EXECVE in line and "8_0_0_log.out" in line
 
 
-def test_a_job_with_several_runs_counts_once_and_only_if_none_of_them_got_further(sweep, monkeypatch):
-    folder = sweep_folder(sweep.store.root, "tiny")
-    (folder / "submissions.jsonl").unlink()
-    several = sweep.submitted("7", runs_per_job=4)
-    for task in range(3):
-        sweep.log(task, "n2", execve("n2"), array=several)
-    early = {"reason": "stopped", "message": "Node n2 shows 0 of 1 GPUs"}
-    monkeypatch.setattr("harness.store.owner.slurm.own_job", lambda: "7_1")
-    (group,) = early_ends.grouped(early_ends.find(sweep.store, "tiny", sweep.points, ()))
-    assert [(one.job, one.point, one.begun) for one in group] == [
-        (f"7_{task}", sweep.points[4 * task].id, False) for task in range(3)
-    ]
-    sweep.attempt(4, 5, early)
-    begun = {one.job: one.begun for one in early_ends.find(sweep.store, "tiny", sweep.points, ())}
-    assert begun == {"7_0": False, "7_1": True, "7_2": False}
-    sweep.attempt(5, 200, {"reason": "stopped"})
-    found = early_ends.find(sweep.store, "tiny", sweep.points, ())
-    assert [one.job for one in found] == ["7_0", "7_2"], "a neighbour of the run went on for longer"
-    left = sweep.points[1:]
-    assert [one.job for one in early_ends.find(sweep.store, "tiny", left, ())] == ["7_2"], "one has a result"
-
-
 def test_what_is_in_the_queue_or_was_submitted_again_has_not_ended(sweep, cluster):
     sweep.log(0, "n2", execve("n2"))
     cluster._write({"7_0": ["RUNNING", sweep.array.name]})
@@ -165,6 +141,72 @@ def test_a_job_that_could_not_write_a_log_is_told_by_slurm(sweep, cluster):
     assert (one.job, one.told.node, one.told.seconds) == ("7_0", "n2", 1.0)
     assert one.told.error == "no log was written (FAILED, exit code 0:53)"
     assert len(cluster.called("scontrol")) == 1, "eleven jobs without a log are one question"
+
+
+# --- jobs with several runs ---
+
+
+@pytest.fixture
+def packed(sweep):
+    """The twelve points once more, in four jobs of three."""
+    sweep.array = sweep.submitted("8", runs_per_job=3)
+    return sweep
+
+
+def own_log(sweep, place, said):
+    """The log of a run of such a job; its first lines are of a start before that."""
+    job = f"8_{place // 3}"
+    path = job_log.of_run(
+        early_ends.log_path(sweep.store.root, sweep.array, job).parent, job, sweep.points[place].id
+    )
+    start = f"htbench: job {job} on node n2 starts at {NOW - 120}\n"
+    path.write_text(f"{start}OSError: of the first start\n{start}{said}")
+    return path
+
+
+def test_a_job_with_several_runs_of_which_none_began_counts_once(packed, cluster):
+    for task in range(3):
+        packed.log(task, "n2", execve("n2"))
+    cluster._write({"8_1": ["PENDING", packed.array.name]})
+    found = packed.look()
+    (line,) = found.lines()
+    assert line.startswith(f"tiny: 2 jobs ended before their 6 runs began: {EXECVE} (on n2; log: ")
+    (row,) = found.to_json()["ended_early"]
+    assert (row["jobs"], row["runs"]) == (["8_0", "8_2"], 6)
+    again = packed.submitted("9", runs_per_job=2)
+    cluster._write({id: ["PENDING", again.name] for id in again.jobs()})
+    assert packed.look(jobs=slurm.queue()).ended == [], "a later job has been submitted for each run"
+
+
+def test_a_run_that_could_not_begin_is_told_by_its_own_log(packed):
+    packed.log(0, "n2", "submitit INFO (x) - Loading pickle\n")
+    path = own_log(packed, 1, "ImportError: libcudart.so\n")
+    (one,) = packed.look().ended
+    assert (one.told.error, one.told.node, one.path) == ("ImportError: libcudart.so", "n2", path)
+
+
+def test_a_node_is_judged_by_jobs_and_not_by_their_runs(packed, monkeypatch):
+    failure = {"reason": "error", "message": ""}
+    for task in range(4):
+        packed.log(task, "n3" if task == 3 else "n2", "training\n", seconds=300)
+        for place in range(3 * task, 3 * task + 3):
+            packed.run(place, 90 if task == 3 else 20, failure, monkeypatch, job=f"8_{task}")
+            own_log(packed, place, "RuntimeError: CUDA error\n")
+    (node,) = packed.look().nodes
+    assert (node.node, node.early, node.jobs, node.reason) == ("n2", 3, 3, "RuntimeError: CUDA error")
+
+
+@pytest.mark.parametrize("goes_on", ["a run that took longer", "the job is in the queue"])
+def test_a_job_that_went_on_with_other_runs_did_not_end_early(packed, cluster, monkeypatch, goes_on):
+    failure = {"reason": "error", "message": "CUDA error"}
+    for task in range(4):
+        packed.log(task, "n3" if task == 3 else "n2", "training\n", seconds=300)
+        packed.run(3 * task, 20, failure, monkeypatch, job=f"8_{task}")
+    if goes_on == "the job is in the queue":
+        cluster._write({"8_0": ["RUNNING", packed.array.name]})
+    else:
+        packed.run(1, 90, {"reason": "finished"}, monkeypatch, job="8_0")
+    assert packed.look().nodes == [], "two early ends on a node are too few"
 
 
 # --- nodes that eat jobs ---

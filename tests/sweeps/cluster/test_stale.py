@@ -75,7 +75,7 @@ def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(ht
     said = "tiny: 1 queued jobs ask for points=2, the file now says points=1"
     assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("submit", one)
     assert any(line.startswith("tiny: 1 jobs in the queue are for 1 points") for line in sweep("status", two))
-    assert "1 of them in exchange for queued ones" in sweep("submit", one, "--replace")[1]
+    assert "1 queued jobs exchanged" in sweep("submit", one, "--replace")[1]
     assert cluster.jobs() == {"9_1": "PENDING", "10": "PENDING"}
     assert "tiny: 1 jobs of points that the sweep no longer has cancelled" in sweep("reap", two)
     assert cluster.jobs() == {"10": "PENDING"}
@@ -112,7 +112,7 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
     assert len(cluster.jobs()) == 3, "nothing is exchanged that nobody asked for"
     assert sweep("submit", LONGER, "--replace") == [
         "tiny: 2 runs as job 9 (timeout_min=480)",
-        "tiny: 3 points, 2 submitted, 2 of them in exchange for queued ones, 1 in the queue already",
+        "tiny: 3 points, 2 submitted, 2 queued jobs exchanged, 1 in the queue already",
     ]
     assert cluster.jobs() == {"8_0": "RUNNING", "9_0": "PENDING", "9_1": "PENDING"}
     assert cluster.called("scancel") == ["scancel --quiet --state=PENDING 8"], "one message for an array"

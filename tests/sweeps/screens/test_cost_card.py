@@ -259,6 +259,18 @@ def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsy
         ({"mem": "4G"}, {}, []),
         ({"mem": "0"}, {}, []),
         ({"mem": "4095"}, {}, ["a run takes 4 GiB of memory, mem=4095 is less"]),
+        ({"mem": "8G", "runs_per_job": 6, "runs_at_once": 2}, {}, []),
+        (
+            {"mem": "8G", "runs_per_job": 6, "runs_at_once": 3},
+            {},
+            ["3 runs side by side take 12 GiB of memory, mem=8G is less"],
+        ),
+        ({"timeout_min": 10, "runs_per_job": 3, "runs_at_once": 3}, {}, []),
+        (
+            {"timeout_min": 10, "runs_per_job": 3},
+            {},
+            ["3 rounds, 11.3 min in all: with timeout_min=10 it comes back for the rest, about 1"],
+        ),
         ({"gpus_per_node": 1}, {}, ["time and memory are those of a CPU (Testium), its jobs ask for a GPU"]),
         # 200 s of steps and 20 s of evaluations; of 60 s 6 are to save in and 10 to start in.
         ({"timeout_min": 1}, {"checkpoint.every_steps": 10}, ["it needs about 4 requeues"]),

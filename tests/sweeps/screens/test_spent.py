@@ -12,7 +12,6 @@ from sweeps.plan.planned import search_points, write_plan
 from sweeps.screens import spent, status
 from sweeps.screens.spent import Bill, Hours
 from sweeps.spec import sweep_file as specs
-from sweeps.spec.resources import Resources
 from tests.helpers.json_fields import promised
 from tests.helpers.records import scored
 
@@ -55,8 +54,8 @@ def die(store, point, job, *, hours, reason):
     attempt.end(reason, "too large")
 
 
-def submit(store, points, job, resources, **more):
-    one = submissions.intend(store.root, "tiny", [p.id for p in points], {"resources": resources} | more)
+def submit(store, points, job, resources):
+    one = submissions.intend(store.root, "tiny", [p.id for p in points], {"resources": resources})
     submissions.answer(store.root, one, job=job)
 
 
@@ -106,16 +105,21 @@ def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked
     assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 4)
 
 
-def test_a_run_has_its_share_of_a_job_with_several(sweep):
+@pytest.mark.parametrize(
+    ("block", "resources", "hours"),
+    [
+        (0, "gpus_per_node=4 cpus_per_task=3 runs_per_job=12 runs_per_gpu=2", Hours(1.5, 9)),
+        (0, "gpus_per_node=4 cpus_per_task=3 runs_per_job=12", Hours(3, 9)),
+        (2, "gpus_per_node=4 cpus_per_task=3 runs_per_job=2 processes=2", Hours(6, 18)),
+        (0, "cpus_per_task=3 runs_per_job=12 runs_at_once=4", Hours(0, 9)),
+    ],
+)
+def test_a_run_in_a_job_with_several_takes_its_share(sweep, block, resources, hours):
     _, spec, store, points = sweep
-    words = Resources(runs_per_job=8, runs_per_gpu=2, gpus_per_node=4, cpus_per_task=3).describe()
-    submit(store, points[:2], "8", words, runs_per_job=8)
-    finish(store, points[0], 2, device="cuda")
-    die(store, points[1], "8", hours=2, reason="error")
-    known = {one.id: store.state(one.key) for one in points}
-    for point in points[:2]:
-        found = Bill(store, spec).of([point], known).hours
-        assert (round(found.gpu, 3), round(found.core, 3)) == (1.0, 6.0), "half a GPU and three cores, 2 h"
+    submit(store, points, "7", f"timeout_min=60 {resources}")
+    own = points[block]
+    finish(store, own, 3, "cpu" if hours.gpu == 0 else "cuda")
+    assert spent.blocks(store, spec, points)[own.block].hours == hours
 
 
 def test_a_run_that_two_blocks_want_counts_once(sweep):
