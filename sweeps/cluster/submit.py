@@ -167,6 +167,33 @@ def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
     return kept_arrays
 
 
+def _taken(store: Store, jobs: Mapping[str, Job], failed: Sequence[Point]) -> dict[str, Job]:
+    """The points that have a job in the queue: id -> job.
+
+    Args:
+        store: where the runs are.
+        jobs: the queue.
+        failed: points to be tried again. One whose job has yet to look at it is reset for that job.
+    """
+    taken, keys = {}, {point.id: point.key for point in failed}
+    for submission, points, job in submissions.in_queue(submissions.read_all(store.root), jobs):
+        again = keys.keys() & points if job.pending or submission.runs_per_job > 1 else set()
+        for id in again:
+            store.reset_failure(keys[id])
+        closed = again and not job.pending and _has_closed(store.root, submission, job)
+        taken.update({id: job for id in points if not (closed and id in again)})
+    return taken
+
+
+def _has_closed(root: Path, submission: Submission, job: Job) -> bool:
+    """Whether a job with several runs perhaps has looked at them for the last time."""
+    from sweeps.cluster import job_array, packed_job
+
+    folder = job_array.log_folder(root, submission)
+    atomic.refresh_file_cache(folder)
+    return packed_job.closed_path(folder, job.id).exists()
+
+
 # --- submitting ---
 
 
@@ -208,10 +235,13 @@ def submit(
         old = [one for one in wrong.outdated if not own.isdisjoint(one.points)] if replace_queued else []
         if old:
             exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
-            jobs, known = slurm.queue(), {}  # those that have begun meanwhile go on
-        taken = submissions.queued(submissions.read_all(store.root), jobs)
+            jobs, known = slurm.queue(), states(store, points)  # those that have begun meanwhile go on
+        wanted = of_block(planned, block)
+        failed = [one.point for one in wanted if retry and known[one.point.id].kind is Kind.FAILED]
+        taken = _taken(store, jobs, failed)
+        known |= states(store, failed)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, of_block(planned, block), taken, retry, ending, known)
+        report, todo = select_pending(store, wanted, taken, retry, ending, known)
         report.troubles, report.replaced = wrong, sum(one.job.id not in jobs for one in old)  # jobs
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
