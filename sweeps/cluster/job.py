@@ -50,8 +50,8 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     # stop together, so there it is left to them.
     warned = monitor.stop_requested and one.processes == 1
     status = EXIT_STOPPED if warned else _execute(Path(root), code, one, monitor)
-    if status == EXIT_STOPPED:
-        come_back(monitor)
+    if status == EXIT_STOPPED and comes_back(monitor):
+        come_back()
     sys.exit(status)
 
 
@@ -75,16 +75,26 @@ def _say(what: object) -> None:
     print(f"htbench: {what}", file=sys.stderr, flush=True)
 
 
-def come_back(monitor: Monitor) -> None:
-    """Let this job start again if SLURM's warning came before its time limit, or before it is preempted.
+def comes_back(monitor: Monitor) -> bool:
+    """Whether this job must start again: SLURM's warning came before its time limit, or it is preempted.
+
+    In a container without `scontrol` its script finds that out.
+    """
+    return _script_requeues() or signal.SIGUSR2 in monitor.signals or slurm.preempted()
+
+
+def _script_requeues() -> bool:
+    return bool(os.environ.get(SCRIPT_REQUEUES)) and shutil.which("scontrol") is None
+
+
+def come_back() -> None:
+    """Let this job start again.
 
     Raises:
-        SystemExit: it can't be queued again from here. In a container without `scontrol` its script does it.
+        SystemExit: it can't be queued again from here.
     """
-    if os.environ.get(SCRIPT_REQUEUES) and shutil.which("scontrol") is None:
+    if _script_requeues():
         sys.exit(EXIT_AGAIN)
-    if not (signal.SIGUSR2 in monitor.signals or slurm.preempted()):
-        return
     job = slurm.own_job()
     try:
         slurm.call("scontrol", "requeue", job)

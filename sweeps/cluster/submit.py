@@ -105,7 +105,6 @@ def select_pending(
     retry: bool,
     ending: Collection[str] = (),
     known: Mapping[str, RunState] = MappingProxyType({}),
-    to_come: Collection[str] = (),
 ) -> tuple[Report, list[Point]]:
     """Select the points that need a job.
 
@@ -117,7 +116,6 @@ def select_pending(
         retry: whether failed runs need one.
         ending: jobs that were cancelled and still save; what they are at needs a new one.
         known: the states; empty: they are read.
-        to_come: points with a job that will look at them once more: it waits, or has several runs.
     """
     report, todo = Report(), []
     known = known or states(store, [one.point for one in planned])
@@ -126,8 +124,6 @@ def select_pending(
         if found.kind is Kind.FINISHED:
             report.finished += 1
         elif name in taken:
-            if retry and name in to_come and found.kind is Kind.FAILED:
-                store.reset_failure(one.point.key)
             report.queued += 1
         elif found.kind is Kind.LIVE and not _is_of(found.owner, ending):
             report.live += 1
@@ -137,12 +133,6 @@ def select_pending(
             report.ending += found.kind is Kind.LIVE
             todo.append(one.point)
     return report, todo
-
-
-def _to_come(submitted: Sequence[Submission], jobs: Mapping[str, Job]) -> set[str]:
-    """The points with a job that waits or has several runs. It may end without them: then they wait."""
-    queue = submissions.in_queue(submitted, jobs)
-    return {id for one, ids, job in queue if job.pending or one.runs_per_job > 1 for id in ids}
 
 
 def _is_of(owner: Owner | None, jobs: Collection[str]) -> bool:
@@ -176,6 +166,33 @@ def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
         queued += kept.jobs
         kept_arrays += [kept] if kept.points else []
     return kept_arrays
+
+
+def _taken(store: Store, jobs: Mapping[str, Job], failed: Sequence[Point]) -> dict[str, Job]:
+    """The points that have a job in the queue: id -> job.
+
+    Args:
+        store: where the runs are.
+        jobs: the queue.
+        failed: points to be tried again. One whose job has yet to look at it is reset for that job.
+    """
+    taken, keys = {}, {point.id: point.key for point in failed}
+    for submission, points, job in submissions.in_queue(submissions.read_all(store.root), jobs):
+        again = keys.keys() & points if job.pending or submission.runs_per_job > 1 else set()
+        for id in again:
+            store.reset_failure(keys[id])
+        closed = again and not job.pending and _has_closed(store.root, submission, job)
+        taken.update({id: job for id in points if not (closed and id in again)})
+    return taken
+
+
+def _has_closed(root: Path, submission: Submission, job: Job) -> bool:
+    """Whether a job with several runs perhaps has looked at them for the last time."""
+    from sweeps.cluster import job_array, packed_job
+
+    folder = job_array.log_folder(root, submission)
+    atomic.refresh_file_cache(folder)
+    return packed_job.closed_path(folder, job.id).exists()
 
 
 # --- submitting ---
@@ -219,12 +236,13 @@ def submit(
         old = [one for one in wrong.outdated if not own.isdisjoint(one.points)] if replace_queued else []
         if old:
             exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
-            jobs, known = slurm.queue(), {}  # those that have begun meanwhile go on
-        submitted = submissions.read_all(store.root)
-        taken = submissions.queued(submitted, jobs)
+            jobs, known = slurm.queue(), states(store, points)  # those that have begun meanwhile go on
+        wanted = of_block(planned, block)
+        failed = [one.point for one in wanted if retry and known[one.point.id].kind is Kind.FAILED]
+        taken = _taken(store, jobs, failed)
+        known |= states(store, failed)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        to_come = _to_come(submitted, jobs)
-        report, todo = select_pending(store, of_block(planned, block), taken, retry, ending, known, to_come)
+        report, todo = select_pending(store, wanted, taken, retry, ending, known)
         report.troubles, report.exchanged = wrong, [one for one in old if one.job.id not in jobs]
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:

@@ -6,7 +6,9 @@ The server only imports modules.
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import io
 import multiprocessing
 import os
 import signal
@@ -14,7 +16,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol
@@ -82,7 +84,6 @@ class Pool:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["htbench", "sweeps.local.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
-        resource_tracker.ensure_running()  # before the next block, because its start unblocks signals
         with signals_held_back(), _our_code_only():  # else Ctrl-C would kill the server during its imports
             forkserver.ensure_running()
 
@@ -93,8 +94,14 @@ class Pool:
         return not busy or (busy + processes <= self.size and gpus)
 
     def start(self, point: Point, processes: int = 1, log: Path | None = None) -> None:
-        """Start the processes of a point, which print into `log`. `has_room_for` must have allowed it."""
-        gpus = list(dict.fromkeys(self.free_gpus))[:processes]
+        """Start the processes of a point on the least busy GPUs, if there are any.
+
+        Args:
+            point: `has_room_for` must have allowed it.
+            processes: of its run.
+            log: the file that they print into; None: they print where this process does.
+        """
+        gpus = [name for name, _ in collections.Counter(self.free_gpus).most_common(processes)]
         for name in gpus:
             self.free_gpus.remove(name)
         gpu = ",".join(gpus) or None
@@ -157,18 +164,24 @@ def _work(
         if is_main():
             counter.value = step
 
-    sys.exit(execute(root, point, Monitor(progress, patience=patience), _print_usage_error))
+    say = _print_usage_error if log is None else _print_error
+    sys.exit(execute(root, point, Monitor(progress, patience=patience), say))
 
 
 def _print_into(log: Path) -> None:
     """Send all that this process prints, and those that it starts, to the end of a file."""
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-        os.dup2(file, stream.fileno())
+    for number, stream in enumerate((sys.stdout, sys.stderr), start=1):
+        os.dup2(file, number)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)  # people follow the log
     os.close(file)
 
 
 def _print_usage_error(error: Exception) -> None:
     if isinstance(error, UsageError):  # all other errors are in the store
-        print(f"htbench: {error}", file=sys.stderr)
+        _print_error(error)
+
+
+def _print_error(error: Exception) -> None:
+    print(f"htbench: {error}", file=sys.stderr)

@@ -166,7 +166,7 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
 def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_cancelled(tmp_path, state):
     """Inside there is no `scontrol`."""
-    words = "from sweeps.cluster.job import *; come_back(Monitor())"
+    words = "from sweeps.cluster.job import *; comes_back(Monitor()) and come_back()"
     told = {"PATH": str(tmp_path / "image"), job_lines.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(snapshot.HOME)}
     inside = subprocess.run([sys.executable, "-c", words], env=os.environ | told, cwd=snapshot.HOME)
     assert inside.returncode == job_lines.EXIT_AGAIN

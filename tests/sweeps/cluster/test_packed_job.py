@@ -15,9 +15,8 @@ from harness.errors import UsageError
 from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point
 from harness.system.squeue import Job
-from sweeps.cluster import job_array, job_log, packed_job, snapshot, submit
+from sweeps.cluster import job_array, job_log, packed_job, snapshot, submissions, submit
 from sweeps.cluster.submissions import Submission
-from sweeps.plan.planned import Planned
 from sweeps.spec.resources import Resources
 from tests.helpers.job_process import JOB, modules_named
 from tests.helpers.waiting import wait_for
@@ -151,14 +150,14 @@ def test_a_failure_that_a_person_resets_is_tried_again_by_its_job(tmp_path, tiny
     """`submit --retry` meets the job in the queue, so it submits no other."""
     (tmp_path / "moody.py").write_text(FAILS_ONCE.format(mark=tmp_path / "mark"))
     monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "store" / "sweeps" / "tiny").mkdir(parents=True)
     first = points(tiny, 1, **{"optimizer.name": "moody:Moody"})
     own = first + points(tiny, 1, **LONG)
     process, store = start(tmp_path, own, PYTHONPATH=f"{snapshot.HOME}:{tmp_path}")
     wait_for(lambda: store.state(own[0].key).kind is Kind.FAILED)
-    planned = [Planned(point, resolve_config(point.overrides)) for point in own]
-    taken = {point.id: Job("8", "RUNNING", 0, "me", "None", "tiny.w") for point in own}
-    report, todo = submit.select_pending(store, planned, taken, retry=True, to_come=taken)
-    assert (report.queued, todo) == (2, [])
+    array = submissions.intend(store.root, "tiny", [point.id for point in own], {"runs_per_job": 2})
+    taken = submit._taken(store, {"8": Job("8", "RUNNING", 0, "me", "None", array.name)}, own[:1])
+    assert taken.keys() == {point.id for point in own}
     assert ends(process) == 0
     assert kinds(store, own) == [Kind.FINISHED] * 2 and attempts(store, own) == [2, 1]
 
@@ -175,12 +174,14 @@ def test_a_job_ends_though_one_of_its_runs_is_at_work_elsewhere_or_fails(tmp_pat
     assert attempts(store, own) == [1, 1, 1] and attempts(store, [failing]) <= [1]
 
 
-def test_on_a_node_without_its_gpus_a_job_gives_all_its_runs_up(tmp_path, tiny):
+@pytest.mark.slow
+def test_on_a_node_without_its_gpus_no_run_of_a_job_begins(tmp_path, tiny, capfd):
     own = points(tiny, 3)
-    process, store = start(tmp_path, own, CUDA_VISIBLE_DEVICES="", HTBENCH_GPUS_PER_NODE="2")
+    told = {"CUDA_VISIBLE_DEVICES": "0", "HTBENCH_GPUS_PER_NODE": "2", "PYTHONPATH": str(snapshot.HOME)}
+    process, store = start(tmp_path, own, **told)
     assert ends(process) == 1
-    assert kinds(store, own) == [Kind.WAITING] * 3 and attempts(store, own) == [1] * 3
-    assert all(store.state(point.key).message.startswith("Node n1 shows 0 of 1 GPUs") for point in own)
+    assert "htbench: Node n1 shows 1 of 2 GPUs that the job was promised" in capfd.readouterr().err
+    assert kinds(store, own) == [Kind.WAITING] * 3 and attempts(store, own) == [0] * 3
 
 
 # --- what such a job asks for ---
