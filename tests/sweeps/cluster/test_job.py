@@ -20,6 +20,7 @@ from harness.train.monitor import STOP_SIGNALS, Monitor
 from sweeps.cluster import job, job_array, job_lines, snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
+from tests.helpers import squeue as stand_in
 from tests.helpers import version_0_1
 from tests.helpers.job_process import JOB, modules_named
 from tests.helpers.waiting import wait_for
@@ -120,6 +121,24 @@ def test_a_warning_before_anything_is_loaded_is_kept(tmp_path, tiny, number, sho
     assert process.wait(timeout=60) == 2
     assert (tmp_path / "called").read_text() == "requeue 8\n"
     assert not (root / "runs").exists(), "it had no time to begin"
+
+
+def test_a_job_waits_for_the_one_before_it_that_is_saving(tmp_path, tiny, monkeypatch):
+    """It found the run at work and ended, and then nobody was at it."""
+    asked, one, store = tmp_path / "asked", point(tiny), Store(tmp_path / "store")
+    row = stand_in.row("7", "COMPLETING")
+    folder = stand_in.install(tmp_path / "bin", row, first=f"touch {asked}")
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "here")
+    with monkeypatch.context() as job_before:
+        job_before.setenv("SLURM_JOB_ID", "7")
+        before = store.claim(one.key, "")
+    given = pickle.dumps(job_array.delayed(store.root, snapshot.HOME, one)).hex()
+    told = {"SLURM_JOB_ID": "8", "PATH": f"{folder}:{os.environ['PATH']}"}
+    process = Command(["-c", JOB, given], os.environ | told, snapshot.HOME)
+    wait_for(asked.exists)  # it has found the run at work
+    before.end("stopped")
+    assert process.wait(timeout=60) == 0
+    assert store.record(one.key).attempts == 2
 
 
 def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_path, tiny):
