@@ -74,7 +74,8 @@ def read(text: str) -> dict[str, Job]:
         if not row or row.startswith("CLUSTER: "):  # said where SLURM_CLUSTERS names several
             row = ""
         elif (words := _columns(row)) is None:
-            row += "\n"  # a name may go on in the next line
+            # A name may go on in the next line. Before the head there is no row, only remarks of a site.
+            row = f"{row}\n" if heads else ""
         else:
             if words[1] == "STATE":
                 heads += 1

@@ -82,7 +82,14 @@ def test_what_is_no_answer_of_squeue_is_an_error_and_no_empty_queue(squeue, answ
 
 def test_names_of_others_and_remarks_of_a_site_do_not_matter(squeue):
     other = ("9", "PENDING", 0, "bert", "None", "Stra\u00dfe\nnach Süden")
-    squeue(other, RUNNING, script="echo 'bash: warning: setlocale' >&2; echo CLUSTER: here")
+    remarks = (
+        "bash: warning: setlocale >&2",
+        "Maintenance on Monday",
+        "",
+        "squeue: it may be slow",
+        "CLUSTER: here",
+    )
+    squeue(other, RUNNING, script="; ".join(f"echo {remark}" for remark in remarks))
     assert slurm.queue() == {"9": Job(*other), "8_1": Job(*RUNNING)}
 
 
