@@ -119,7 +119,9 @@ class Job:
 )
 def test_each_run_has_gpus_and_a_log_of_its_own(tmp_path, own, processes, gpus, at_once, seen):
     runs = points(own | {"processes": processes}, at_once)
-    job = Job(tmp_path, runs, at_once, CUDA_VISIBLE_DEVICES=gpus, HTBENCH_GPUS_PER_NODE=str(gpus.count(",") + 1))
+    job = Job(
+        tmp_path, runs, at_once, CUDA_VISIBLE_DEVICES=gpus, HTBENCH_GPUS_PER_NODE=str(gpus.count(",") + 1)
+    )
     assert job.ends()[0] == 0
     assert Counter(re.findall("^sees (.*)$", "".join(map(job.log, range(at_once))), re.MULTILINE)) == seen
     for n in range(at_once):
