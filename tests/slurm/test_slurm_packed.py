@@ -102,8 +102,6 @@ def test_the_jobs_of_a_search_fill_its_slots(site, write_spec):
     assert len(attempts(site.root)) == 7, "by two jobs"
     finish_search(site, spec)
     assert set(attempts(site.root).values()) == {1}
-    logs = [path.name for path in site.root.glob("sweeps/tiny/logs/*/*_log.out")]
-    owners = {
-        json.loads(path.read_text())["owner"]["job"] for path in site.root.glob("runs/*/*/attempts/1.json")
-    }
-    assert len(owners) == 2 and len(logs) == 2 + 2 + 7, "of each script, each job and each run"
+    owners = {owner(folder)["job"] for folder in site.root.glob("runs/*/*")}
+    logs = list(site.root.glob("sweeps/tiny/logs/*/*_log.out"))
+    assert len(owners) == 2 and len(logs) == 2 + 7, "of each job and each run"
