@@ -90,6 +90,7 @@ class PackedJob:
         if self.monitor.stop_requested:  # perhaps too little time is left to load and save
             return
         pool = None
+        self.close()
         while todo := self._left():
             self.open()
             pool = pool or self._pool()

@@ -100,8 +100,8 @@ def test_the_jobs_of_a_search_fill_its_slots(site, write_spec):
     assert accepted(site, spec) == 7
     wait_for(lambda: not queue())
     assert len(attempts(site.root)) == 7, "by two jobs"
-    finish_search(site, spec)
-    assert set(attempts(site.root).values()) == {1}
     owners = {owner(folder)["job"] for folder in site.root.glob("runs/*/*")}
     logs = list(site.root.glob("sweeps/tiny/logs/*/*_log.out"))
     assert len(owners) == 2 and len(logs) == 2 + 7, "of each job and each run"
+    finish_search(site, spec)
+    assert set(attempts(site.root).values()) == {1}
