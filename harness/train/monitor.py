@@ -14,9 +14,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
 @contextlib.contextmanager
 def signals_held_back() -> Iterator[None]:
     """Block STOP_SIGNALS in processes started meanwhile; `stop_on_signals` unblocks them."""
+    resource_tracker.ensure_running()  # its start unblocks signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    resource_tracker.ensure_running()  # its start unblocks some; SIGUSR2 would kill it
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:

@@ -88,6 +88,7 @@ class PackedJob:
         if self.monitor.stop_requested:  # perhaps too little time is left to load and save
             return
         pool = None
+        self.close()
         while todo := self._left():
             self.open()
             pool = pool or self._pool()
@@ -113,11 +114,13 @@ class PackedJob:
         promised, found = slurm.promised_gpus(), len(visible_gpus())
         if found < promised and any(one.overrides.get("device") != "cpu" for one in self.points.values()):
             node = slurm.own_node()
-            sys.exit(
+            print(
                 f"htbench: Node {node} shows {found} of {promised} GPUs that the job was promised; its runs "
-                f"wait for the next `htbench sweep submit`, and `exclude: {node}` among their resources "
-                f"keeps them off that node."
+                f"wait for the next `htbench sweep submit`, and `exclude: {node}` keeps them off that node.",
+                file=sys.stderr,
+                flush=True,
             )
+            sys.exit(EXIT_ENDED)
 
     def _pool(self) -> Pool:
         self._check_gpus()

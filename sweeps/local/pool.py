@@ -16,7 +16,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol
@@ -84,6 +84,7 @@ class Pool:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["htbench", "sweeps.local.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
+        resource_tracker.ensure_running()  # before the next block, because its start unblocks signals
         with signals_held_back(), _our_code_only():  # else Ctrl-C would kill the server during its imports
             forkserver.ensure_running()
 
