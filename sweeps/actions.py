@@ -94,8 +94,9 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     planned = [[*_points(args, store, spec), *read_points(store.root, spec.name)] for spec in loaded]
     blocks = [{point.block for point in points} for points in planned]
     wanted = {point.id for points in planned for point in points if point.block == args.block}
+    others = {point.id for points in planned for point in points if point.block != args.block}
     for spec in _with_block(args.block, loaded, blocks):
-        queue.cancel_and_report(store, spec, wanted)
+        queue.cancel_and_report(store, spec, wanted, others)
     return 0
 
 

@@ -69,9 +69,11 @@ def _advise(spec: SweepSpec, report: Report) -> None:
         print("  replicas of winners follow: the same command submits them once the grid is done")
 
 
-def cancel_and_report(store: Store, spec: SweepSpec, points: Collection[str] | None = None) -> None:
+def cancel_and_report(
+    store: Store, spec: SweepSpec, points: Collection[str] | None = None, spared: Collection[str] = ()
+) -> None:
     """Cancel a sweep's jobs, or only those for some points, and print how many."""
-    ours, others = submissions.cancel(store.root, spec.name, points)
+    ours, others = submissions.cancel(store.root, spec.name, points, spared)
     rest = f"; {others} of other people go on" if others else ""
     print(f"{spec.name}: {ours} jobs cancelled{rest}")
 

@@ -67,18 +67,22 @@ def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str,
     Raises:
         SlurmError: it does not answer.
     """
-    submitted = [one for one in read_all(root) if not set(points).isdisjoint(one.points)]
+    wanted = set(points)
+    submitted = [one for one in read_all(root) if not wanted.isdisjoint(one.points)]
     found = queued(submitted, slurm.queue(age)) if submitted else {}
     return {point: found[point] for point in points if point in found}
 
 
-def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> tuple[int, int]:
+def cancel(
+    root: Path, sweep: str, points: Collection[str] | None = None, spared: Collection[str] = ()
+) -> tuple[int, int]:
     """Cancel a sweep's jobs; running ones save first. Raises SlurmError.
 
     Args:
         root: the store.
         sweep: the sweep's name.
         points: only the jobs for these; None: all of the sweep.
+        spared: other points; a job that has one of these, too, goes on.
 
     Returns:
         the number of cancelled jobs, and the number of other users' jobs, which go on.
@@ -86,7 +90,9 @@ def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> tup
     known = {one.word: one for one in read(root, sweep)}
     jobs = [job for job in slurm.queue().values() if word_of(job.name) in known] if known else []
     if points is not None:
-        jobs = [job for job in jobs if not set(points).isdisjoint(_points(known[word_of(job.name)], job))]
+        wanted, kept = set(points), set(spared) - set(points)
+        shares = [(job, _points(known[word_of(job.name)], job)) for job in jobs]
+        jobs = [job for job, own in shares if not wanted.isdisjoint(own) and kept.isdisjoint(own)]
     ours = [job for job in jobs if job.user == current_user()]
     # All tasks of an array take one message, some take one for each.
     scancel(sorted({job.array if points is None else job.id for job in ours}))

@@ -400,6 +400,22 @@ def test_the_jobs_of_one_block_are_cancelled(write_spec, tmp_path, monkeypatch, 
     assert capsys.readouterr().out == "tiny: 2 jobs cancelled\n"
 
 
+def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want(
+    tiny_spec, tmp_path, monkeypatch
+):
+    planned = search_points(tiny_spec)
+    write_plan(tmp_path, tiny_spec, planned)
+    ids = [one.point.id for one in planned]
+    one = submissions.intend(tmp_path, "tiny", ids, {"runs_per_job": 3})
+    jobs = {name: job(name, one.name) for name in ("8_0", "8_1", "8_2")}
+    called = []
+    monkeypatch.setattr(slurm, "queue", lambda age=0.0: jobs)
+    monkeypatch.setattr(submissions, "current_user", lambda: "anna")
+    monkeypatch.setattr(slurm, "call", lambda *words: called.append(words))
+    assert submissions.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]]) == (1, 0)
+    assert called == [("scancel", "--quiet", "8_1")], "8_0 has two runs of the other block"
+
+
 # --- the text and the pickles ---
 
 
