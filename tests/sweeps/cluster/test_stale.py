@@ -132,7 +132,9 @@ def test_words_for_srun_and_containers_that_have_changed_are_told_whole(sweep):
     inside = SPEC.replace("240", "240, container: /images/b.sif")
     said = "3 queued jobs ask for container=None, the file now says container=/images/b.sif"
     assert any(said in line for line in sweep("status", inside))
-    assert any("3 submitted, 3 queued jobs exchanged" in line for line in sweep("submit", inside, "--replace"))
+    assert any(
+        "3 submitted, 3 queued jobs exchanged" in line for line in sweep("submit", inside, "--replace")
+    )
 
 
 def test_a_job_that_begins_meanwhile_goes_on(sweep, cluster):
