@@ -19,6 +19,7 @@ from tests.helpers.on_cluster import (
     attempts,
     cluster,
     owner,
+    pid_here,
     queue,
     run_folders,
     site,
@@ -69,7 +70,7 @@ def test_a_run_in_a_container_is_told_to_save_and_its_job_comes_back(site, insid
     assert accepted(site, spec) == 2
     folders = run_folders(site.root, "few")
     wait_for(lambda: all((folder / "checkpoint.pt").exists() for folder in folders))
-    assert all(in_container(owner(folder)["pid"]) for folder in folders)
+    assert all(in_container(pid_here(owner(folder))) for folder in folders)
     jobs = {owner(folder)["job"] for folder in folders}
     assert len(jobs) == (1 if together else 2)
     ask("scancel", "--signal=USR2", *jobs)
