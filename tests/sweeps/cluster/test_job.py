@@ -172,14 +172,16 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     folder = Store(root).run_folder(slow.key)
     # The last task of an array to start has the number of the whole array: that must not be requeued.
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
+    env |= {"SLURM_JOB_NAME": "tiny.only.0123456789"}
     given = pickle.dumps(job_array.delayed(root, snapshot.HOME, slow)).hex()
     process = Command(["-c", JOB, given], os.environ | env, snapshot.HOME)
     wait_for((folder / "metrics.jsonl").exists)
     process.send_signal(number)
     assert process.wait(timeout=60) == 2
     assert (folder / "checkpoint.pt").exists()
-    called = tmp_path / "called"
-    assert (called.read_text() if called.exists() else "") == ("requeue 8_2\n" if requeues else "")
+    named, *rest = (tmp_path / "called").read_text().splitlines()
+    assert re.fullmatch(r"update JobId=8_2 JobName=tiny\.only\..*lr=.*\.0123456789", named)
+    assert rest == (["requeue 8_2"] if requeues else [])
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
