@@ -47,6 +47,11 @@ AFTERWARDS = (
 )
 
 
+def start(job: str, node: str, seconds: float) -> str:
+    """The line that `STARTS` finds, as Python writes it; `seconds` since 1970."""
+    return f"htbench: job {job} on node {node} starts at {seconds:.0f}"
+
+
 def watched(setup: Sequence[str]) -> list[str]:
     """The lines of `setup`, such that the log names the node, and a line that fails ends the job.
 

@@ -26,7 +26,7 @@ from harness.store.points import Point, filled
 from harness.system import atomic, slurm
 from harness.system.machine import visible_gpus
 from harness.train.monitor import Monitor
-from sweeps.cluster import job, job_log
+from sweeps.cluster import job, job_lines, job_log
 from sweeps.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 from sweeps.local.pool import Pool
 from sweeps.plan.states import settled, state
@@ -80,6 +80,7 @@ class PackedJob:
         self.store, self.logs, self.monitor = Store(root), logs, monitor
         self.points = {point.id: point for point in points}
         self.processes = points[0].processes
+        self._before: dict[str, int] = {}  # the attempts at a run when this job last started it
         self._deaths: Counter[str] = Counter()
         self._given_up: dict[str, tuple[Kind, int]] = {}  # the state and the attempts at that time
 
@@ -134,6 +135,7 @@ class PackedJob:
         while (todo or pool.running) and not self.monitor.stop_requested:
             while todo and pool.has_room_for(self.processes):
                 point = todo.popleft()
+                self._before[point.id] = self._state(point).attempts
                 pool.start(point, self.processes, self._log(point))
             for id, status in pool.finished(timeout=POLL_SECONDS):
                 self._ended(self.points[id], status)
@@ -163,8 +165,9 @@ class PackedJob:
         if settled(now):
             del self._deaths[point.id]
             return
-        if status == EXIT_ENDED and now.kind is Kind.WAITING and not now.message:
-            return  # a failure that a person has reset by now; other ends leave a message
+        begun = now.attempts > self._before[point.id]
+        if status == EXIT_ENDED and begun and now.kind is Kind.WAITING and not now.message:
+            return  # a failure that a person has reset by now; other attempts that end leave a message
         self._deaths[point.id] += status < 0
         if status >= 0 or self._deaths[point.id] > MOST_DEATHS:
             self._given_up[point.id] = (now.kind, now.attempts)
@@ -175,9 +178,8 @@ class PackedJob:
     def _log(self, point: Point) -> Path:
         """The log of a run, with a line that tells where and when it starts."""
         path = job_log.of_run(self.logs, slurm.own_job(), point.id)
-        line = f"htbench: job {slurm.own_job()} on node {slurm.own_node()} starts at {time.time():.0f}"
         with path.open("a", encoding="utf-8") as file:
-            print(line, file=file)
+            print(job_lines.start(slurm.own_job(), slurm.own_node(), time.time()), file=file)
         return path
 
 

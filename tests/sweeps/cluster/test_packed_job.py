@@ -144,6 +144,15 @@ def test_a_node_with_fewer_gpus_than_promised_trains_nothing(tmp_path, tiny):
     assert job.attempts() == [0, 0] and not list(job.logs.glob("*_log.out"))
 
 
+def test_a_run_that_can_not_even_begin_is_started_once(tmp_path, tiny):
+    """Such as on a node with other data than the plan's: no attempt tells of it."""
+    other = dataclasses.replace(points(tiny, 1)[0], key="0123456789ab")
+    job = Job(tmp_path, [other])
+    status, said = job.ends()
+    assert status == 1 and said.count("has ended with status 1; this job leaves it") == 1
+    assert job.attempts() == [0] and job.log(0).count("was planned with other code, data or defaults") == 1
+
+
 def test_what_is_at_work_or_finished_elsewhere_is_left_alone(tmp_path, tiny):
     runs = points(tiny, 3)
     store = Store(tmp_path / "store")
