@@ -75,7 +75,7 @@ def lost(folder: Path) -> str:
     if files.record.exists():
         sound = RunRecord.from_json(atomic.read_json(files.record)) is not None
         return "" if sound else f"record.json is damaged; {AGAIN}"
-    if any(_is_finished(row) for row in metrics.tail(files.metrics)):
+    if any(_is_finished(row) for row in metrics.tail(files.metrics, back=0)):
         return f"record.json is missing, though metrics.jsonl is complete; {AGAIN}"
     if _last_outcome(files) == "finished":
         return f"record.json is missing, though the run had come to its end; {AGAIN}"

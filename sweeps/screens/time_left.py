@@ -18,6 +18,7 @@ from harness.train.timing import warm_up
 from sweeps.plan.states import settled
 
 LONG = 10_000  # steps of a run whose steps nobody knows
+_WITHOUT_COST = {"data_fingerprint": "-", "revisions.loop": 1}  # to find the true values takes long
 
 
 class Estimate:
@@ -30,7 +31,7 @@ class Estimate:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.measured: dict[RunClass, Cost | None] = {}
-        self.configs: dict[tuple[str, ...], RunConfig | None] = {}
+        self.configs: dict[tuple[str, ...], tuple[RunConfig, RunClass] | None] = {}
 
     @functools.cached_property
     def finished(self) -> dict[RunClass, Cost]:
@@ -39,10 +40,10 @@ class Estimate:
 
     def steps(self, point: Point) -> int | None:
         """Updates of a point's run; None if unknown."""
-        config = self._config(point)
-        if config is None:
+        if (found := self._config(point)) is None:
             return None
-        known = None if config.steps else self.finished.get(run_class(config))
+        config, kind = found
+        known = None if config.steps else self.finished.get(kind)
         return known.steps(config) if known else config.steps
 
     def left(self, points: Sequence[tuple[Point, RunState]]) -> float | None:
@@ -51,10 +52,11 @@ class Estimate:
         for point, state in points:
             if settled(state):
                 continue
-            config = self._config(point)
-            known = self._cost(config, points) if config else None
-            steps = known.steps(config) if known and config else None
-            if known is None or config is None or steps is None:
+            if (found := self._config(point)) is None:
+                return None
+            config, kind = found
+            known = self._cost(config, kind, points)
+            if known is None or (steps := known.steps(config)) is None:
                 return None
             done = min(steps, self._done(point, state))
             total += known.seconds(config, steps) * (1 - done / steps)
@@ -62,8 +64,8 @@ class Estimate:
 
     def is_warming_up(self, points: Sequence[tuple[Point, RunState]]) -> bool:
         """Whether a run at work will tell what nothing tells now: it is not past its warm-up."""
-        configs = [self._config(point) for point, state in points if state.kind is Kind.LIVE]
-        return any(config is not None and self._cost(config, points) is None for config in configs)
+        found = [self._config(point) for point, state in points if state.kind is Kind.LIVE]
+        return any(one is not None and self._cost(*one, points) is None for one in found)
 
     def _done(self, point: Point, state: RunState) -> int:
         files = self.store.files(point.key)
@@ -71,8 +73,9 @@ class Estimate:
             return 0
         return curve.last_step(files.metrics)
 
-    def _cost(self, config: RunConfig, points: Sequence[tuple[Point, RunState]]) -> Cost | None:
-        kind = run_class(config)
+    def _cost(
+        self, config: RunConfig, kind: RunClass, points: Sequence[tuple[Point, RunState]]
+    ) -> Cost | None:
         if kind in self.finished:
             return self.finished[kind]
         if kind not in self.measured:
@@ -81,13 +84,14 @@ class Estimate:
             self.measured[kind] = pace or measure.remembered(cache_folder(self.store.root), kind)
         return self.measured[kind]
 
-    def _config(self, point: Point) -> RunConfig | None:
+    def _config(self, point: Point) -> tuple[RunConfig, RunClass] | None:
         """A config that costs as much as the point's, made once for all that differ in tuned numbers."""
         unseeded = {k: v for k, v in point.overrides.items() if k not in SEED_FIELDS}
         shape = tuple(f"{k}={v}" for k, v in unseeded.items() if not (is_tuned(k) and isinstance(v, float)))
         if shape not in self.configs:
-            try:  # the data's fingerprint takes long and changes no cost
-                self.configs[shape] = resolve_config({**point.overrides, "data_fingerprint": "-"})
+            try:
+                config = resolve_config({**point.overrides, **_WITHOUT_COST})
+                self.configs[shape] = config, run_class(config)
             except UsageError:  # planned by another version of the code
                 self.configs[shape] = None
         return self.configs[shape]
