@@ -1,7 +1,9 @@
 """Plan, status and reap on a real SLURM (`tests/slurm/run`): its verdicts, its queue, what is tidied up."""
 
 import json
+import os
 import re
+import shutil
 import signal
 import time
 
@@ -17,8 +19,12 @@ from tests.helpers.on_cluster import (
     attempts,
     cluster,
     held,
+    hold,
+    let_go,
+    owner,
     partition,
     queue,
+    run_folders,
     sbatch_that_kills_its_caller,
     site,
     submit,
@@ -94,6 +100,55 @@ def test_the_queue_and_the_runs_at_work_are_shown(site, write_spec):
     shown = "\n".join(lines(site("sweep", "status", spec)))
     assert re.search(r"at work: few sgdm lr=\S+ seed=0: step \d+ of 5000 on \S+, job \d+_\d", shown)
     assert re.search(r"at work; .* of one worker, ETA", shown)
+
+
+PAGE = "echo '<html><title>502 Bad Gateway</title></html>'"
+
+
+@pytest.mark.parametrize("page", [PAGE, f'{shutil.which("squeue")} "$@" | head -n 1'], ids=["page", "head"])
+def test_runs_at_work_are_not_taken_for_left_by_what_stands_in_for_squeue(site, write_spec, tmp_path, page):
+    """A proxy's page is no empty queue, and one that is empty does not outrank a fresh heartbeat."""
+    script = tmp_path / "squeue"
+    script.write_text(f"#!/bin/sh\n{page}\n")
+    script.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    spec = write_spec(LONG.replace("0.2, 0.3]", "0.2]").replace("steps: 600", "steps: 20000"))
+    assert accepted(site, spec) == 3
+
+    def running(**environment):
+        done = site("sweep", "status", spec, "--json", **environment)
+        (row,) = json.loads(done.stdout)
+        return row["running"] == 3 and done.stderr
+
+    wait_for(lambda: running() == "")
+    said, done = running(PATH=path), submit(site, spec, PATH=path)
+    if page == PAGE:
+        assert "SLURM's answer can't be read (squeue: '<html>" in said
+        assert done.returncode == EXIT_USAGE and done.stderr.count("\n") == 1 and "<html>" in done.stderr
+    else:
+        assert said == "" and done.returncode == 0 and "submitted" not in done.stdout
+    assert set(attempts(site.root).values()) == {1} and len(queue()) == 3
+    assert "3 jobs cancelled" in site("sweep", "cancel", spec).stdout
+
+
+def test_a_run_that_gives_no_sign_of_life_comes_first_with_its_node_and_its_job(site, write_spec):
+    text = LONG.replace("[0.03, 0.1, 0.2, 0.3]", "[0.1, 0.2]").replace("steps: 600", "steps: 20000")
+    spec = write_spec(text)
+    assert accepted(site, spec) == 2
+    first, second = run_folders(site.root, "few")
+    hold(second)
+    heartbeat, then = second / "attempts" / "1.json", time.time() - 140
+    os.utime(heartbeat, (then, then))  # as if it had been held for so long
+    wait_for((first / "checkpoint.pt").exists)
+    shown = lines(site("sweep", "status", spec))
+    at_work = [line for line in shown if line.startswith("at work: ")]
+    where = f"on {owner(second)['host']}, job {owner(second)['job']}"
+    assert len(at_work) == 2 and "lr=0.2" in at_work[0]
+    assert re.search(rf" {re.escape(where)}; no sign of life for \d+ s$", at_work[0])
+    assert any("2 at work (1 without a sign of life)" in line for line in shown)
+    let_go(second)
+    wait_for(lambda: "sign of life" not in site("sweep", "status", spec).stdout)
+    assert "2 jobs cancelled" in site("sweep", "cancel", spec).stdout
 
 
 def jobs_in_trouble(site, spec):

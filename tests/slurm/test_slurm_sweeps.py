@@ -114,6 +114,26 @@ def test_status_and_cancel(site, write_spec, held):
     assert accepted(site, spec) == 3
 
 
+def test_a_block_is_submitted_cancelled_and_paid_for_by_its_name(site, write_spec, held):
+    two = "  - {name: adamw, set: {optimizer.name: adamw}, space: {optimizer.lr: [0.001, 0.01]}}\nresources:"
+    spec = write_spec(FEW.replace("resources:", two).replace("timeout_min: 20", "cpus_per_task: 1"))
+    assert accepted(site, spec, "--block", "adamw") == 2
+    assert accepted(site, spec) == 3
+    names = ask("squeue", "-h", "-r", "-o", "%j").split()
+    assert sorted(name.split(".")[1] for name in names) == ["adamw"] * 2 + ["sgdm"] * 3
+    assert "3 jobs cancelled" in site("sweep", "cancel", spec, "--block", "sgdm").stdout
+    wait_for(lambda: len(queue()) == 2)
+    partition("UP")
+    wait_for(lambda: not queue())
+    (bill,) = json.loads(site("sweep", "cost", spec, "--json").stdout)
+    spent = {row["block"]: row for row in bill["blocks"]}
+    assert [spent[name]["runs"] for name in ("sgdm", "adamw")] == [0, 2]
+    walls = [attempt(folder)["ended"] - attempt(folder)["began"] for folder in site.root.glob("runs/*/*")]
+    assert abs(spent["adamw"]["core_hours"] * 3600 - sum(walls)) <= 2, "a record tells whole seconds"
+    shown = site("sweep", "status", spec).stdout
+    assert "few: " in shown and "core-hours spent" in shown
+
+
 def test_limits_leave_the_rest_for_the_next_call(site, write_spec, held):
     spec = write_spec(FEW.replace("timeout_min: 20", "timeout_min: 20, submit_limit: 2"))
     first = submit(site, spec)
