@@ -133,6 +133,10 @@ def test_a_run_that_only_dies_is_given_up_in_spite_of_requeues(site, write_spec)
     assert (
         "failed (killed): two processes in a row were killed before their first checkpoint" in log.read_text()
     )
+    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
+    (failure,) = row["failures"]
+    assert [failure[name] for name in ("job", "log")] == [job, str(log)] and failure["host"] in NODES
+    assert f"on {failure['host']}, job {job}, log {log}" in site("sweep", "status", spec).stdout
     told = submit(site, spec)
     assert "1 failed" in told.stdout and "(killed); `htbench sweep submit --retry`" in told.stdout
     assert not queue()
