@@ -1,6 +1,7 @@
 """A job with several runs: each is a run of its own, and the job ends when it can do no more for them."""
 
 import dataclasses
+import json
 import os
 import pickle
 import re
@@ -438,3 +439,21 @@ def test_the_plan_shows_jobs_with_several_runs(htbench, write_spec):
     shown = htbench("sweep", "plan", write_spec(SPEC), "--no-measure", "--sbatch").stdout
     assert "runs_per_job=2" in shown and "#SBATCH --job-name=tiny.only.0123456789" in shown
     assert "--array" not in shown, "a single job for two runs"
+
+
+def test_the_plan_counts_the_jobs_as_submit_would_group_them(htbench, write_spec):
+    """A job has runs of one block only, and 5 runs of 2 each are 3 jobs."""
+    blocks = "".join(f"  - {{name: {name}, set: {{optimizer.name: {name}}}}}\n" for name in ("sgdm", "muon"))
+    wants = "{runs_per_job: 2, runs_at_once: 2}"
+    base = "base: {task: digits, model: resnet-nano, steps: 8}\nseeds: [0, 1, 2, 3, 4]"
+    path = write_spec(f"{base}\nblocks:\n{blocks}resources: {wants}\n")
+    words = ["sweep", "plan", path, "--no-measure"]
+    assert "  6 jobs of up to 2 runs, 2 at once" in htbench(*words).stdout.splitlines()
+    (view,) = json.loads(htbench(*words, "--json").stdout)
+    row = {"jobs": 3, "runs": 5, "runs_per_job": 2, "runs_at_once": 2}
+    assert view["jobs"] == [{"blocks": [name], **row} for name in ("sgdm", "muon")]
+    path.write_text(path.read_text().replace(wants, "{timeout_min: 30}"))
+    assert " jobs " not in htbench(*words).stdout, "as many as runs"
+    (view,) = json.loads(htbench(*words, "--json").stdout)
+    row = {"jobs": 10, "runs": 10, "runs_per_job": 1, "runs_at_once": 1}
+    assert view["jobs"] == [{"blocks": ["sgdm", "muon"], **row}]
