@@ -86,6 +86,24 @@ class Resources:
         )
         return max(1, min(self.runs_per_job, room))
 
+    def idle_gpus(self, processes: int = 1) -> str:
+        """A warning if each job of several runs leaves GPUs idle; empty otherwise.
+
+        Args:
+            processes: of each run.
+        """
+        gpus, together = self.gpus_per_node, self.side_by_side(processes)
+        busy, most = together * processes, gpus // processes
+        if self.runs_per_job == 1 or busy >= gpus:
+            return ""
+        better = f"gpus_per_node={busy} would do"
+        if most > together:
+            better = f"runs_per_job={most} or more would use {most * processes} of them, or {better}"
+        return (
+            f"gpus_per_node={gpus}, but a job trains {together} runs at once on {busy} of these GPUs, and "
+            f"{gpus - busy} stay idle; {better}"
+        )
+
     def describe(self, processes: int = 1) -> str:
         """The values that differ from the defaults, in one line.
 
