@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Mapping
 
 from harness.errors import UsageError
 from harness.system import squeue
@@ -42,6 +43,21 @@ def promised_gpus() -> int:
     """How many GPUs of this node the job asked for that this process is part of; 0 outside of our jobs."""
     asked = os.environ.get(GPUS_VARIABLE, "")
     return int(asked) if asked.isdigit() else 0
+
+
+def shortage(short: Mapping[str, tuple[int, int]], who: str) -> str:
+    """A sentence on nodes that show fewer GPUs than the job was promised.
+
+    Args:
+        short: node -> how many GPUs it shows, and how many it should.
+        who: what waits, with its verb.
+    """
+    first, *_ = short
+    counts = ", node ".join(f"{node} shows {have} of {need}" for node, (have, need) in short.items())
+    return (
+        f"Node {counts} GPUs that the job was promised; {who} for the next `htbench sweep submit`, and "
+        f"`exclude: {first}` among the resources keeps jobs off that node."
+    )
 
 
 def preempted() -> bool:
