@@ -172,16 +172,16 @@ class Resources:
 
 def differences(old: str, new: str) -> dict[str, tuple[str, str]]:
     """What a job asks for that differs between two texts of `describe`: name -> the two values in words."""
-    before, after = _told(old), _told(new)
+    before, after = told(old), told(new)
     names = dict.fromkeys([*before, *after])
     pairs = {name: (before.get(name, _word(name)), after.get(name, _word(name))) for name in names}
     # `submit_limit` is a matter between `submit` and the file; no job knows it.
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and name != "submit_limit"}
 
 
-def _told(text: str) -> dict[str, str]:
-    parts = re.split(rf"(?:^| )({'|'.join([*_DEFAULTS, 'processes'])})=", text)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+def told(text: str) -> dict[str, str]:
+    """The values in a text of `describe`, in words by name. What looks like a name within a list is none."""
+    return {name: value for name, value in re.findall(_TOLD, text)}
 
 
 def _word(name: str) -> str:
@@ -197,6 +197,10 @@ _OWN_OF_SRUN = (
 _SHORT_OF_SRUN = ("-K", "-c", "-n", "-N", "-o", "-e")
 
 _DEFAULTS = dataclasses.asdict(Resources())
+_TOLD = (
+    rf"(?:^| )({'|'.join([*_DEFAULTS, 'processes'])})="
+    r"""(\((?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^'")])*\)|\S*)"""  # a tuple as `repr` writes it, or a word
+)
 _LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
     ("timeout_min", "runs_per_job", "runs_per_gpu", "runs_at_once", "nodes", "cpus_per_task")
     + ("array_parallelism", "submit_limit", "signal_delay_s"),

@@ -184,8 +184,11 @@ def test_a_dry_run_shows_what_would_be_exchanged(sweep, cluster):
         ({"mem": "16G"}, {"mem": ("None", "16G")}),
         ({"setup": ("module load cuda", "x=1 y")}, {"setup": ("()", "('module load cuda', 'x=1 y')")}),
         ({"submit_limit": 5}, {}),
+        ({"mem": "1G", "setup": ("export A='b) mem=5G'",)}, {"mem": ("None", "1G"), "setup": (
+            "()", """("export A='b) mem=5G'",)""")}),
+        ({"setup": ("x 'y' \"z\" mem=2G",)}, {"setup": ("()", """('x \\'y\\' "z" mem=2G',)""")}),
     ],
-)
+)  # fmt: skip
 def test_differences_of_resources_are_told_by_name(changes, told):
     old, new = Resources(timeout_min=30), Resources(timeout_min=30, **changes)
     assert differences(old.describe(), new.describe()) == told
