@@ -19,6 +19,8 @@ from sweeps.spec.resources import differences
 from sweeps.spec.sweep import SweepSpec
 
 MOST_NAMED = 6  # jobs on one line
+# Names of changes that are none of a resource.
+RUNS, AVOIDED = "points", "failing nodes excluded"
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,9 @@ def outdated(
         now = block_of(spec, still[0]).resources.describe(still[0].processes)
         changes = differences(one.resources, now)
         if not set(avoid) <= set(one.excluded.split(",")):
-            changes["failing nodes excluded"] = (one.excluded or "None", ",".join(avoid))
+            changes[AVOIDED] = (one.excluded or "None", ",".join(avoid))
         if len(still) < len(ids):
-            changes["points"] = (str(len(ids)), str(len(still)))
+            changes[RUNS] = (str(len(ids)), str(len(still)))
         if changes:
             found.append(Outdated(ids, job, changes))
     return found
@@ -136,12 +138,23 @@ def _names(points: Sequence[str]) -> str:
 
 
 def outdated_lines(sweep: str, found: Sequence[Outdated]) -> list[str]:
-    """A line for each change of resources that queued jobs do not know of."""
+    """A line for each change that queued jobs do not know of."""
     return [
-        f"{sweep}: {len(group)} queued jobs ask for {_words(changes, 0)}, the file now says "
-        f"{_words(changes, 1)}; `htbench sweep submit --replace` exchanges them"
+        f"{sweep}: {len(group)} queued jobs {_sentence(changes)}; "
+        f"`htbench sweep submit --replace` exchanges them"
         for changes, group in _grouped(found)
     ]
+
+
+def _sentence(changes: Mapping[str, tuple[str, str]]) -> str:
+    wants = {name: pair for name, pair in changes.items() if name not in (RUNS, AVOIDED)}
+    parts = [f"ask for {_words(wants, 0)}, the file now says {_words(wants, 1)}"] if wants else []
+    if AVOIDED in changes:
+        parts.append(f"do not keep off {changes[AVOIDED][1]}")
+    if RUNS in changes:
+        before, now = changes[RUNS]
+        parts.append(f"have {before} runs each, the file now has {now} of these")
+    return ", and ".join(parts)
 
 
 def outdated_json(found: Sequence[Outdated]) -> list[dict[str, Any]]:

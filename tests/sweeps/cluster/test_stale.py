@@ -72,8 +72,12 @@ def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(ht
     assert sweep("submit", packed) == ["tiny: 3 points, 3 in the queue already"]
     assert "tiny: 2 jobs wait in the queue (Priority)" in sweep("status", packed), "each job counts once"
     one, two = packed.replace("0.1, ", ""), packed.replace(", 0.1, 0.2", "")
-    said = "tiny: 1 queued jobs ask for points=2, the file now says points=1"
+    said = "tiny: 1 queued jobs have 2 runs each, the file now has 1 of these"
     assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("submit", one)
+    both = (
+        "ask for timeout_min=240, the file now says timeout_min=480, and have 2 runs each, the file now has 1"
+    )
+    assert any(both in line for line in sweep("status", one.replace("240", "480")))
     assert any(line.startswith("tiny: 1 jobs in the queue are for 1 points") for line in sweep("status", two))
     assert "1 queued jobs exchanged" in sweep("submit", one, "--replace")[1]
     assert cluster.jobs() == {"9_1": "PENDING", "10": "PENDING"}
