@@ -73,8 +73,9 @@ def cancel_and_report(
     store: Store, spec: SweepSpec, points: Collection[str] | None = None, spared: Collection[str] = ()
 ) -> None:
     """Cancel a sweep's jobs, or only those for some points, and print how many."""
-    ours, others = submissions.cancel(store.root, spec.name, points, spared)
+    ours, others, mixed = submissions.cancel(store.root, spec.name, points, spared)
     rest = f"; {others} of other people go on" if others else ""
+    rest += f"; {mixed} jobs with runs of other blocks, too, go on" if mixed else ""
     print(f"{spec.name}: {ours} jobs cancelled{rest}")
 
 

@@ -402,7 +402,7 @@ def test_the_jobs_of_one_block_are_cancelled(write_spec, tmp_path, monkeypatch, 
 
 
 def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want(
-    tiny_spec, tmp_path, monkeypatch
+    tiny_spec, tmp_path, monkeypatch, capsys
 ):
     planned = search_points(tiny_spec)
     write_plan(tmp_path, tiny_spec, planned)
@@ -413,8 +413,11 @@ def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want
     monkeypatch.setattr(slurm, "queue", lambda age=0.0: jobs)
     monkeypatch.setattr(submissions, "current_user", lambda: "anna")
     monkeypatch.setattr(slurm, "call", lambda *words: called.append(words))
-    assert submissions.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]]) == (1, 0)
+    assert submissions.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]]) == (1, 0, 1)
     assert called == [("scancel", "--quiet", "8_1")], "8_0 has two runs of the other block"
+    queue.cancel_and_report(Store(tmp_path), tiny_spec, ids[2:6], [*ids[:3], *ids[6:]])
+    said = "tiny: 1 jobs cancelled; 1 jobs with runs of other blocks, too, go on\n"
+    assert capsys.readouterr().out == said
 
 
 # --- the text and the pickles ---
