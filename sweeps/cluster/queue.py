@@ -62,6 +62,11 @@ def _advise(spec: SweepSpec, report: Report) -> None:
         print(f"  failed: {reasons}; `htbench sweep submit --retry` submits them again")
     if report.ending:
         print(f"  {report.ending} of them wait for jobs that were cancelled and are saving these runs")
+    for name, n in report.left_to.items():
+        print(
+            f"  {n} runs of the exchanged jobs are those of '{name}' only; "
+            f"`htbench sweep submit` of that sweep gives them a job again"
+        )
     if report.left:
         why = report.refusal or "submit_limit"
         print(f"  left because of a limit ({why}): the same command submits them when jobs have ended")

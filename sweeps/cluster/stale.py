@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.store import Store
 from harness.store.owner import current_user
 from harness.store.points import Point, read_points, sweep_names
 from harness.system.squeue import Job
 from sweeps.cluster import submissions
 from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import block_of
+from sweeps.plan.states import settled, states
 from sweeps.spec.resources import differences
 from sweeps.spec.sweep import SweepSpec
 
@@ -77,11 +79,33 @@ def wanted_none(points: Collection[str], wanted: Collection[str]) -> bool:
 
 def wanted_by_others(root: Path, sweep: str) -> set[str]:
     """The points that other sweeps of the store want."""
-    found = set[str]()
+    return {point.id for points in of_others(root, sweep).values() for point in points}
+
+
+def of_others(root: Path, sweep: str) -> dict[str, list[Point]]:
+    """The points of the other sweeps of the store, by their names."""
+    found = dict[str, list[Point]]()
     for name in sweep_names(root):
         with contextlib.suppress(UsageError):  # a damaged plan is told where it is needed
-            found |= {point.id for point in read_points(root, name)} if name != sweep else set()
+            found |= {name: read_points(root, name)} if name != sweep else {}
     return found
+
+
+def left_to_others(store: Store, sweep: str, gone: Collection[str]) -> dict[str, int]:
+    """How many unfinished points without a job other sweeps want: sweep -> number.
+
+    Args:
+        store: the store.
+        sweep: the sweep whose jobs were exchanged.
+        gone: points of these jobs that it wants no more and that have no other job.
+    """
+    others = of_others(store.root, sweep) if gone else {}
+    own = {name: [point for point in points if point.id in gone] for name, points in others.items()}
+    found = {
+        name: sum(not settled(state) for state in states(store, points).values())
+        for name, points in own.items()
+    }
+    return {name: n for name, n in found.items() if n}
 
 
 def outdated(

@@ -85,6 +85,23 @@ def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(ht
     assert cluster.jobs() == {"10": "PENDING"}
 
 
+def test_a_run_that_an_exchanged_job_leaves_to_another_sweep_is_named(htbench, write_spec, cluster):
+    packed = SPEC.replace("240", "240, runs_per_job: 3")
+    mine, other = write_spec(packed), write_spec(packed.replace("name: tiny", "name: other"), "other.yaml")
+    for path in (mine, other):
+        assert htbench("sweep", "submit", path).returncode == 0
+    assert cluster.jobs() == {"8": "PENDING"}
+    mine.write_text(packed.replace("0.1, ", ""))
+    said = htbench("sweep", "submit", mine, "--replace").stdout
+    assert (
+        "  1 runs of the exchanged jobs are those of 'other' only; `htbench sweep submit` of that sweep"
+        in said
+    )
+    assert "1 submitted, 2 in the queue already" in htbench("sweep", "submit", other).stdout
+    mine.write_text(packed.replace("0.1, ", "").replace("240", "250"))
+    assert "those of" not in htbench("sweep", "submit", mine, "--replace").stdout
+
+
 def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
     (row,) = json.loads("\n".join(sweep("status", SPEC, "--json")))
     assert row["jobs"] == {"removed": [], "outdated": [], "ended_early": [], "failing_nodes": []}
