@@ -97,6 +97,30 @@ class Report:
         return sum(len(submission.points) for submission, _ in self.arrays)
 
 
+def check(root: Path, spec: SweepSpec) -> None:
+    """Refuse names that jobs of a sweep can't have.
+
+    Args:
+        root: the store.
+        spec: the sweep.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    size = len(spec.name.encode())
+    if size > job_name.LONGEST_SWEEP:
+        raise UsageError(
+            f"The name of the sweep '{spec.name}' has {size} bytes, and the names of jobs, by which they are "
+            f"found, have room for {job_name.LONGEST_SWEEP}; give it a shorter one."
+        )
+    place = str(root.resolve())
+    if any(block.resources.container for block in spec.blocks) and re.search("[,:]", place):
+        raise UsageError(
+            f"The store '{place}' has a comma or a colon in its path, at which apptainer would cut it; jobs "
+            f"with a container need a store without them."
+        )
+
+
 # --- what to submit ---
 
 

@@ -300,3 +300,27 @@ def test_a_missing_command_is_named(site, write_spec, tmp_path, missing):
     done = submit(site, write_spec(FEW), PATH=str(tmp_path))
     assert done.returncode == EXIT_USAGE
     assert f"There is no '{missing}' on the PATH" in done.stderr and not queue()
+
+
+def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
+    """Names of jobs end with the word by which they are found, and `squeue` shows so many bytes of them."""
+    name = "a" + "ä" * 63
+    text = LONG.replace("name: few", f"name: {name}").replace("name: sgdm, set", f"name: {'ö' * 40}, set")
+    space = "space: {optimizer.weight_decay: [0.0001], optimizer.momentum: [0.9], optimizer."
+    spec = write_spec(
+        text.replace("space: {optimizer.", space).replace("[0.03, 0.1, 0.2, 0.3]", "[0.1, 0.2]")
+    )
+    assert accepted(site, spec) == 2
+    assert accepted(site, spec) == 0, "they wait"
+    partition("UP")
+    folders = run_folders(site.root, name)
+    hold(*folders)
+    told = ask("squeue", "-h", "-r", "-o", "%j").splitlines()
+    assert len({one.rpartition(".")[2] for one in told}) == 1
+    assert [len(one.encode()) > 255 and "momentum" in one for one in told] == [True, True], told
+    assert accepted(site, spec) == 0, "they run"
+    jobs = [owner(folder)["job"] for folder in folders]
+    let_go(*folders)
+    finish(site, spec, name)
+    states = ask("sacct", "-n", "-X", "-P", "-j", ",".join(jobs), "--format=State").split()
+    assert states == ["COMPLETED"] * 2, "the data base of jobs takes them, too"

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pickle
+import re
 import shlex
 import sys
 import time
@@ -259,6 +260,9 @@ def test_a_job_that_is_not_ours_and_a_second_process_name_nothing(tiny_spec, mon
 def test_a_name_has_nothing_that_a_shell_reads():
     point = Point("s", "a b;$(x) \"#'", "search", "", {"seed": 0}, slot="study/3")
     assert job_name.of_blocks([point]) == "a_b_x_"
+    assert job_name.of_blocks([dataclasses.replace(point, block="a" + "ä" * 80)]) == "a" + "ä" * 39, (
+        "80 bytes"
+    )
 
 
 def test_a_torn_line_loses_its_submission_only(tmp_path):
@@ -372,6 +376,28 @@ def test_one_block_is_submitted_and_the_plan_keeps_the_others(write_spec, tmp_pa
     assert cli.main([*words, "gpu", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "#SBATCH --job-name=tiny.gpu." in out and "tiny.cpu" not in out
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("name", "store", "wants", "sentence"),
+    [
+        ("ä" * 64, "store", "", "has 128 bytes, .* room for 127; give"),
+        ("tiny", "a,b", "container: /my.sif", "/a,b' has a comma or a colon in its path"),
+        ("tiny", "a:b", "container: /my.sif", "/a:b' has a comma or a colon in its path"),
+        ("a" + "ä" * 63, "store", "", ""),
+        ("tiny", "a,b", "", ""),
+    ],
+)
+def test_names_that_no_job_can_have_are_refused(
+    write_spec, tmp_path, site, capsys, name, store, wants, sentence, words
+):
+    text = "base: {task: digits, model: resnet-nano, steps: 2}\nblocks: [{name: b}]\n"
+    path = write_spec(f"name: {name}\n{text}resources: {{{wants}}}\n")
+    done = cli.main(["sweep", "submit", str(path), "--root", str(tmp_path / store), *words])
+    err = capsys.readouterr().err
+    assert (done, bool(re.search(sentence, err))) == (EXIT_USAGE if sentence else 0, True), err
+    assert (site == []) == bool(sentence or words) and (not sentence or err.count("\n") == 1)
 
 
 @pytest.mark.parametrize("action", ["submit", "cancel"])
