@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import socket
 import time
@@ -65,11 +66,27 @@ def preempted() -> bool:
 
     A job that ends within that time does not come back unless it requeues itself.
     """
+    row = _own_row()
+    return row.get("JobState") == "RUNNING" and row.get("PreemptTime", "None") != "None"
+
+
+def cancelled() -> bool:
+    """Whether this process's job was cancelled; its processes have KillWait seconds to save.
+
+    A job at its time limit and one that is preempted are over, too, and while a process is left SLURM shows
+    all three as COMPLETING. But of the limit it tells the reason, of a preemption the time.
+    """
+    row = _own_row()
+    over = row.get("JobState") in ("COMPLETING", "CANCELLED")
+    return over and row.get("Reason") != "TimeLimit" and row.get("PreemptTime", "None") == "None"
+
+
+def _own_row() -> dict[str, str]:
+    """What SLURM tells of this process's job by the names of its fields; nothing without an answer."""
     try:
-        text = call("scontrol", "show", "job", "-o", own_job())
+        return dict(re.findall(r"(\w+)=(\S+)", call("scontrol", "show", "job", "-o", own_job())))
     except SlurmError:
-        return False
-    return "JobState=RUNNING" in text and "PreemptTime=None" not in text
+        return {}
 
 
 def call(*command: str) -> str:

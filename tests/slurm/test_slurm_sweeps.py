@@ -305,8 +305,8 @@ def test_a_missing_command_is_named(site, write_spec, tmp_path, missing):
 def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
     """Names of jobs end with the word by which they are found, and `squeue` shows so many bytes of them."""
     name = "a" + "ä" * 63
-    text = LONG.replace("name: few", f"name: {name}").replace("name: sgdm, set", f"name: {'ö' * 40}, set")
-    space = "space: {optimizer.weight_decay: [0.0001], optimizer.momentum: [0.9], optimizer."
+    text = LONG.replace("name: few", f"name: {name}").replace("name: sgdm, set", f"name: {'ö' * 52}, set")
+    space = "space: {optimizer.weight_decay: [0.000123456789], optimizer.momentum: [0.912345], optimizer."
     spec = write_spec(
         text.replace("space: {optimizer.", space).replace("[0.03, 0.1, 0.2, 0.3]", "[0.1, 0.2]")
     )
