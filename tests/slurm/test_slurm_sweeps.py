@@ -10,8 +10,9 @@ import time
 import pytest
 
 from harness.errors import EXIT_USAGE
-from harness.store import Store
+from harness.store import Store, submissions
 from harness.store.points import read_points
+from harness.system import slurm
 from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (
@@ -305,19 +306,18 @@ def test_a_missing_command_is_named(site, write_spec, tmp_path, missing):
 def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
     """Names of jobs end with the word by which they are found, and `squeue` shows so many bytes of them."""
     name = "a" + "ä" * 63
-    text = LONG.replace("name: few", f"name: {name}").replace("name: sgdm, set", f"name: {'ö' * 52}, set")
+    text = LONG.replace("name: few", f"name: {name}").replace("name: sgdm, set", f"name: {'ö' * 47}, set")
     space = "space: {optimizer.weight_decay: [0.000123456789], optimizer.momentum: [0.912345], optimizer."
-    spec = write_spec(
-        text.replace("space: {optimizer.", space).replace("[0.03, 0.1, 0.2, 0.3]", "[0.1, 0.2]")
-    )
+    text = text.replace("space: {optimizer.", space).replace("[0.03, 0.1, 0.2, 0.3]", "[0.125, 0.225]")
+    spec = write_spec(f"{text}seeds: [1234567890123]\n")
     assert accepted(site, spec) == 2
     assert accepted(site, spec) == 0, "they wait"
     partition("UP")
     folders = run_folders(site.root, name)
     hold(*folders)
-    told = ask("squeue", "-h", "-r", "-o", "%j").splitlines()
-    assert len({one.rpartition(".")[2] for one in told}) == 1
-    assert [len(one.encode()) > 255 and "momentum" in one for one in told] == [True, True], told
+    names = [job.name for job in slurm.queue().values()]
+    assert [submissions.word_of(one) for one in names] == [submitted(site.root, name)[0]["submission"]] * 2
+    assert all(len(one.encode()) > 255 and "seed=1234567890123" in one for one in names), names
     assert accepted(site, spec) == 0, "they run"
     jobs = [owner(folder)["job"] for folder in folders]
     let_go(*folders)

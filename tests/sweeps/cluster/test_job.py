@@ -214,6 +214,7 @@ def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_ca
         ({signal.SIGUSR2}, "JobState=COMPLETING Reason=None PreemptTime=2026-11-23T14:07:10", True),
         ({signal.SIGUSR2}, slurm.SlurmError("no answer"), True),
         ({signal.SIGTERM}, "JobState=RUNNING Reason=None PreemptTime=None", False),
+        ({signal.SIGTERM}, "JobState=RUNNING Reason=None", False),  # its partition has no preemption
         ({signal.SIGTERM}, "JobState=RUNNING Reason=None PreemptTime=2026-11-23T14:07:10", True),
         ({signal.SIGTERM}, slurm.SlurmError("no answer"), False),
     ],
