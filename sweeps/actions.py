@@ -60,9 +60,12 @@ def _unsettled(store: Store, planned: Sequence[Planned]) -> list[Planned]:
 def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Hand what is missing to SLURM."""
     from sweeps.cluster import queue
+    from sweeps.cluster import submit as submission
     from sweeps.studies import refresh
 
     loaded = _with_block(args.block, loaded, [[block.name for block in spec.blocks] for spec in loaded])
+    for spec in loaded:
+        submission.check(store.root, spec)
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)

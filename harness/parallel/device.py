@@ -66,12 +66,7 @@ def _shortage(seen: Sequence[tuple[str, str]]) -> str:
     needed = Counter(node for node, _ in seen)
     shown = Counter(node for node, _ in {one for one in seen if one[1]})
     short = {node: (shown[node], needed[node]) for node in needed if shown[node] < needed[node]}
-    first, *_ = short
-    counts = ", node ".join(f"{node} shows {have} of {need}" for node, (have, need) in short.items())
-    return (
-        f"Node {counts} GPUs that the job was promised; the run waits for the next `htbench sweep submit`, "
-        f"and `exclude: {first}` among its resources keeps it off that node."
-    )
+    return slurm.shortage(short, "the run waits")
 
 
 def peak_memory(device: str) -> int:

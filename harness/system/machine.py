@@ -10,6 +10,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+# What tells a process its GPUs; the first that is set counts. On GPUs of AMD, HIP reads CUDA_VISIBLE_DEVICES
+# only without its own, and in either a number is one among the GPUs that ROCR_VISIBLE_DEVICES leaves. SLURM
+# sets the last two there, on some sites CUDA's, too. (ROCm, "GPU isolation techniques"; SLURM, gres.conf)
+GPU_VARIABLES = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 PATIENCE = 3.0  # seconds: a controller or a driver that is down must not block us
 
 
@@ -26,18 +30,23 @@ def default_workers() -> int:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that runs may use, as CUDA_VISIBLE_DEVICES names them, without loading torch."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    """The GPUs that runs may use, as `gpu_variable` names them, without loading torch."""
+    named = os.environ.get(gpu_variable())
     if named is not None:
         return [name for name in named.split(",") if name.strip()]
     found, listed = ask("nvidia-smi", "-L")
     return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
 
 
+def gpu_variable() -> str:
+    """The variable that tells this process its GPUs, and by which it gives some of them to others."""
+    return next((name for name in GPU_VARIABLES if name in os.environ), "CUDA_VISIBLE_DEVICES")
+
+
 def has_gpu() -> bool:
     """Whether there seems to be a GPU of any vendor, even without `nvidia-smi`, as in some containers."""
     devices = (Path("/dev/nvidia0"), Path("/dev/kfd"))
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") is not None
+    hidden = gpu_variable() in os.environ
     return bool(visible_gpus()) or (not hidden and any(device.exists() for device in devices))
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import socket
 import time
+from collections.abc import Mapping
 
 from harness.errors import UsageError
 from harness.system import squeue
@@ -44,16 +46,47 @@ def promised_gpus() -> int:
     return int(asked) if asked.isdigit() else 0
 
 
+def shortage(short: Mapping[str, tuple[int, int]], who: str) -> str:
+    """A sentence on nodes that show fewer GPUs than the job was promised.
+
+    Args:
+        short: node -> how many GPUs it shows, and how many it should.
+        who: what waits, with its verb.
+    """
+    first, *_ = short
+    counts = ", node ".join(f"{node} shows {have} of {need}" for node, (have, need) in short.items())
+    return (
+        f"Node {counts} GPUs that the job was promised; {who} for the next `htbench sweep submit`, and "
+        f"`exclude: {first}` among the resources keeps jobs off that node."
+    )
+
+
 def preempted() -> bool:
     """Whether SLURM preempts this process's job and its grace time runs: the only signal is SIGTERM.
 
     A job that ends within that time does not come back unless it requeues itself.
     """
+    row = _own_row()
+    return row.get("JobState") == "RUNNING" and row.get("PreemptTime", "None") != "None"
+
+
+def cancelled() -> bool:
+    """Whether this process's job was cancelled; its processes have KillWait seconds to save.
+
+    A job at its time limit and one that is preempted are over, too, and while a process is left SLURM shows
+    all three as COMPLETING. But of the limit it tells the reason, of a preemption the time.
+    """
+    row = _own_row()
+    over = row.get("JobState") in ("COMPLETING", "CANCELLED")
+    return over and row.get("Reason") != "TimeLimit" and row.get("PreemptTime", "None") == "None"
+
+
+def _own_row() -> dict[str, str]:
+    """What SLURM tells of this process's job by the names of its fields; nothing without an answer."""
     try:
-        text = call("scontrol", "show", "job", "-o", own_job())
+        return dict(re.findall(r"(\w+)=(\S+)", call("scontrol", "show", "job", "-o", own_job())))
     except SlurmError:
-        return False
-    return "JobState=RUNNING" in text and "PreemptTime=None" not in text
+        return {}
 
 
 def call(*command: str) -> str:

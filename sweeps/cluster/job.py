@@ -78,9 +78,12 @@ def _say(what: object) -> None:
 def comes_back(monitor: Monitor) -> bool:
     """Whether this job must start again: SLURM's warning came before its time limit, or it is preempted.
 
-    In a container without `scontrol` its script finds that out.
+    One that was cancelled after the warning must not. In a container without `scontrol` its script finds that
+    out.
     """
-    return _script_requeues() or signal.SIGUSR2 in monitor.signals or slurm.preempted()
+    if _script_requeues():
+        return True
+    return not slurm.cancelled() if signal.SIGUSR2 in monitor.signals else slurm.preempted()
 
 
 def _script_requeues() -> bool:

@@ -2,6 +2,7 @@
 
 htbench: job 12_3 on node n2 starts at 1764000000
 htbench: job 12_3 on node n2: setup line 2 exited with 3: module load cuda
+htbench: job 12_3 on node n2: could not be queued again: scontrol is missing; the next ...
 """
 
 from __future__ import annotations
@@ -40,8 +41,15 @@ _WATCH = (
 # script looks whether it was told to make room: a job that was cancelled runs no more.
 AFTERWARDS = (
     "htbench_status=$?",
-    f'if [ $htbench_status = {EXIT_AGAIN} ] && scontrol show job -o "{_ID}" | grep -q JobState=RUNNING; then',
-    f'  scontrol requeue "{_ID}"',
+    f"if [ $htbench_status = {EXIT_AGAIN} ]; then",
+    "  htbench_why=",
+    "  if ! command -v scontrol > /dev/null; then",
+    "    htbench_why='scontrol is missing'",
+    f'  elif scontrol show job -o "{_ID}" | grep -q JobState=RUNNING; then',
+    f'    scontrol requeue "{_ID}" || htbench_why="scontrol requeue exited with $?"',
+    "  fi",
+    '  [ -z "$htbench_why" ] || echo "htbench: $htbench_job: could not be queued again: $htbench_why;'
+    ' the next \\`htbench sweep submit\\` does it"',
     "fi",
     "exit $htbench_status",
 )

@@ -22,7 +22,8 @@ _NOISE = re.compile(
     r"|Terminating (StepId|job step)|STEP \S+ ON \S+ CANCELLED|^\s*$"
 )
 _PREFIX = re.compile(
-    r"^(slurmstepd(-\S+)?: |srun: |slurmd\S*: |error: |htbench: |submitit \w+ \(.*?\) - |\S+: task \d+: )+"
+    r"^(slurmstepd(-\S+)?: |srun: |slurmd\S*: |error: |htbench: (job \S+ on node \S+: )?"
+    r"|submitit \w+ \(.*?\) - |\S+: task \d+: )+"
     r"|^\S*/slurm_script: (line \d+: )?"
 )
 _CANCELLED = re.compile(r"\*\*\* (JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?!\S)(?! DUE TO)")

@@ -14,9 +14,12 @@ from collections.abc import Sequence
 from harness.store.points import Point
 from harness.store.submissions import WORD, word_of
 from harness.system import slurm
+from harness.system.squeue import COLUMNS
 from sweeps.plan.describe import describe
 
-LONGEST = 80  # of a block's part and a point's part of a name
+LONGEST = 80  # bytes of a block's part and of a point's part of a name
+# Bytes of a sweep's name: what `squeue` shows of a name must hold all three parts and the word after them.
+LONGEST_SWEEP = dict(COLUMNS)["Name"] - 2 * (LONGEST + 1) - len(".0123456789")
 
 
 def of_blocks(points: Sequence[Point]) -> str:
@@ -38,4 +41,4 @@ def tell_point(point: Point) -> None:
 
 def _plain(text: str) -> str:
     """A text without what a shell or SLURM reads in a way of its own."""
-    return re.sub(r"[^\w.=+-]+", "_", text)[:LONGEST]
+    return re.sub(r"[^\w.=+-]+", "_", text).encode()[:LONGEST].decode(errors="ignore")

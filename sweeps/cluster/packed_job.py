@@ -114,13 +114,8 @@ class PackedJob:
         """End the job if its node shows fewer GPUs than promised: runs would share what is there."""
         promised, found = slurm.promised_gpus(), len(visible_gpus())
         if found < promised and any(one.overrides.get("device") != "cpu" for one in self.points.values()):
-            node = slurm.own_node()
-            print(
-                f"htbench: Node {node} shows {found} of {promised} GPUs that the job was promised; its runs "
-                f"wait for the next `htbench sweep submit`, and `exclude: {node}` keeps them off that node.",
-                file=sys.stderr,
-                flush=True,
-            )
+            said = slurm.shortage({slurm.own_node(): (found, promised)}, "its runs wait")
+            print(f"htbench: {said}", file=sys.stderr, flush=True)
             sys.exit(EXIT_ENDED)
 
     def _pool(self) -> Pool:

@@ -62,6 +62,11 @@ def _advise(spec: SweepSpec, report: Report) -> None:
         print(f"  failed: {reasons}; `htbench sweep submit --retry` submits them again")
     if report.ending:
         print(f"  {report.ending} of them wait for jobs that were cancelled and are saving these runs")
+    for name, n in report.left_to.items():
+        print(
+            f"  {n} runs of the exchanged jobs are those of '{name}' only; "
+            f"`htbench sweep submit` of that sweep gives them a job again"
+        )
     if report.left:
         why = report.refusal or "submit_limit"
         print(f"  left because of a limit ({why}): the same command submits them when jobs have ended")
@@ -73,8 +78,9 @@ def cancel_and_report(
     store: Store, spec: SweepSpec, points: Collection[str] | None = None, spared: Collection[str] = ()
 ) -> None:
     """Cancel a sweep's jobs, or only those for some points, and print how many."""
-    ours, others = submissions.cancel(store.root, spec.name, points, spared)
+    ours, others, mixed = submissions.cancel(store.root, spec.name, points, spared)
     rest = f"; {others} of other people go on" if others else ""
+    rest += f"; {mixed} jobs with runs of other blocks, too, go on" if mixed else ""
     print(f"{spec.name}: {ours} jobs cancelled{rest}")
 
 

@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.store import Store
 from harness.store.owner import current_user
 from harness.store.points import Point, read_points, sweep_names
 from harness.system.squeue import Job
 from sweeps.cluster import submissions
 from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import block_of
+from sweeps.plan.states import settled, states
 from sweeps.spec.resources import differences
 from sweeps.spec.sweep import SweepSpec
 
 MOST_NAMED = 6  # jobs on one line
+# Names of changes that are none of a resource.
+RUNS, AVOIDED = "points", "failing nodes excluded"
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,33 @@ def wanted_none(points: Collection[str], wanted: Collection[str]) -> bool:
 
 def wanted_by_others(root: Path, sweep: str) -> set[str]:
     """The points that other sweeps of the store want."""
-    found = set[str]()
+    return {point.id for points in of_others(root, sweep).values() for point in points}
+
+
+def of_others(root: Path, sweep: str) -> dict[str, list[Point]]:
+    """The points of the other sweeps of the store, by their names."""
+    found = dict[str, list[Point]]()
     for name in sweep_names(root):
         with contextlib.suppress(UsageError):  # a damaged plan is told where it is needed
-            found |= {point.id for point in read_points(root, name)} if name != sweep else set()
+            found |= {name: read_points(root, name)} if name != sweep else {}
     return found
+
+
+def left_to_others(store: Store, sweep: str, gone: Collection[str]) -> dict[str, int]:
+    """How many unfinished points without a job other sweeps want: sweep -> number.
+
+    Args:
+        store: the store.
+        sweep: the sweep whose jobs were exchanged.
+        gone: points of these jobs that it wants no more and that have no other job.
+    """
+    others = of_others(store.root, sweep) if gone else {}
+    own = {name: [point for point in points if point.id in gone] for name, points in others.items()}
+    found = {
+        name: sum(not settled(state) for state in states(store, points).values())
+        for name, points in own.items()
+    }
+    return {name: n for name, n in found.items() if n}
 
 
 def outdated(
@@ -107,9 +133,9 @@ def outdated(
         now = block_of(spec, still[0]).resources.describe(still[0].processes)
         changes = differences(one.resources, now)
         if not set(avoid) <= set(one.excluded.split(",")):
-            changes["failing nodes excluded"] = (one.excluded or "None", ",".join(avoid))
+            changes[AVOIDED] = (one.excluded or "None", ",".join(avoid))
         if len(still) < len(ids):
-            changes["points"] = (str(len(ids)), str(len(still)))
+            changes[RUNS] = (str(len(ids)), str(len(still)))
         if changes:
             found.append(Outdated(ids, job, changes))
     return found
@@ -136,12 +162,23 @@ def _names(points: Sequence[str]) -> str:
 
 
 def outdated_lines(sweep: str, found: Sequence[Outdated]) -> list[str]:
-    """A line for each change of resources that queued jobs do not know of."""
+    """A line for each change that queued jobs do not know of."""
     return [
-        f"{sweep}: {len(group)} queued jobs ask for {_words(changes, 0)}, the file now says "
-        f"{_words(changes, 1)}; `htbench sweep submit --replace` exchanges them"
+        f"{sweep}: {len(group)} queued jobs {_sentence(changes)}; "
+        f"`htbench sweep submit --replace` exchanges them"
         for changes, group in _grouped(found)
     ]
+
+
+def _sentence(changes: Mapping[str, tuple[str, str]]) -> str:
+    wants = {name: pair for name, pair in changes.items() if name not in (RUNS, AVOIDED)}
+    parts = [f"ask for {_words(wants, 0)}, the file now says {_words(wants, 1)}"] if wants else []
+    if AVOIDED in changes:
+        parts.append(f"do not keep off {changes[AVOIDED][1]}")
+    if RUNS in changes:
+        before, now = changes[RUNS]
+        parts.append(f"have {before} runs each, the file now has {now} of these")
+    return ", and ".join(parts)
 
 
 def outdated_json(found: Sequence[Outdated]) -> list[dict[str, Any]]:

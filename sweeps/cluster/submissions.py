@@ -75,7 +75,7 @@ def jobs_for(root: Path, points: Collection[str], age: float = 0.0) -> dict[str,
 
 def cancel(
     root: Path, sweep: str, points: Collection[str] | None = None, spared: Collection[str] = ()
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Cancel a sweep's jobs; running ones save first. Raises SlurmError.
 
     Args:
@@ -85,18 +85,21 @@ def cancel(
         spared: other points; a job that has one of these, too, goes on.
 
     Returns:
-        the number of cancelled jobs, and the number of other users' jobs, which go on.
+        the number of cancelled jobs, of other users' jobs, which go on, and of ours that go on for `spared`.
     """
     known = {one.word: one for one in read(root, sweep)}
     jobs = [job for job in slurm.queue().values() if word_of(job.name) in known] if known else []
+    going_on: list[Job] = []
     if points is not None:
         wanted, kept = set(points), set(spared) - set(points)
         shares = [(job, _points(known[word_of(job.name)], job)) for job in jobs]
-        jobs = [job for job, own in shares if not wanted.isdisjoint(own) and kept.isdisjoint(own)]
+        shares = [(job, own) for job, own in shares if not wanted.isdisjoint(own)]
+        jobs = [job for job, own in shares if kept.isdisjoint(own)]
+        going_on = [job for job, own in shares if job.user == current_user() and not kept.isdisjoint(own)]
     ours = [job for job in jobs if job.user == current_user()]
     # All tasks of an array take one message, some take one for each.
     scancel(sorted({job.array if points is None else job.id for job in ours}))
-    return len(ours), len(jobs) - len(ours)
+    return len(ours), len(jobs) - len(ours), len(going_on)
 
 
 def cancel_pending(jobs: Sequence[Job], queue: Mapping[str, Job]) -> None:

@@ -21,7 +21,7 @@ from harness.store.points import Point, read_points, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.squeue import Job
-from sweeps.cluster import exchange, job_name, snapshot, submissions, troubles
+from sweeps.cluster import exchange, job_name, snapshot, stale, submissions, troubles
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.stale import Outdated
 from sweeps.cluster.submissions import Submission
@@ -71,6 +71,7 @@ class Report:
         refusal: SLURM's message about the limit; empty without one.
         troubles: what was wrong with jobs before.
         exchanged: jobs that were cancelled to be submitted with what the file says now.
+        left_to: other sweeps that want points of these which the file has lost -> how many.
     """
 
     finished: int = 0
@@ -83,6 +84,7 @@ class Report:
     refusal: str = ""
     troubles: Troubles = field(default_factory=lambda: Troubles(""))
     exchanged: list[Outdated] = field(default_factory=list)
+    left_to: dict[str, int] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -93,6 +95,30 @@ class Report:
     def submitted(self) -> int:
         """The number of points submitted."""
         return sum(len(submission.points) for submission, _ in self.arrays)
+
+
+def check(root: Path, spec: SweepSpec) -> None:
+    """Refuse names that jobs of a sweep can't have.
+
+    Args:
+        root: the store.
+        spec: the sweep.
+
+    Raises:
+        UsageError: one sentence.
+    """
+    size = len(spec.name.encode())
+    if size > job_name.LONGEST_SWEEP:
+        raise UsageError(
+            f"The name of the sweep '{spec.name}' has {size} bytes, and the names of jobs, by which they are "
+            f"found, have room for {job_name.LONGEST_SWEEP}; give it a shorter one."
+        )
+    place = str(root.resolve())
+    if any(block.resources.container for block in spec.blocks) and re.search("[,:]", place):
+        raise UsageError(
+            f"The store '{place}' has a comma or a colon in its path, at which apptainer would cut it; jobs "
+            f"with a container need a store without them."
+        )
 
 
 # --- what to submit ---
@@ -244,6 +270,8 @@ def submit(
         ending = slurm.ending(slurm.FRESH)  # of the same answer
         report, todo = select_pending(store, wanted, taken, retry, ending, known)
         report.troubles, report.exchanged = wrong, [one for one in old if one.job.id not in jobs]
+        gone = {point for one in report.exchanged for point in one.points} - known.keys()
+        report.left_to = stale.left_to_others(store, spec.name, gone - taken.keys())
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])

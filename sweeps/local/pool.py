@@ -27,7 +27,7 @@ from harness.parallel.processes import Ranks
 from harness.store.points import Point
 from harness.system import environment
 from harness.system.environment import HOME
-from harness.system.machine import default_workers, visible_gpus
+from harness.system.machine import default_workers, gpu_variable, visible_gpus
 from harness.train.monitor import Monitor, signals_held_back
 from sweeps.execute import execute
 
@@ -46,7 +46,7 @@ class Worker:
         id: of the point.
         ranks: the processes.
         counter: updates made so far.
-        gpu: their GPUs, as in CUDA_VISIBLE_DEVICES; None: no GPU is assigned.
+        gpu: their GPUs, as `gpu_variable` names them; None: no GPU is assigned.
     """
 
     id: str
@@ -157,7 +157,7 @@ def _work(
     root: Path, point: Point, counter: Counter, gpu: str | None, patience: float, log: Path | None
 ) -> None:
     if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+        os.environ[gpu_variable()] = gpu
     if log is not None:
         _print_into(log)
 

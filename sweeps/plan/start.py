@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.config import limits
+from harness.config import RunConfig, limits
 from harness.config.limits import MOST_STEPS
 from harness.errors import UsageError
 from harness.store.layout import cache_folder
@@ -43,16 +43,17 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
         try:
             limits.check_data(config, cache_folder(root), prepared=action != "plan")
             here = action == "run" or (action == "plan" and wanted == Resources())
-            warnings += (
-                limits.check_here(config) if here else _check_job(wanted, config.threads, config.device)
-            )
+            warnings += limits.check_here(config) if here else _check_job(wanted, config)
         except UsageError as error:
             raise UsageError(f"Sweep '{spec.name}': {error}") from None
     limits.warn(f"{spec.name}: {sentence}" for sentence in warnings)
 
 
-def _check_job(wanted: Resources, threads: int, device: str) -> list[str]:
+def _check_job(wanted: Resources, config: RunConfig) -> list[str]:
     """Warnings on a run in a job of these resources. Raises UsageError if the job can't train it."""
-    if device == "cuda" and not wanted.gpus_per_node and not any("gpu" in line for line in wanted.setup):
+    no_gpu = not wanted.gpus_per_node and not any("gpu" in line for line in wanted.setup)
+    if config.device == "cuda" and no_gpu:
         raise UsageError("device=cuda, but its resources ask for no GPU; add gpus_per_node: 1 to them.")
-    return limits.check_cores(f"threads={threads}", threads, wanted.cpus_per_task, "cpus_per_task asks for")
+    asked, idle = f"threads={config.threads}", wanted.idle_gpus(config.processes)
+    cores = limits.check_cores(asked, config.threads, wanted.cpus_per_task, "cpus_per_task asks for")
+    return [*cores, f"{idle}."] if idle else cores

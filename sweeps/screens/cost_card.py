@@ -251,7 +251,9 @@ def _time(row: Row, cost: Cost) -> list[str]:
         )
     every = config.checkpoint
     interval = min(every.every_seconds, every.every_steps * cost.step if every.every_steps else math.inf)
-    if start + interval > limit:
+    # Where a job has several runs, one that is cut off begins first when the job starts again. So only a run
+    # that is too long for a whole job depends on a checkpoint.
+    if start + interval > limit and start + work > limit - delay:
         said.append(
             f"the first checkpoint would come after {duration(start + interval)}, later than {time}: a run "
             f"that is killed without warning starts anew; lower checkpoint.every_seconds or raise the limit"

@@ -13,10 +13,11 @@ from harness import display
 from harness.config import RunConfig
 from harness.display import Column
 from harness.errors import UsageError
-from harness.store import RunState, Store
+from harness.store import Kind, RunState, Store
 from harness.store.points import SEARCH
 from harness.system import environment
-from sweeps.cluster import queue, snapshot
+from sweeps.cluster import queue, snapshot, submit
+from sweeps.cluster.submit import Array
 from sweeps.plan.again import trained_again
 from sweeps.plan.describe import describe
 from sweeps.plan.planned import Planned, block_of, by_objective
@@ -45,6 +46,7 @@ class Preview:
         other_code: finished runs of other versions of the code: version -> number.
         again: runs that are trained again: what has changed since their results -> number.
         estimated: of each row; None where something was measured, or no estimate is possible.
+        jobs: the arrays that `submit` would make of the points that wait.
         arrays: the scripts for `sbatch`, if asked for.
         answers: SLURM's answer to each, if asked for.
     """
@@ -57,6 +59,7 @@ class Preview:
     other_code: dict[str, int]
     again: dict[str, int]
     estimated: list[Priced | None] = field(default_factory=list)
+    jobs: list[Array] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
 
@@ -80,6 +83,7 @@ class Preview:
             "seconds": self.seconds,
             "card": [row.to_json() for row in self.rows],
             "estimated": [one.to_json() for one in self.estimated if one],
+            "jobs": [_job_row(array) for array in self.jobs],
             "other_code": self.other_code,
             "trained_again": self.again,
             "points": [self._point(one) for one in self.planned],
@@ -113,6 +117,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
     check_start(spec, planned, store.root, action="plan")
     found = queue.with_queue(known, queue.in_queue(store, known))
     left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]
+    waiting = [one.point for one in planned if found[one.point.id].kind is Kind.WAITING]
     to_come = _to_come(spec, planned, found)
     codes = Counter(
         str(record.environment.get("code", "unknown"))
@@ -130,7 +135,19 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         again=trained_again(store, spec, planned, found),
         estimated=prices.rows(rows) if prices else [None] * len(rows),
+        jobs=submit.group_into_arrays(spec, waiting, submit.USUAL_ARRAY_SIZE),
     )
+
+
+def _job_row(array: Array) -> dict[str, Any]:
+    """An array in plain values."""
+    return {
+        "blocks": list(dict.fromkeys(point.block for point in array.points)),
+        "jobs": array.jobs,
+        "runs": len(array.points),
+        "runs_per_job": array.resources.runs_per_job,
+        "runs_at_once": array.resources.side_by_side(array.processes),
+    }
 
 
 def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
@@ -178,7 +195,7 @@ def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False)
         units = {row.unit: Column(rank=7) for row in view.rows} | {_unit(view.rows): Column(rank=7)}
         print(display.aligned(_table(view.rows), _COLUMNS | units, display.terminal_width()))
     _show_estimated(view)
-    for line in [*_sums(view), *_others(view), *_trouble(view)]:
+    for line in [*_sums(view), *_jobs(view), *_others(view), *_trouble(view)]:
         print(textwrap.fill(line, _width(), initial_indent="  ", subsequent_indent="    "))
     letters = _letters(view)
     for resources, letter in letters.items():
@@ -312,6 +329,19 @@ def _sums(view: Preview) -> list[str]:
     if cold:
         lines.append(f"a job on SLURM takes {display.duration(cold)} more, for the start of Python")
     return lines + estimates.sums([one for one in view.estimated if one])
+
+
+def _jobs(view: Preview) -> list[str]:
+    """How many jobs have several runs; where each has one, their number is that of the runs."""
+    jobs = Counter[tuple[int, int]]()
+    for array in view.jobs:
+        wants = array.resources
+        if wants.runs_per_job > 1:
+            jobs[wants.runs_per_job, wants.side_by_side(array.processes)] += array.jobs
+    return [
+        f"{n} jobs of up to {runs} runs, {f'{at_once} at once' if at_once > 1 else 'one after another'}"
+        for (runs, at_once), n in jobs.items()
+    ]
 
 
 def _others(view: Preview) -> list[str]:

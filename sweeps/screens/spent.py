@@ -7,7 +7,6 @@ of Python before the attempt begins, do not count.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from harness.store.points import Point
 from sweeps.cluster import submissions
 from sweeps.plan.planned import block_of
 from sweeps.plan.states import states
-from sweeps.spec.resources import Resources
+from sweeps.spec.resources import Resources, told
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -166,9 +165,8 @@ def to_json(sweep: str, blocks: Mapping[str, Spent]) -> dict[str, Any]:
 
 def _noted(words: str) -> Resources:
     """Resources by `Resources.describe`, as far as they are GPUs and cores."""
-    names = "nodes|gpus_per_node|cpus_per_task|runs_per_job|runs_per_gpu"
-    found = re.findall(rf"\b({names})=(\d+)", words.partition(" setup=")[0])
-    numbers: dict[str, Any] = {name: int(number) for name, number in found}
+    names = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
+    numbers: dict[str, Any] = {name: int(value) for name, value in told(words).items() if name in names}
     return Resources(**numbers)
 
 

@@ -86,6 +86,24 @@ class Resources:
         )
         return max(1, min(self.runs_per_job, room))
 
+    def idle_gpus(self, processes: int = 1) -> str:
+        """A warning if each job of several runs leaves GPUs idle; empty otherwise.
+
+        Args:
+            processes: of each run.
+        """
+        gpus, together = self.gpus_per_node, self.side_by_side(processes)
+        busy, most = together * processes, gpus // processes
+        if self.runs_per_job == 1 or busy >= gpus:
+            return ""
+        better = f"gpus_per_node={busy} would do"
+        if most > together:
+            better = f"runs_per_job={most} or more would use {most * processes} of them, or {better}"
+        return (
+            f"gpus_per_node={gpus}, but a job trains {together} runs at once on {busy} of these GPUs, and "
+            f"{gpus - busy} stay idle; {better}"
+        )
+
     def describe(self, processes: int = 1) -> str:
         """The values that differ from the defaults, in one line.
 
@@ -154,16 +172,16 @@ class Resources:
 
 def differences(old: str, new: str) -> dict[str, tuple[str, str]]:
     """What a job asks for that differs between two texts of `describe`: name -> the two values in words."""
-    before, after = _told(old), _told(new)
+    before, after = told(old), told(new)
     names = dict.fromkeys([*before, *after])
     pairs = {name: (before.get(name, _word(name)), after.get(name, _word(name))) for name in names}
     # `submit_limit` is a matter between `submit` and the file; no job knows it.
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and name != "submit_limit"}
 
 
-def _told(text: str) -> dict[str, str]:
-    parts = re.split(rf"(?:^| )({'|'.join([*_DEFAULTS, 'processes'])})=", text)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+def told(text: str) -> dict[str, str]:
+    """The values in a text of `describe`, in words by name. What looks like a name within a list is none."""
+    return {name: value for name, value in re.findall(_TOLD, text)}
 
 
 def _word(name: str) -> str:
@@ -179,6 +197,10 @@ _OWN_OF_SRUN = (
 _SHORT_OF_SRUN = ("-K", "-c", "-n", "-N", "-o", "-e")
 
 _DEFAULTS = dataclasses.asdict(Resources())
+_TOLD = (
+    rf"(?:^| )({'|'.join([*_DEFAULTS, 'processes'])})="
+    r"""(\((?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^'")])*\)|\S*)"""  # a tuple as `repr` writes it, or a word
+)
 _LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
     ("timeout_min", "runs_per_job", "runs_per_gpu", "runs_at_once", "nodes", "cpus_per_task")
     + ("array_parallelism", "submit_limit", "signal_delay_s"),

@@ -12,7 +12,9 @@ from tests.helpers.on_cluster import (
     accepted,
     ask,
     attempt,
+    attempts,
     cluster,
+    hold,
     owner,
     queue,
     send,
@@ -90,6 +92,18 @@ def test_where_preempted_jobs_are_cancelled_a_run_saves_and_goes_on(site, cluste
     assert attempt(folder)["outcome"]["reason"] == "stopped", "it was saved at the next step"
     assert (owner(folder, 1)["job"] == owner(folder, 2)["job"]) == grace
     assert accepted(site, spec) == 0
+
+
+def test_a_run_that_is_cancelled_after_a_warning_saves_and_does_not_come_back(site, write_spec):
+    spec = write_spec(ENDLESS)
+    folder, job = start(site, spec)
+    hold(folder)
+    ask("scancel", "--signal=USR2", job)  # as SLURM does before the time limit
+    ask("scancel", job)  # before the run could save; it lets the process go on, too
+    wait_for(lambda: queue().get(job) not in ("RUNNING", "COMPLETING"))
+    assert job not in queue(), "it does not wait for another start"
+    assert attempt(folder)["outcome"]["reason"] == "stopped" and set(attempts(site.root).values()) == {1}
+    assert ask("sacct", "-n", "-X", "-P", "-j", job, "--format=State").startswith("CANCELLED")
 
 
 def test_a_run_on_a_lost_node_goes_on_from_its_last_checkpoint(site, cluster, write_spec):

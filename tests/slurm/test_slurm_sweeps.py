@@ -10,8 +10,9 @@ import time
 import pytest
 
 from harness.errors import EXIT_USAGE
-from harness.store import Store
+from harness.store import Store, submissions
 from harness.store.points import read_points
+from harness.system import slurm
 from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (
@@ -320,3 +321,26 @@ def test_a_missing_command_is_named(site, write_spec, tmp_path, missing):
     done = submit(site, write_spec(FEW), PATH=str(tmp_path))
     assert done.returncode == EXIT_USAGE
     assert f"There is no '{missing}' on the PATH" in done.stderr and not queue()
+
+
+def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
+    """Names of jobs end with the word by which they are found, and `squeue` shows so many bytes of them."""
+    name = "a" + "ä" * 63
+    text = LONG.replace("name: few", f"name: {name}").replace("name: sgdm, set", f"name: {'ö' * 47}, set")
+    space = "space: {optimizer.weight_decay: [0.000123456789], optimizer.momentum: [0.912345], optimizer."
+    text = text.replace("space: {optimizer.", space).replace("[0.03, 0.1, 0.2, 0.3]", "[0.125, 0.225]")
+    spec = write_spec(f"{text}seeds: [1234567890123]\n")
+    assert accepted(site, spec) == 2
+    assert accepted(site, spec) == 0, "they wait"
+    partition("UP")
+    folders = run_folders(site.root, name)
+    hold(*folders)
+    names = [job.name for job in slurm.queue().values()]
+    assert [submissions.word_of(one) for one in names] == [submitted(site.root, name)[0]["submission"]] * 2
+    assert all(len(one.encode()) > 255 and "seed=1234567890123" in one for one in names), names
+    assert accepted(site, spec) == 0, "they run"
+    jobs = [owner(folder)["job"] for folder in folders]
+    let_go(*folders)
+    finish(site, spec, name)
+    states = ask("sacct", "-n", "-X", "-P", "-j", ",".join(jobs), "--format=State").split()
+    assert states == ["COMPLETED"] * 2, "the data base of jobs takes them, too"

@@ -23,7 +23,7 @@ def test_a_node_that_shows_no_gpu_to_a_job_that_asked_for_one_is_named(job, want
         device.choose(wanted)
     assert str(caught.value) == (
         "Node gpu-03 shows 0 of 1 GPUs that the job was promised; the run waits for the next "
-        "`htbench sweep submit`, and `exclude: gpu-03` among its resources keeps it off that node."
+        "`htbench sweep submit`, and `exclude: gpu-03` among the resources keeps jobs off that node."
     )
 
 

@@ -16,6 +16,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point
+from harness.system import slurm
 from harness.train.monitor import STOP_SIGNALS, Monitor
 from sweeps.cluster import job, job_array, job_lines, snapshot
 from sweeps.cluster.submissions import Submission
@@ -201,3 +202,32 @@ def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_ca
     assert subprocess.run(["bash", "-c", script], env=os.environ | told).returncode == job_lines.EXIT_AGAIN
     called = tmp_path / "called"
     assert (called.read_text() if called.exists() else "") == ("requeue 8_1\n" if state == "RUNNING" else "")
+
+
+@pytest.mark.parametrize(
+    ("signals", "shown", "again"),
+    [
+        ({signal.SIGUSR2}, "JobState=RUNNING Reason=None PreemptTime=None", True),
+        ({signal.SIGUSR2, signal.SIGTERM}, "JobState=COMPLETING Reason=TimeLimit", True),
+        ({signal.SIGUSR2, signal.SIGTERM}, "JobState=COMPLETING Reason=None", False),
+        ({signal.SIGUSR2, signal.SIGTERM}, "JobState=CANCELLED Reason=None PreemptTime=None", False),
+        ({signal.SIGUSR2}, "JobState=COMPLETING Reason=None PreemptTime=2026-11-23T14:07:10", True),
+        ({signal.SIGUSR2}, slurm.SlurmError("no answer"), True),
+        ({signal.SIGTERM}, "JobState=RUNNING Reason=None PreemptTime=None", False),
+        ({signal.SIGTERM}, "JobState=RUNNING Reason=None", False),  # its partition has no preemption
+        ({signal.SIGTERM}, "JobState=RUNNING Reason=None PreemptTime=2026-11-23T14:07:10", True),
+        ({signal.SIGTERM}, slurm.SlurmError("no answer"), False),
+    ],
+)  # fmt: skip
+def test_a_job_comes_back_unless_it_was_cancelled(monkeypatch, signals, shown, again):
+    """SLURM 22.05 showed these of jobs that were warned, at their limit, cancelled and preempted."""
+
+    def call(*words):
+        if isinstance(shown, slurm.SlurmError):
+            raise shown
+        return f"JobId=8 {shown} ExitCode=0:15"
+
+    monkeypatch.setattr(slurm, "call", call)
+    monitor = Monitor()
+    monitor.signals = signals
+    assert job.comes_back(monitor) == again

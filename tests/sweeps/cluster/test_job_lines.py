@@ -1,11 +1,12 @@
 """What the `setup` of a job does when a line fails, by running the script as a node would."""
 
 import re
+import shutil
 import subprocess
 
 import pytest
 
-from sweeps.cluster import job_array, job_lines
+from sweeps.cluster import job_array, job_lines, job_log
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 
@@ -89,3 +90,39 @@ def test_what_worked_goes_on_working_and_training_is_not_watched(run, setup):
 def test_options_of_sbatch_stay_at_the_top():
     lines = job_lines.watched(["#SBATCH --gres=gpu:1\nmodule load cuda", "export A=b"])
     assert lines[0] == "#SBATCH --gres=gpu:1" and lines[-3:-1] == ["module load cuda", "export A=b"]
+
+
+# --- afterwards ---
+
+
+@pytest.mark.parametrize(
+    ("status", "shown", "called", "says"),
+    [
+        (200, None, "", "scontrol is missing; the next `htbench sweep submit` does it"),
+        (200, "JobState=RUNNING Reason=None", "requeue 12_3", ""),
+        (200, "JobState=COMPLETING Reason=None", "", ""),
+        (200, "JobState=RUNNING Reason=refused", "requeue 12_3", "scontrol requeue exited with 1; the next"),
+        (1, "JobState=RUNNING Reason=None", "", ""),
+        (1, None, "", ""),
+    ],
+    ids=["no scontrol", "told to make room", "cancelled", "refused", "failed", "failed without scontrol"],
+)  # fmt: skip
+def test_a_job_that_can_not_be_queued_again_says_so(tmp_path, status, shown, called, says):
+    (tmp_path / "grep").symlink_to(shutil.which("grep"))
+    if shown is not None:
+        end = "exit 1" if "refused" in shown else "exit 0"
+        text = f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || {{ echo "$@" >> {tmp_path}/called; {end}; }}\n'
+        (tmp_path / "scontrol").write_text(text)
+        (tmp_path / "scontrol").chmod(0o755)
+    lines = [*job_lines.watched([]), f"(exit {status})", *job_lines.AFTERWARDS]
+    environment = {**NODE, "PATH": str(tmp_path)}
+    done = subprocess.run(
+        ["/bin/bash", "-c", "\n".join(lines)], env=environment, text=True, capture_output=True
+    )
+    assert done.returncode == status
+    assert ((tmp_path / "called").read_text() if called else "") == (f"{called}\n" if called else "")
+    told = [line for line in done.stdout.splitlines() if "queued again" in line]
+    begins = f"htbench: job 12_3 on node n2: could not be queued again: {says}"
+    assert [line.startswith(begins) for line in told] == [True] * bool(says)
+    if told:
+        assert job_log.first_error(told).startswith("could not be queued again"), "so `status` shows it"

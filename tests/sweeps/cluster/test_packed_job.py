@@ -1,6 +1,7 @@
 """A job with several runs: each is a run of its own, and the job ends when it can do no more for them."""
 
 import dataclasses
+import json
 import os
 import pickle
 import re
@@ -41,7 +42,7 @@ if os.environ.get("DIES"):
 
 class Sgd(torch.optim.SGD):
     def __init__(self, params, lr=0.1):
-        print("sees", os.environ.get("CUDA_VISIBLE_DEVICES"))
+        print("sees", os.environ.get(os.environ.get("GPUS_IN", "CUDA_VISIBLE_DEVICES")))
         if os.path.exists(os.environ.get("FAILS", "")):
             raise ValueError("it was asked to fail")
         super().__init__(params, lr=lr)
@@ -112,18 +113,21 @@ class Job:
 
 
 @pytest.mark.parametrize(
-    ("processes", "gpus", "at_once", "seen"),
+    ("variable", "processes", "gpus", "at_once", "seen"),
     [
-        (1, "4,6", 4, ["4", "4", "6", "6"]),
-        (2, "4,5,6,7", 2, ["4,5", "6,7"]),
+        ("CUDA_VISIBLE_DEVICES", 1, "4,6", 4, ["4", "4", "6", "6"]),
+        ("CUDA_VISIBLE_DEVICES", 2, "4,5,6,7", 2, ["4,5", "6,7"]),
+        ("ROCR_VISIBLE_DEVICES", 1, "4,6", 2, ["4", "6"]),
     ],
 )
 @pytest.mark.slow
-def test_each_run_has_gpus_and_a_log_of_its_own(tmp_path, own, processes, gpus, at_once, seen):
+def test_each_run_has_gpus_and_a_log_of_its_own(
+    tmp_path, own, monkeypatch, variable, processes, gpus, at_once, seen
+):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     runs = points(own | {"processes": processes}, at_once)
-    job = Job(
-        tmp_path, runs, at_once, CUDA_VISIBLE_DEVICES=gpus, HTBENCH_GPUS_PER_NODE=str(gpus.count(",") + 1)
-    )
+    told = {variable: gpus, "GPUS_IN": variable, "HTBENCH_GPUS_PER_NODE": str(gpus.count(",") + 1)}
+    job = Job(tmp_path, runs, at_once, **told)
     assert job.ends()[0] == 0
     told = [set(re.findall("^sees (.*)$", job.log(n), re.MULTILINE)) for n in range(at_once)]
     assert sorted(gpus for (gpus,) in told) == seen, "the same in all processes of a run"
@@ -140,7 +144,14 @@ def test_a_node_with_fewer_gpus_than_promised_trains_nothing(tmp_path, tiny):
     told = {"CUDA_VISIBLE_DEVICES": "0", "HTBENCH_GPUS_PER_NODE": "4", "SLURMD_NODENAME": "gpu-03"}
     job = Job(tmp_path, runs, 2, **told)
     status, said = job.ends()
-    assert status == 1 and "htbench: Node gpu-03 shows 1 of 4 GPUs that the job was promised" in said
+    assert (
+        status == 1
+        and (
+            "htbench: Node gpu-03 shows 1 of 4 GPUs that the job was promised; its runs wait for the next "
+            "`htbench sweep submit`, and `exclude: gpu-03` among the resources keeps jobs off that node.\n"
+        )
+        in said
+    )
     assert job.attempts() == [0, 0] and not list(job.logs.glob("*_log.out"))
 
 
@@ -438,3 +449,21 @@ def test_the_plan_shows_jobs_with_several_runs(htbench, write_spec):
     shown = htbench("sweep", "plan", write_spec(SPEC), "--no-measure", "--sbatch").stdout
     assert "runs_per_job=2" in shown and "#SBATCH --job-name=tiny.only.0123456789" in shown
     assert "--array" not in shown, "a single job for two runs"
+
+
+def test_the_plan_counts_the_jobs_as_submit_would_group_them(htbench, write_spec):
+    """A job has runs of one block only, and 5 runs of 2 each are 3 jobs."""
+    blocks = "".join(f"  - {{name: {name}, set: {{optimizer.name: {name}}}}}\n" for name in ("sgdm", "muon"))
+    wants = "{runs_per_job: 2, runs_at_once: 2}"
+    base = "base: {task: digits, model: resnet-nano, steps: 8}\nseeds: [0, 1, 2, 3, 4]"
+    path = write_spec(f"{base}\nblocks:\n{blocks}resources: {wants}\n")
+    words = ["sweep", "plan", path, "--no-measure"]
+    assert "  6 jobs of up to 2 runs, 2 at once" in htbench(*words).stdout.splitlines()
+    (view,) = json.loads(htbench(*words, "--json").stdout)
+    row = {"jobs": 3, "runs": 5, "runs_per_job": 2, "runs_at_once": 2}
+    assert view["jobs"] == [{"blocks": [name], **row} for name in ("sgdm", "muon")]
+    path.write_text(path.read_text().replace(wants, "{timeout_min: 30}"))
+    assert " jobs " not in htbench(*words).stdout, "as many as runs"
+    (view,) = json.loads(htbench(*words, "--json").stdout)
+    row = {"jobs": 10, "runs": 10, "runs_per_job": 1, "runs_at_once": 1}
+    assert view["jobs"] == [{"blocks": ["sgdm", "muon"], **row}]

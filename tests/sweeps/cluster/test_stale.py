@@ -72,13 +72,34 @@ def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(ht
     assert sweep("submit", packed) == ["tiny: 3 points, 3 in the queue already"]
     assert "tiny: 2 jobs wait in the queue (Priority)" in sweep("status", packed), "each job counts once"
     one, two = packed.replace("0.1, ", ""), packed.replace(", 0.1, 0.2", "")
-    said = "tiny: 1 queued jobs ask for points=2, the file now says points=1"
+    said = "tiny: 1 queued jobs have 2 runs each, the file now has 1 of these"
     assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("submit", one)
+    both = (
+        "ask for timeout_min=240, the file now says timeout_min=480, and have 2 runs each, the file now has 1"
+    )
+    assert any(both in line for line in sweep("status", one.replace("240", "480")))
     assert any(line.startswith("tiny: 1 jobs in the queue are for 1 points") for line in sweep("status", two))
     assert "1 queued jobs exchanged" in sweep("submit", one, "--replace")[1]
     assert cluster.jobs() == {"9_1": "PENDING", "10": "PENDING"}
     assert "tiny: 1 jobs of points that the sweep no longer has cancelled" in sweep("reap", two)
     assert cluster.jobs() == {"10": "PENDING"}
+
+
+def test_a_run_that_an_exchanged_job_leaves_to_another_sweep_is_named(htbench, write_spec, cluster):
+    packed = SPEC.replace("240", "240, runs_per_job: 3")
+    mine, other = write_spec(packed), write_spec(packed.replace("name: tiny", "name: other"), "other.yaml")
+    for path in (mine, other):
+        assert htbench("sweep", "submit", path).returncode == 0
+    assert cluster.jobs() == {"8": "PENDING"}
+    mine.write_text(packed.replace("0.1, ", ""))
+    said = htbench("sweep", "submit", mine, "--replace").stdout
+    assert (
+        "  1 runs of the exchanged jobs are those of 'other' only; `htbench sweep submit` of that sweep"
+        in said
+    )
+    assert "1 submitted, 2 in the queue already" in htbench("sweep", "submit", other).stdout
+    mine.write_text(packed.replace("0.1, ", "").replace("240", "250"))
+    assert "those of" not in htbench("sweep", "submit", mine, "--replace").stdout
 
 
 def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
@@ -184,8 +205,11 @@ def test_a_dry_run_shows_what_would_be_exchanged(sweep, cluster):
         ({"mem": "16G"}, {"mem": ("None", "16G")}),
         ({"setup": ("module load cuda", "x=1 y")}, {"setup": ("()", "('module load cuda', 'x=1 y')")}),
         ({"submit_limit": 5}, {}),
+        ({"mem": "1G", "setup": ("export A='b) mem=5G'",)}, {"mem": ("None", "1G"), "setup": (
+            "()", """("export A='b) mem=5G'",)""")}),
+        ({"setup": ("x 'y' \"z\" mem=2G",)}, {"setup": ("()", """('x \\'y\\' "z" mem=2G',)""")}),
     ],
-)
+)  # fmt: skip
 def test_differences_of_resources_are_told_by_name(changes, told):
     old, new = Resources(timeout_min=30), Resources(timeout_min=30, **changes)
     assert differences(old.describe(), new.describe()) == told

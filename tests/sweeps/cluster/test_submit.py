@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pickle
+import re
 import shlex
 import sys
 import time
@@ -259,6 +260,9 @@ def test_a_job_that_is_not_ours_and_a_second_process_name_nothing(tiny_spec, mon
 def test_a_name_has_nothing_that_a_shell_reads():
     point = Point("s", "a b;$(x) \"#'", "search", "", {"seed": 0}, slot="study/3")
     assert job_name.of_blocks([point]) == "a_b_x_"
+    assert job_name.of_blocks([dataclasses.replace(point, block="a" + "ä" * 80)]) == "a" + "ä" * 39, (
+        "80 bytes"
+    )
 
 
 def test_a_torn_line_loses_its_submission_only(tmp_path):
@@ -374,6 +378,28 @@ def test_one_block_is_submitted_and_the_plan_keeps_the_others(write_spec, tmp_pa
     assert "#SBATCH --job-name=tiny.gpu." in out and "tiny.cpu" not in out
 
 
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("name", "store", "wants", "sentence"),
+    [
+        ("ä" * 64, "store", "", "has 128 bytes, .* room for 127; give"),
+        ("tiny", "a,b", "container: /my.sif", "/a,b' has a comma or a colon in its path"),
+        ("tiny", "a:b", "container: /my.sif", "/a:b' has a comma or a colon in its path"),
+        ("a" + "ä" * 63, "store", "", ""),
+        ("tiny", "a,b", "", ""),
+    ],
+)
+def test_names_that_no_job_can_have_are_refused(
+    write_spec, tmp_path, site, capsys, name, store, wants, sentence, words
+):
+    text = "base: {task: digits, model: resnet-nano, steps: 2}\nblocks: [{name: b}]\n"
+    path = write_spec(f"name: {name}\n{text}resources: {{{wants}}}\n")
+    done = cli.main(["sweep", "submit", str(path), "--root", str(tmp_path / store), *words])
+    err = capsys.readouterr().err
+    assert (done, bool(re.search(sentence, err))) == (EXIT_USAGE if sentence else 0, True), err
+    assert (site == []) == bool(sentence or words) and (not sentence or err.count("\n") == 1)
+
+
 @pytest.mark.parametrize("action", ["submit", "cancel"])
 def test_an_unknown_block_is_one_sentence(write_spec, tmp_path, site, capsys, action):
     words = ["sweep", action, str(write_spec(SPEC)), "--root", str(tmp_path / "store"), "--block", "gpus"]
@@ -402,7 +428,7 @@ def test_the_jobs_of_one_block_are_cancelled(write_spec, tmp_path, monkeypatch, 
 
 
 def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want(
-    tiny_spec, tmp_path, monkeypatch
+    tiny_spec, tmp_path, monkeypatch, capsys
 ):
     planned = search_points(tiny_spec)
     write_plan(tmp_path, tiny_spec, planned)
@@ -413,8 +439,11 @@ def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want
     monkeypatch.setattr(slurm, "queue", lambda age=0.0: jobs)
     monkeypatch.setattr(submissions, "current_user", lambda: "anna")
     monkeypatch.setattr(slurm, "call", lambda *words: called.append(words))
-    assert submissions.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]]) == (1, 0)
+    assert submissions.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]]) == (1, 0, 1)
     assert called == [("scancel", "--quiet", "8_1")], "8_0 has two runs of the other block"
+    queue.cancel_and_report(Store(tmp_path), tiny_spec, ids[2:6], [*ids[:3], *ids[6:]])
+    said = "tiny: 1 jobs cancelled; 1 jobs with runs of other blocks, too, go on\n"
+    assert capsys.readouterr().out == said
 
 
 # --- the text and the pickles ---

@@ -22,6 +22,26 @@ def test_gpus_are_those_that_we_are_told(monkeypatch, told, expected):
     assert pools.visible_gpus() == expected
 
 
+@pytest.mark.parametrize(
+    ("told", "variable", "expected"),
+    [
+        ({"ROCR_VISIBLE_DEVICES": "0,1"}, "ROCR_VISIBLE_DEVICES", ["0", "1"]),
+        ({"GPU_DEVICE_ORDINAL": "2"}, "GPU_DEVICE_ORDINAL", ["2"]),
+        # Where several are set, the outer one stays as it is: the inner one counts among what it leaves.
+        ({"ROCR_VISIBLE_DEVICES": "2,3", "HIP_VISIBLE_DEVICES": "0,1"}, "HIP_VISIBLE_DEVICES", ["0", "1"]),
+        ({"ROCR_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0"}, "CUDA_VISIBLE_DEVICES", ["0"]),
+        ({"ROCR_VISIBLE_DEVICES": ""}, "ROCR_VISIBLE_DEVICES", []),
+    ],
+)
+def test_gpus_of_amd_are_told_by_variables_of_their_own(monkeypatch, told, variable, expected):
+    for name in machine.GPU_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert (machine.gpu_variable(), machine.visible_gpus()) == (variable, expected)
+    assert machine.has_gpu() == bool(expected)
+
+
 def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_path, tiny):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,9")
     pool = Pool(tmp_path)

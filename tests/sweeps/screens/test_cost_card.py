@@ -271,6 +271,16 @@ def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsy
             {},
             ["3 rounds, 11.3 min in all: with timeout_min=10 it comes back for the rest, about 1"],
         ),
+        # A run of 220 s is done before its first checkpoint; the runs of a job each have their own.
+        ({"timeout_min": 5, "runs_per_job": 3}, {}, ["3 rounds, 11.3 min in all: with timeout_min=5"]),
+        (
+            {"timeout_min": 1, "runs_per_job": 3},
+            {},
+            [
+                "3 rounds, 11.3 min in all: with timeout_min=1",
+                "the first checkpoint would come after 5.2 min",
+            ],
+        ),
         ({"gpus_per_node": 1}, {}, ["time and memory are those of a CPU (Testium), its jobs ask for a GPU"]),
         # 200 s of steps and 20 s of evaluations; of 60 s 6 are to save in and 10 to start in.
         ({"timeout_min": 1}, {"checkpoint.every_steps": 10}, ["it needs about 4 requeues"]),
