@@ -85,6 +85,11 @@ class Store(Records):
             return RunState(Kind.FINISHED, number, record)
         return RunState(Kind.WAITING, number, message=gone or outcome.get("message", ""))
 
+    def lives(self, key: str, number: int) -> bool:
+        """Whether the process of an attempt lives."""
+        owner = Owner.from_json(self.attempt(key, number).get("owner"))
+        return self.alive(owner, self.files(key).attempt(number))
+
     def _crashed_without_progress(self, key: str, number: int) -> bool:
         """Whether dead attempt `number` and the one before it were killed without a new checkpoint."""
         if number < 2:
@@ -111,10 +116,10 @@ class Store(Records):
         """
         files = self.files(key)
         while True:
-            make_folder(files.attempts)
             state = self.state(key, study)
             if state.kind is not Kind.WAITING:
                 return state
+            make_folder(files.attempts)
             attempt = Attempt(
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
             )
