@@ -7,7 +7,6 @@ The comment at the end of the file tells where the list is: two short reads, and
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -22,7 +21,8 @@ from typing import IO, NamedTuple
 from harness.errors import UsageError
 from harness.system import atomic
 
-LIST = "list.json"
+LIST = "list.txt"  # a line per run: its key, and of each file the numbers of its `Member` and its name
+_TAB = "\t"
 _COMMENT = "htbench archive 1: list at {:>16} {:>12} {:08x}"
 _ENDS = re.compile(rb"htbench archive 1: list at +(\d+) +(\d+) ([0-9a-f]{8})$")
 _COMMENT_BYTES = len(_COMMENT.format(0, 0, 0))
@@ -81,12 +81,12 @@ class Archive:
     Attributes:
         path: of the zip file.
         identity: of that file; one written anew has another.
-        runs: key -> name of a file -> the values of its `Member`.
+        runs: key -> its files as a line of the list; thousands are quicker to read than to take apart.
     """
 
     path: Path
     identity: Identity
-    runs: Mapping[str, Mapping[str, list[int]]]
+    runs: Mapping[str, str]
 
     @classmethod
     def read(cls, path: Path) -> Archive:
@@ -106,12 +106,13 @@ class Archive:
             text = _inflated(file.read(int(place[2])), path)
         if zlib.crc32(text) != int(place[3], 16):
             raise damaged(path, f"its {LIST} is not what was written")
-        return cls(path, identity(now), json.loads(text))
+        lines = (line.partition(_TAB) for line in text.decode().splitlines())
+        return cls(path, identity(now), {key: files for key, _, files in lines})
 
-    def member(self, key: str, name: str) -> Member | None:
-        """A file of a run; None if the archive has none of this name."""
-        found = self.runs.get(key, {}).get(name)
-        return Member(*found) if found is not None else None
+    def members(self, key: str) -> dict[str, Member]:
+        """The files of a run by their names; none if it is not in the archive."""
+        found = (one.split(" ", 5) for one in self.runs.get(key, "").split(_TAB) if one)
+        return {name: Member(*map(int, numbers)) for *numbers, name in found}
 
     def content(self, member: Member) -> bytes:
         """What is in a file.
@@ -135,8 +136,7 @@ class Archive:
 
     def files(self, key: str) -> list[File]:
         """All files of a run. Raises as `content`."""
-        members = {name: Member(*values) for name, values in self.runs[key].items()}
-        return [File(name, self.content(one), one.time) for name, one in members.items()]
+        return [File(name, self.content(one), one.time) for name, one in self.members(key).items()]
 
 
 def identity(found: os.stat_result) -> Identity:
@@ -170,12 +170,12 @@ def write(path: Path, runs: Iterable[tuple[str, Callable[[], Iterable[File]]]]) 
 
 
 def _fill(file: IO[bytes], runs: Iterable[tuple[str, Callable[[], Iterable[File]]]]) -> None:
-    listed: dict[str, dict[str, Member]] = {}
+    lines = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for key, files in runs:
-            listed[key] = {one.name: _add(archive, one._replace(name=f"{key}/{one.name}")) for one in files()}
-        text = json.dumps(listed, separators=(",", ":")).encode()
-        place = _add(archive, File(LIST, text, time.time_ns()))
+            found = [(*_add(archive, one._replace(name=f"{key}/{one.name}")), one.name) for one in files()]
+            lines.append(_TAB.join([key, *(" ".join(map(str, one)) for one in found)]) + "\n")
+        place = _add(archive, File(LIST, "".join(lines).encode(), time.time_ns()))
         archive.comment = _COMMENT.format(place.offset, place.packed, place.crc).encode()
 
 

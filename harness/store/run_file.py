@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 from collections.abc import Callable
@@ -74,7 +75,7 @@ class RunFile(PosixPath):
                     raise
                 own, key = _archives(self._folder)
                 before, archive = own.version, own.find(key)
-                member = archive.member(key, self._name) if archive is not None else None
+                member = archive.members(key).get(self._name) if archive is not None else None
                 if archive is None or member is None:
                     if own.version == before:
                         raise
@@ -89,10 +90,15 @@ def packed_names(folder: str) -> list[str]:
     """The names of the files that a run has in an archive."""
     own, key = _archives(folder)
     archive = own.find(key)
-    return list(archive.runs[key]) if archive is not None else []
+    return list(archive.members(key)) if archive is not None else []
 
 
 def _archives(folder: str) -> tuple[archives.Archives, str]:
     """The archives of the store of a run, by its folder `<root>/runs/<k2>/<key>`; and its key."""
     place, _, key = folder.rpartition("/")
-    return archives.of(os.path.abspath(f"{place}/../..")), key
+    return _of_store(place), key
+
+
+@functools.lru_cache(1024)  # a store has 256 such folders
+def _of_store(place: str) -> archives.Archives:
+    return archives.of(os.path.abspath(f"{place}/../.."))

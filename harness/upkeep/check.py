@@ -121,9 +121,13 @@ def _files(root: Path) -> Iterator[Path]:
 def _packed(store: Store) -> Iterator[Path]:
     """The files that are in archives only."""
     for archive in archives.of(os.path.abspath(store.root)).all():
-        for key, names in archive.runs.items():
+        for key in archive.runs:
             files = store.files(key)
-            yield from (files.file(name) for name in names if not os.path.exists(f"{files.path}/{name}"))
+            yield from (
+                files.file(name)
+                for name in archive.members(key)
+                if not os.path.exists(f"{files.path}/{name}")
+            )
 
 
 def _look(path: Path, root: Path, found: Survey) -> None:

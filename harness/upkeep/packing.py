@@ -20,7 +20,7 @@ from pathlib import Path
 
 from harness.display import duration
 from harness.store import Store, archive, archives
-from harness.store.archive import Archive, File, Member
+from harness.store.archive import Archive, File
 from harness.store.layout import packed_folder
 from harness.store.run_folder import CHECKPOINT, WEIGHTS
 from harness.system import atomic
@@ -102,7 +102,7 @@ def unpack(
     with _locked(store):
         chosen = [(one, [key for key in one.runs if keys is None or key in keys]) for one in _archives(store)]
         chosen = [(one, own) for one, own in chosen if own]
-        members = [Member(*row) for one, own in chosen for key in own for row in one.runs[key].values()]
+        members = [member for one, own in chosen for key in own for member in one.members(key).values()]
         done.runs, done.files = [key for _, own in chosen for key in own], len(members)
         done.size, done.archives = sum(one.size for one in members), [one.path for one, _ in chosen]
         moved = iter(() if dry_run else watch(done.runs))
