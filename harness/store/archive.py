@@ -52,12 +52,17 @@ class Member(NamedTuple):
     crc: int
     time: int
 
-    def stat(self) -> os.stat_result:
-        """What `os.stat` would say of the file, as far as it is known."""
+    def stat(self, inode: int, changed: int) -> os.stat_result:
+        """What `os.stat` would say of the file.
+
+        Args:
+            inode: of the archive.
+            changed: when that was last changed, in nanoseconds since 1970.
+        """
         seconds = self.time // 10**9
-        plain = (stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self.size, seconds, seconds, seconds)
-        times = {f"st_{name}time": self.time / 1e9 for name in "amc"}
-        return os.stat_result(plain, times | {f"st_{name}time_ns": self.time for name in "amc"})
+        plain = (stat.S_IFREG | 0o444, inode, 0, 1, 0, 0, self.size, seconds, seconds, changed // 10**9)
+        times = {"st_mtime": self.time / 1e9, "st_mtime_ns": self.time, "st_atime_ns": self.time}
+        return os.stat_result(plain, times | {"st_ctime_ns": changed})
 
 
 class File(NamedTuple):

@@ -92,7 +92,9 @@ class Records:
 
         It replaces the record of a pruned run.
         """
-        path = self.files(record.key).record
+        path, packed = self.files(record.key).record, self.record(record.key)
+        if packed is not None and packed.status != "pruned":  # only a new file tells who was first
+            return packed
         while not atomic.create_json(path, record.to_json()):
             existing = self.record(record.key)
             if existing is not None and existing.status == "pruned":
@@ -131,10 +133,11 @@ class Records:
 
     def keys(self) -> list[str]:
         """The keys of all runs that have a folder or are in an archive, sorted."""
+        packed = archives.of(os.path.abspath(self.root))
+        before = packed.all()  # a run may move either way meanwhile
         folders = layout.runs_folder(self.root).glob("*/*")
         found = {path.name for path in folders if not path.name.startswith(".")}
-        packed = archives.of(os.path.abspath(self.root)).all()
-        return sorted(found.union(*(archive.runs for archive in packed)))
+        return sorted(found.union(*(archive.runs for archive in (*before, *packed.all()))))
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that have one; from the index, checked against the folders.

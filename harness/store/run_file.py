@@ -32,10 +32,10 @@ class RunFile(PosixPath):
         return path
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """As `Path.stat`; of a file in an archive the size and the modification time are true."""
+        """As `Path.stat`; a file in an archive keeps its size and time, and changes when the archive does."""
         return self._look(
             lambda: super(RunFile, self).stat(follow_symlinks=follow_symlinks),
-            lambda _, member: member.stat(),
+            lambda archive, member: member.stat(archive.identity[0], archive.identity[2]),
         )
 
     def exists(self, **options: Any) -> bool:

@@ -27,7 +27,6 @@ from harness.system import atomic
 from harness.system.folders import make_folder
 
 PER_ARCHIVE = 1000  # runs
-QUIET = 60.0  # seconds; the process of a younger record may still write its log
 Watch = Callable[[Sequence[str]], Iterable[str]]
 
 
@@ -69,7 +68,7 @@ def pack(
     """
     done = Done()
     with _locked(store):
-        chosen = {key: names for key, names in _ready(store, keys, max(older_than, QUIET), done.left)}
+        chosen = {key: names for key, names in _ready(store, keys, older_than, done.left)}
         done.runs, done.files = list(chosen), sum(map(len, chosen.values()))
         done.size = sum(store.files(key).file(name).stat().st_size for key in chosen for name in chosen[key])
         parts = _parts(store, chosen)
@@ -157,7 +156,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_over(store: Store, key: str) -> bool:
-    """Whether the last attempt at a finished run has ended, too: its process notes that after the record."""
+    """Whether the last attempt at a finished run has ended, too: its process notes that as its last word."""
     number = store.last_attempt(key)
     last = store.attempt(key, number)
     return bool(last.get("outcome")) or number == 0 or not store.lives(key, number)
