@@ -1,4 +1,4 @@
-"""`htbench runs`: list the runs of a store, remove leftovers, import runs, export them to a tracker."""
+"""`htbench runs`: list the runs of a store, remove leftovers, import and export runs, pack them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.commands import runs_export, runs_import
+from harness.commands import runs_export, runs_import, runs_pack
 from harness.config import Value
 from harness.config.settings import read_words
 from harness.data import registry as tasks
 from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
 from harness.store import Store
-from harness.store.points import read_points, sweep_names
 from harness.store.record import RunRecord
 from harness.upkeep import listing
 from harness.upkeep.gc import garbage, remove
@@ -27,7 +26,7 @@ NEWEST = 50  # the default limit of the table; JSON has all
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """ls, gc, import, export."""
+    """ls, gc, import, export, pack, unpack."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     ls = actions.add_parser("ls", help="list the finished runs, the newest first")
     ls.add_argument(
@@ -48,13 +47,18 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     runs_import.add_arguments(take)
     give = actions.add_parser("export", help="write finished runs to TensorBoard, mlflow, W&B or trackio")
     runs_export.add_arguments(give)
-    for action in (ls, gc, take, give):  # before or after the action's name
+    pack = actions.add_parser("pack", help="put finished runs into archives of a thousand: fewer files")
+    runs_pack.add_pack_arguments(pack)
+    unpack = actions.add_parser("unpack", help="bring packed runs back into folders of their own")
+    runs_pack.add_unpack_arguments(unpack)
+    for action in (ls, gc, take, give, pack, unpack):  # before or after the action's name
         action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def runs(args: argparse.Namespace) -> int:
     """Carry out one action."""
     actions = {"ls": _ls, "gc": _gc, "import": runs_import.take, "export": runs_export.give}
+    actions |= {"pack": runs_pack.pack, "unpack": runs_pack.unpack}
     status: int = actions[args.action](args, Store(args.root))
     return status
 
@@ -66,7 +70,7 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     wanted = listing.filters(read_words(args.words))
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
-    found = listing.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))
+    found = listing.rows(store, _statuses(args), wanted, listing.keys_of(store, args.sweep))
     limit = args.limit or (None if args.all or args.json else NEWEST)
     shown = found[:limit]
     if args.json:
@@ -92,16 +96,6 @@ def _statuses(args: argparse.Namespace) -> Sequence[str]:
         if word not in known:
             raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
     return words
-
-
-def _keys_of(store: Store, sweep: str | None) -> set[str] | None:
-    if sweep is None:
-        return None
-    known = sweep_names(store.root)
-    if sweep not in known:
-        hint = nearest(sweep, known) if known else "the store has none"
-        raise UsageError(f"Unknown sweep '{sweep}'; {hint}")
-    return {point.key for point in read_points(store.root, sweep) if point.key}
 
 
 _COLUMNS = {

@@ -4,6 +4,7 @@ runs/<k2>/<key>/    one folder per run (`harness/store/run_folder.py`)
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
+packed/<n>.zip      archives of finished runs, whose folders are gone (`harness/store/archive.py`)
 cache/              prepared data, measured costs, rows of tables (`results/analysis/row_cache.py`)
 index.jsonl         all records once more (`harness/store/index.py`)
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 
 RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code", "cache", "index.jsonl"
+PACKED = "packed"
 
 
 def runs_folder(root: Path) -> Path:
@@ -20,9 +22,9 @@ def runs_folder(root: Path) -> Path:
     return root / RUNS
 
 
-def run_keys(root: Path) -> list[str]:
-    """The keys of all runs that have a folder, sorted."""
-    return sorted(path.name for path in runs_folder(root).glob("*/*") if not path.name.startswith("."))
+def packed_folder(root: Path) -> Path:
+    """The folder of the archives of finished runs."""
+    return root / PACKED
 
 
 def sweeps_folder(root: Path) -> Path:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.store import layout
+from harness.store import archives, layout
 from harness.store.index import Index
 from harness.store.record import RunRecord
-from harness.store.run_folder import RECORD, RunFolder
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
 
@@ -46,8 +46,7 @@ class Records:
         Raises:
             UsageError: no run's key begins so, or several do.
         """
-        keys = layout.run_keys(self.root)
-        found = [key for key in keys if key.startswith(word)] if word else []
+        found = [key for key in self.keys() if key.startswith(word)] if word else []
         if len(found) == 1:
             return found[0]
         if found:
@@ -93,7 +92,9 @@ class Records:
 
         It replaces the record of a pruned run.
         """
-        path = self.files(record.key).record
+        path, packed = self.files(record.key).record, self.record(record.key)
+        if packed is not None and packed.status != "pruned":  # only a new file tells who was first
+            return packed
         while not atomic.create_json(path, record.to_json()):
             existing = self.record(record.key)
             if existing is not None and existing.status == "pruned":
@@ -120,6 +121,7 @@ class Records:
             if before is None:
                 raise UsageError(f"Run {key} has not ended.")
             after, then = change(before), path.stat()
+            make_folder(path.parent)  # a packed run has none
             # No record has this size: after a crash from here on readers look into the folder.
             self.index.append(before, 0)
             atomic.write_json(path, after.to_json())
@@ -128,6 +130,14 @@ class Records:
         return after
 
     # --- all runs ---
+
+    def keys(self) -> list[str]:
+        """The keys of all runs that have a folder or are in an archive, sorted."""
+        packed = archives.of(os.path.abspath(self.root))
+        before = packed.all()  # a run may move either way meanwhile
+        folders = layout.runs_folder(self.root).glob("*/*")
+        found = {path.name for path in folders if not path.name.startswith(".")}
+        return sorted(found.union(*(archive.runs for archive in (*before, *packed.all()))))
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that have one; from the index, checked against the folders.
@@ -152,7 +162,7 @@ class Records:
     ) -> Iterator[tuple[str, RunRecord]]:
         for key in keys:
             try:
-                size = os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
+                size = self.files(key).record.stat().st_size
             except FileNotFoundError:
                 continue
             record = find(key, size) or self._read_and_note(key)
@@ -183,7 +193,7 @@ class Records:
         """
         make_folder(self.root)
         with self.index.locked():
-            known = [(self.files(key).record, self.record(key)) for key in layout.run_keys(self.root)]
+            known = [(self.files(key).record, self.record(key)) for key in self.keys()]
             rows = [(path.stat().st_size, record) for path, record in known if record is not None]
             self.index.replace(rows)
         return len(rows)

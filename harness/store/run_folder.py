@@ -8,15 +8,20 @@ log.txt             the log, for people; no program reads it
 checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
 weights.pt          the final weights, if the config asks for them
 record.json         the result, written last (`harness/store/record.py`)
+
+`htbench runs pack` puts the files of finished runs into archives, but for the weights. Their paths stay: a
+`RunFile` is read from there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.store.run_file import RunFile, packed_names
 from harness.system import atomic
 
 CONFIG = "config.yaml"
@@ -35,34 +40,38 @@ class RunFolder:
 
     path: Path
 
+    def file(self, name: str) -> RunFile:
+        """A file of the run by its name relative to the folder; it may be in an archive."""
+        return RunFile.of(str(self.path), name)
+
     @property
-    def config(self) -> Path:
+    def config(self) -> RunFile:
         """The resolved config as YAML."""
-        return self.path / CONFIG
+        return self.file(CONFIG)
 
     @property
     def attempts(self) -> Path:
-        """The folder of the attempts."""
+        """The folder of the attempts; those of a packed run are in the archive."""
         return self.path / ATTEMPTS
 
-    def attempt(self, number: int) -> Path:
+    def attempt(self, number: int) -> RunFile:
         """The file of attempt `number`, from 1; its modification time is the heartbeat."""
-        return Path(f"{self.path}/{ATTEMPTS}/{number}.json")  # not by `/`: status has thousands
+        return self.file(f"{ATTEMPTS}/{number}.json")
 
     @property
-    def metrics(self) -> Path:
+    def metrics(self) -> RunFile:
         """The curve, as JSON lines."""
-        return self.path / METRICS
+        return self.file(METRICS)
 
     @property
-    def spectra(self) -> Path:
+    def spectra(self) -> RunFile:
         """Spectra of weights and updates, as JSON lines."""
-        return self.path / SPECTRA
+        return self.file(SPECTRA)
 
     @property
-    def log(self) -> Path:
+    def log(self) -> RunFile:
         """The log of all attempts."""
-        return self.path / LOG
+        return self.file(LOG)
 
     @property
     def checkpoint(self) -> Path:
@@ -75,16 +84,16 @@ class RunFolder:
         return self.path / WEIGHTS
 
     @property
-    def record(self) -> Path:
+    def record(self) -> RunFile:
         """The result."""
-        return self.path / RECORD
+        return self.file(RECORD)
 
     def last_attempt(self) -> int:
         """The highest number of an attempt; 0 if there is none."""
-        try:
-            names = os.listdir(self.attempts)
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
+        packed = packed_names(str(self.path))
+        names = [name.rpartition("/")[2] for name in packed if name.startswith(ATTEMPTS)]
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            names += os.listdir(f"{self.path}/{ATTEMPTS}")
         stems = (stem for stem, _, _ in (name.partition(".") for name in names))
         return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 

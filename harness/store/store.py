@@ -1,6 +1,7 @@
 """The store: one folder per run, one owner per folder, one record per run.
 
     <root>/runs/<k2>/<key>/   the files of one run (`harness/store/run_folder.py`)
+    <root>/packed/<n>.zip     those of a thousand finished runs (`harness/store/archive.py`)
     <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
 
 The process that creates `attempts/<n>.json` owns the run. Attempt n+1 may be created only when the owner of n
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from harness.store.attempt import Attempt
 from harness.store.integrity import lost
+from harness.store.layout import packed_folder
 from harness.store.owner import Owner, is_alive
 from harness.store.record import RunRecord
 from harness.store.records import Records
@@ -85,6 +87,11 @@ class Store(Records):
             return RunState(Kind.FINISHED, number, record)
         return RunState(Kind.WAITING, number, message=gone or outcome.get("message", ""))
 
+    def lives(self, key: str, number: int) -> bool:
+        """Whether the process of an attempt lives."""
+        owner = Owner.from_json(self.attempt(key, number).get("owner"))
+        return self.alive(owner, self.files(key).attempt(number))
+
     def _crashed_without_progress(self, key: str, number: int) -> bool:
         """Whether dead attempt `number` and the one before it were killed without a new checkpoint."""
         if number < 2:
@@ -111,14 +118,14 @@ class Store(Records):
         """
         files = self.files(key)
         while True:
-            make_folder(files.attempts)
             state = self.state(key, study)
             if state.kind is not Kind.WAITING:
                 return state
             attempt = Attempt(
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
             )
-            with contextlib.suppress(FileNotFoundError):  # `runs gc` has removed the folder
+            with contextlib.suppress(FileNotFoundError):  # `runs gc` or `runs pack` has removed the folder
+                make_folder(files.attempts)
                 if atomic.create_json(attempt.path, attempt.to_json()):
                     break
         for place in (files.path, files.attempts):
@@ -126,7 +133,8 @@ class Store(Records):
         if config_yaml:
             atomic.write_text(files.config, config_yaml)
         atomic.crash_point("claimed")
-        atomic.refresh_file_cache(files.path)
+        for place in (files.path, packed_folder(self.root)):
+            atomic.refresh_file_cache(place)
         record = self.record(key)
         if record is not None and record.ends(study):  # the previous owner has ended meanwhile
             attempt.end("finished")

@@ -36,6 +36,13 @@ SUBMIT_CRASH_POINTS = (
     "submit.exchange",  # queued jobs are cancelled, those in their place are not submitted
     "submit.after",  # the array is in the queue, its id is not noted
 )
+# The same for `runs pack` and `runs unpack`.
+PACK_CRASH_POINTS = (
+    "pack.before",  # an archive is complete under its temporary name
+    "pack.after",  # it is in place, and all folders are still there
+    "pack.clear",  # one file of a folder is removed
+    "unpack",  # the folders of an archive's runs are complete, the archive still has them
+)
 # Which files they guard. A process dies at NAME or NAME.before once the new content is complete under its
 # temporary name, at NAME.after once it is in place.
 _GUARDED = {
@@ -45,6 +52,7 @@ _GUARDED = {
     "slot": "points.*",
     "study": "studies/*.journal",
     "ask": "slots/*/[0-9]*",
+    "pack": "packed/*.zip",
 }
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -55,7 +63,7 @@ def crash_point(name: str) -> None:
     Tests start the process in a session of its own.
     """
     if os.environ.get("HTBENCH_CRASH") == name:
-        assert name in CRASH_POINTS + SUBMIT_CRASH_POINTS, name
+        assert name in CRASH_POINTS + SUBMIT_CRASH_POINTS + PACK_CRASH_POINTS, name
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
@@ -101,7 +109,7 @@ def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path
 
 
 def _crash(*names: str) -> None:
-    for name in set(names).intersection(CRASH_POINTS):
+    for name in set(names).intersection(CRASH_POINTS + PACK_CRASH_POINTS):
         crash_point(name)
 
 

@@ -6,6 +6,7 @@ The store repairs most of them when it reads them; this check reports them befor
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -13,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store import Kind, Store
+from harness.store import Kind, Store, archives
 from harness.store.index import Index
 from harness.store.integrity import contradiction, lost
-from harness.store.layout import RUNS, STUDIES, SWEEPS, run_keys, sweeps_folder
+from harness.store.layout import RUNS, STUDIES, SWEEPS, sweeps_folder
 from harness.store.owner import STALE_SECONDS
 from harness.store.points import POINTS, SLOTS, SPEC, SUBMISSIONS, read_points
 from harness.store.record import RunRecord
@@ -65,10 +66,10 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
         seconds: time limit; the remaining files are left out.
     """
     until = time.monotonic() + seconds
-    found = Survey(runs=len(run_keys(root)), sweeps=_sweeps(root))
     store = Store(root)
+    found = Survey(runs=len(store.keys()), sweeps=_sweeps(root))
     noted = _read_index(store.index, found)
-    for path in _files(root):
+    for path in itertools.chain(_files(root), _packed(store)):
         if time.monotonic() > until:
             found.complete = False
             break
@@ -83,7 +84,7 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
 
 def faults(store: Store) -> dict[str, str]:
     """The runs whose record does not agree with their curve or is lost, with what is wrong in a sentence."""
-    found = {key: _fault(store, key) for key in run_keys(store.root)}
+    found = {key: _fault(store, key) for key in store.keys()}
     return {key: what for key, what in found.items() if what}
 
 
@@ -115,6 +116,18 @@ def _files(root: Path) -> Iterator[Path]:
     for part in (SWEEPS, STUDIES, RUNS):
         for folder, _, names in os.walk(root / part):
             yield from (Path(folder, name) for name in names)
+
+
+def _packed(store: Store) -> Iterator[Path]:
+    """The files that are in archives only."""
+    for archive in archives.of(os.path.abspath(store.root)).all():
+        for key in archive.runs:
+            files = store.files(key)
+            yield from (
+                files.file(name)
+                for name in archive.members(key)
+                if not os.path.exists(f"{files.path}/{name}")
+            )
 
 
 def _look(path: Path, root: Path, found: Survey) -> None:

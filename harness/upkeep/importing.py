@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from harness.config.settings import params_of, read_yaml, resolve_config
 from harness.errors import UsageError
 from harness.foreign.record import key_of
 from harness.store import Attempt, Kind, Store, curve
-from harness.store.layout import RUNS, SWEEPS, run_keys
+from harness.store.layout import PACKED, RUNS, SWEEPS
 from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
@@ -74,17 +74,18 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     Raises:
         UsageError: `other` is no store, or is this one.
     """
-    if not any((other / name).is_dir() for name in (RUNS, SWEEPS)):
+    if not any((other / name).is_dir() for name in (RUNS, PACKED, SWEEPS)):
         raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/.")
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")
     done = Merged()
-    for key in run_keys(other):
-        there = Store(other).files(key)
+    theirs = Store(other)
+    for key in theirs.keys():
+        there = theirs.files(key)
         if not (there.record.exists() or there.checkpoint.exists()):
             continue  # it has neither a result nor a checkpoint
         try:
-            _Run(store, Store(other), key, done).merge(dry_run)
+            _Run(store, theirs, key, done).merge(dry_run)
         except _DamagedError as error:
             done.refused[key] = str(error)
     for name in sweep_names(other):
@@ -164,7 +165,7 @@ class _Run:
 
     def _copy(self, record: RunRecord | None, names: Sequence[str], final: bool) -> bool:
         make_folder(self.target.path.parent)
-        with _staged(self.source.path, self.target.path, names) as staged:
+        with _staged(self.source.file, self.target.path, names) as staged:
             if final:
                 self.store.reset_failure(self.key)  # the imported result replaces the failure
             claim = self.store.claim(self.key, _read_text(self.source.config))
@@ -225,22 +226,22 @@ def _read_text(path: Path) -> str:
 
 
 @contextmanager
-def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder beside `target` with durable copies of the files of `names` that exist."""
+def _staged(source: Callable[[str], Path], target: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A temporary folder beside `target` with durable copies of those files `source(name)` that exist."""
     folder = atomic.temporary_name(target)
     folder.mkdir()
     try:
         for name in names:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):
-                _copy_file(source / name, folder / name)
+                _copy_file(source(name), folder / name)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    with open(source, "rb") as old, open(target, "wb") as new:
+    with source.open("rb") as old, open(target, "wb") as new:
         shutil.copyfileobj(old, new, 1 << 20)
         new.flush()
         os.fsync(new.fileno())
@@ -265,7 +266,7 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
         return
     if not dry_run:
         make_folder(target.parent)
-        with _staged(source, target, _plan_files(source)) as staged:
+        with _staged(source.joinpath, target, _plan_files(source)) as staged:
             os.rename(staged, target)
     done.sweeps.append(name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from harness.config.names import canonical, settings_of
 from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store import RunState, Store
-from harness.store.layout import run_keys
+from harness.store.points import read_points, sweep_names
 from harness.store.record import IMPORTED, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, resolve_value
 
@@ -58,7 +57,7 @@ def rows(
         wanted: what their settings must be, as `filters` gives it.
         keys: of which runs; None means all.
     """
-    known = run_keys(store.root) if keys is None else [k for k in keys if store.run_folder(k).is_dir()]
+    known = store.keys() if keys is None else [key for key in store.keys() if key in keys]
     records = store.records(known)
     found = [_finished(store, record) for record in records.values() if record.status in statuses]
     if not set(UNFINISHED).isdisjoint(statuses):
@@ -69,14 +68,14 @@ def rows(
 
 
 def _finished(store: Store, record: RunRecord) -> Row:
-    time = os.stat(store.files(record.key).record).st_mtime
+    time = store.files(record.key).record.stat().st_mtime
     return Row(record.key, record.status, record.config, time, record=record)
 
 
 def _unfinished(store: Store, key: str) -> Row:
     files, state = store.files(key), store.state(key)
     last = files.attempt(state.attempts)
-    time = os.stat(last if last.exists() else files.path).st_mtime
+    time = (last if last.exists() else files.path).stat().st_mtime
     if state.record is not None:  # it has finished meanwhile
         return Row(key, state.record.status, state.record.config, time, record=state.record)
     try:
@@ -84,6 +83,21 @@ def _unfinished(store: Store, key: str) -> Row:
     except UsageError:
         config = {}
     return Row(key, state.kind.value, config, time, state=state)
+
+
+def keys_of(store: Store, sweep: str | None) -> set[str] | None:
+    """The runs that a sweep wants; None, which means all, without a name.
+
+    Raises:
+        UsageError: the store has no such sweep.
+    """
+    if sweep is None:
+        return None
+    known = sweep_names(store.root)
+    if sweep not in known:
+        hint = nearest(sweep, known) if known else "the store has none"
+        raise UsageError(f"Unknown sweep '{sweep}'; {hint}")
+    return {point.key for point in read_points(store.root, sweep) if point.key}
 
 
 # --- filters ---

@@ -182,10 +182,10 @@ def _attempt(number: int, one: Mapping[str, Any]) -> Pairs:
 def _log(files: RunFolder) -> str:
     """The end of the log, whole lines."""
     try:
-        with open(files.log, "rb") as file:
+        with files.log.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _LOG_BYTES))
-            text = file.read().decode(errors="replace")
+            text: str = file.read().decode(errors="replace")
     except OSError:
         return ""
     return text if size <= _LOG_BYTES else text.partition("\n")[2] or text

@@ -273,7 +273,7 @@ def _sweeps(screen: Screen) -> list[str]:
             said += f" ({silent} without a sign of life)" if silent else ""
             said += _eta([block for block in blocks if block.left], len(at_work) - silent)
         lines.append(said)
-        spent = sum((block.spent for block in blocks), Spent())
+        spent = Spent.sum([block.spent for block in blocks])
         lines += [f"{name}: {spent}"] if spent.runs else []
     return lines
 

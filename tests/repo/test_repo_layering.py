@@ -51,7 +51,8 @@ PICTURE = {
         "harness.spectra harness.store harness.system models optimizers"
     ),
     "harness.upkeep": (
-        "harness.config harness.errors harness.foreign harness.store harness.system optimizers.zoo"
+        "harness.config harness.display harness.errors harness.foreign harness.store harness.system "
+        "optimizers.zoo"
     ),
     "harness.export": (
         "harness.config harness.data harness.errors harness.published harness.store harness.system "

@@ -76,4 +76,4 @@ def test_the_highest_attempt_counts(tmp_path):
 def test_the_keys_of_all_runs(tmp_path):
     for name in ("bb/bb2", "aa/aa1", "aa/.aa3.1-x.tmp"):
         (tmp_path / "runs" / name).mkdir(parents=True)
-    assert layout.run_keys(tmp_path) == ["aa1", "bb2"]
+    assert Store(tmp_path).keys() == ["aa1", "bb2"]
