@@ -59,9 +59,9 @@ class Member(NamedTuple):
             inode: of the archive.
             changed: when that was last changed, in nanoseconds since 1970.
         """
-        seconds = self.time // 10**9
+        seconds, rest = divmod(self.time, 10**9)
         plain = (stat.S_IFREG | 0o444, inode, 0, 1, 0, 0, self.size, seconds, seconds, changed // 10**9)
-        times = {"st_mtime": self.time / 1e9, "st_mtime_ns": self.time, "st_atime_ns": self.time}
+        times = {"st_mtime": seconds + 1e-9 * rest, "st_mtime_ns": self.time, "st_atime_ns": self.time}
         return os.stat_result(plain, times | {"st_ctime_ns": changed})
 
 
