@@ -1,4 +1,4 @@
-"""`htbench runs`: list the runs of a store, remove leftovers, import runs, export them to a tracker."""
+"""`htbench runs`: list the runs of a store, remove leftovers, import, export to a tracker, pack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.commands import runs_export, runs_import
+from harness.commands import runs_export, runs_import, runs_pack
 from harness.config import Value
 from harness.config.settings import read_words
 from harness.data import registry as tasks
@@ -27,7 +27,7 @@ NEWEST = 50  # the default limit of the table; JSON has all
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """ls, gc, import, export."""
+    """ls, gc, import, export, pack, unpack."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     ls = actions.add_parser("ls", help="list the finished runs, the newest first")
     ls.add_argument(
@@ -48,13 +48,24 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     runs_import.add_arguments(take)
     give = actions.add_parser("export", help="write finished runs to TensorBoard, mlflow, W&B or trackio")
     runs_export.add_arguments(give)
-    for action in (ls, gc, take, give):  # before or after the action's name
+    pack = actions.add_parser("pack", help="put finished runs into archives: a thousand runs in one file")
+    runs_pack.add_pack_arguments(pack)
+    unpack = actions.add_parser("unpack", help="bring packed runs back into their folders")
+    runs_pack.add_unpack_arguments(unpack)
+    for action in (ls, gc, take, give, pack, unpack):  # before or after the action's name
         action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def runs(args: argparse.Namespace) -> int:
     """Carry out one action."""
-    actions = {"ls": _ls, "gc": _gc, "import": runs_import.take, "export": runs_export.give}
+    actions = {
+        "ls": _ls,
+        "gc": _gc,
+        "import": runs_import.take,
+        "export": runs_export.give,
+        "pack": runs_pack.pack,
+        "unpack": runs_pack.unpack,
+    }
     status: int = actions[args.action](args, Store(args.root))
     return status
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,7 +61,7 @@ def _wall(store: Store, key: str, place: int, attempts: Sequence[dict[str, Any]]
     if ended is None:
         later = (one["began"] for one in attempts[place + 1 :] if "began" in one)
         try:
-            ended = min([os.stat(store.files(key).attempt(place + 1)).st_mtime, *later])
+            ended = min([store.files(key).attempt(place + 1).stat().st_mtime, *later])
         except OSError:
             return 0.0
     return max(0.0, float(ended) - float(attempt["began"]))

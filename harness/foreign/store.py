@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.foreign.record import ForeignRun, record_of
 from harness.paper.experiments import scale_of
 from harness.store import Attempt, Store
-from harness.store.layout import run_keys, sweeps_folder
+from harness.store.layout import sweeps_folder
 from harness.store.points import (
     SEARCH,
     SOURCE,
@@ -119,7 +119,7 @@ def _points(store: Store, name: str) -> list[Point]:
     try:
         return read_points(store.root, name)
     except UsageError:
-        records = store.records(run_keys(store.root)).values()
+        records = store.records(store.keys()).values()
         return [_point(record) for record in records if record.config.get(IMPORTED) == name]
 
 

@@ -34,7 +34,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: int(row["step"]))
 
 
-def tail(path: Path | str, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
+def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
     """The valid rows in the last `size` bytes, in the order of the file; none if there is no file.
 
     Args:
@@ -43,8 +43,8 @@ def tail(path: Path | str, size: int = TAIL, back: int | None = None) -> list[di
         back: leave out rows that are more than so many steps before the last row; None: keep all.
     """
     try:
-        with open(path, "rb", buffering=0) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+        with path.open("rb", buffering=0) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             lines = file.read().rstrip(b"\n").split(b"\n")
     except FileNotFoundError:
         return []

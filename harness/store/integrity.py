@@ -7,7 +7,6 @@ edited by hand would be believed, and a run whose record is lost would count as 
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from harness.store import curve as metrics
 from harness.store.record import RunRecord
-from harness.store.run_folder import METRICS, RunFolder
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
@@ -38,7 +37,7 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         thorough: read the last tenth of the curve, however long the run was, and the spectra.
         cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
-    path = f"{folder}/{METRICS}"
+    path = RunFolder(folder).metrics
     if record.status == "pruned":
         return ""
     tenth = record.steps // 10
@@ -46,7 +45,7 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         rows = metrics.tail(path, metrics.TAIL + _ROW * tenth)
     else:  # what a table asks for ten thousand runs: the last tenth only if it is short
         rows = metrics.tail(path, back=tenth if tenth <= _FEW else 0)
-    if not rows and not os.path.exists(path):
+    if not rows and not path.exists():
         return ""
     last = max((row["step"] for row in rows), default=0)
     if last < record.steps and not cut_counts:

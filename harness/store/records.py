@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.store import layout
+from harness.store import archives, layout
 from harness.store.index import Index
 from harness.store.record import RunRecord
 from harness.store.run_folder import RECORD, RunFolder
@@ -28,6 +28,7 @@ class Records:
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
         self.index = Index(layout.index_file(self.root))
+        self.packed = archives.of_store(str(self.root))
         self._folders: dict[str, RunFolder] = {}
 
     # --- one run ---
@@ -46,8 +47,7 @@ class Records:
         Raises:
             UsageError: no run's key begins so, or several do.
         """
-        keys = layout.run_keys(self.root)
-        found = [key for key in keys if key.startswith(word)] if word else []
+        found = [key for key in self.keys() if key.startswith(word)] if word else []
         if len(found) == 1:
             return found[0]
         if found:
@@ -94,6 +94,9 @@ class Records:
         It replaces the record of a pruned run.
         """
         path = self.files(record.key).record
+        before = self.record(record.key)
+        if before is not None and before.status != "pruned":  # it may be in an archive
+            return before
         while not atomic.create_json(path, record.to_json()):
             existing = self.record(record.key)
             if existing is not None and existing.status == "pruned":
@@ -120,6 +123,7 @@ class Records:
             if before is None:
                 raise UsageError(f"Run {key} has not ended.")
             after, then = change(before), path.stat()
+            make_folder(path.parent)  # that of a packed run is gone
             # No record has this size: after a crash from here on readers look into the folder.
             self.index.append(before, 0)
             atomic.write_json(path, after.to_json())
@@ -128,6 +132,11 @@ class Records:
         return after
 
     # --- all runs ---
+
+    def keys(self) -> list[str]:
+        """The keys of all runs that have a folder or are in an archive, sorted."""
+        before = self.packed.now().runs  # twice: runs may move either way meanwhile
+        return sorted({*before, *layout.run_keys(self.root), *self.packed.now().runs})
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that have one; from the index, checked against the folders.
@@ -150,14 +159,30 @@ class Records:
     def _checked(
         self, keys: Iterable[str], find: Callable[[str, int], RunRecord | None]
     ) -> Iterator[tuple[str, RunRecord]]:
+        sizes = self._packed_sizes()
         for key in keys:
-            try:
-                size = os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
-            except FileNotFoundError:
-                continue
-            record = find(key, size) or self._read_and_note(key)
+            size = sizes.get(key) or self._size(key)
+            record = (find(key, size) or self._read_and_note(key)) if size is not None else None
             if record is not None:
                 yield key, record
+
+    def _size(self, key: str) -> int | None:
+        """The size of a record in bytes; None if there is none."""
+        try:
+            return os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
+        except FileNotFoundError:
+            if not self.packed.now().runs:
+                return None
+        with contextlib.suppress(FileNotFoundError):
+            return self.files(key).record.stat().st_size
+        return None
+
+    def _packed_sizes(self) -> dict[str, int]:
+        """The sizes of the records of packed runs that have no folder, without a look for each."""
+        packed = self.packed.now().runs
+        here = set(layout.run_keys(self.root)) if packed else ()
+        found = ((key, archive.member(key, RECORD)) for key, archive in packed.items() if key not in here)
+        return {key: member.size for key, member in found if member is not None}
 
     def _read_and_note(self, key: str) -> RunRecord | None:
         record = self.record(key)
@@ -183,7 +208,7 @@ class Records:
         """
         make_folder(self.root)
         with self.index.locked():
-            known = [(self.files(key).record, self.record(key)) for key in layout.run_keys(self.root)]
+            known = [(self.files(key).record, self.record(key)) for key in self.keys()]
             rows = [(path.stat().st_size, record) for path, record in known if record is not None]
             self.index.replace(rows)
         return len(rows)

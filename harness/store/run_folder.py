@@ -12,11 +12,11 @@ record.json         the result, written last (`harness/store/record.py`)
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.store.run_file import RunFile
 from harness.system import atomic
 
 CONFIG = "config.yaml"
@@ -31,9 +31,12 @@ RECORD = "record.json"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of the files of one run; any of them may be missing."""
+    """The paths of the files of one run; any of them may be missing, or in an archive (`RunFile`)."""
 
     path: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", RunFile(self.path))
 
     @property
     def config(self) -> Path:
@@ -47,7 +50,7 @@ class RunFolder:
 
     def attempt(self, number: int) -> Path:
         """The file of attempt `number`, from 1; its modification time is the heartbeat."""
-        return Path(f"{self.path}/{ATTEMPTS}/{number}.json")  # not by `/`: status has thousands
+        return RunFile(f"{self.path}/{ATTEMPTS}/{number}.json")  # not by `/`: status has thousands
 
     @property
     def metrics(self) -> Path:
@@ -81,10 +84,7 @@ class RunFolder:
 
     def last_attempt(self) -> int:
         """The highest number of an attempt; 0 if there is none."""
-        try:
-            names = os.listdir(self.attempts)
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
+        names = RunFile(f"{self.path}/{ATTEMPTS}").names()
         stems = (stem for stem, _, _ in (name.partition(".") for name in names))
         return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 

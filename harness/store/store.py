@@ -1,6 +1,7 @@
 """The store: one folder per run, one owner per folder, one record per run.
 
     <root>/runs/<k2>/<key>/   the files of one run (`harness/store/run_folder.py`)
+    <root>/packed/<n>.zip     those of a thousand finished runs (`harness/store/archive.py`)
     <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
 
 The process that creates `attempts/<n>.json` owns the run. Attempt n+1 may be created only when the owner of n
@@ -111,14 +112,14 @@ class Store(Records):
         """
         files = self.files(key)
         while True:
-            make_folder(files.attempts)
             state = self.state(key, study)
             if state.kind is not Kind.WAITING:
                 return state
             attempt = Attempt(
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
             )
-            with contextlib.suppress(FileNotFoundError):  # `runs gc` has removed the folder
+            with contextlib.suppress(FileNotFoundError):  # `runs gc` or `runs pack` has removed the folder
+                make_folder(files.attempts)
                 if atomic.create_json(attempt.path, attempt.to_json()):
                     break
         for place in (files.path, files.attempts):
@@ -127,6 +128,7 @@ class Store(Records):
             atomic.write_text(files.config, config_yaml)
         atomic.crash_point("claimed")
         atomic.refresh_file_cache(files.path)
+        self.packed.look_again()
         record = self.record(key)
         if record is not None and record.ends(study):  # the previous owner has ended meanwhile
             attempt.end("finished")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from harness.errors import UsageError, nearest
 from harness.store import Store
 from harness.store.integrity import contradiction
-from harness.store.layout import run_keys
 from harness.store.points import Point, read_points, sweep_names
 from harness.trackers.outgoing import Outgoing, outgoing
 
@@ -35,7 +34,7 @@ def choose(store: Store, sweeps: Sequence[str] = ()) -> Chosen:
     Raises:
         UsageError: an unknown sweep, a damaged plan, or an empty store.
     """
-    known, keys = sweep_names(store.root), run_keys(store.root)
+    known, keys = sweep_names(store.root), store.keys()
     for name in sweeps:
         if name not in known:
             hint = nearest(name, known) if known else "the store has none"

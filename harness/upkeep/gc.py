@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store, submissions
-from harness.store.layout import code_folder, run_keys, sweeps_folder
+from harness.store.layout import code_folder, sweeps_folder
 from harness.store.points import POINTS, Point, filled, read_points, submitting, sweep_names, writes_anew
 from harness.store.submissions import Submission
 from harness.system import atomic, slurm
@@ -109,7 +109,7 @@ def _temporaries(root: Path) -> Iterator[Path]:
 
 
 def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
-    for key, record in store.records(run_keys(store.root)).items():
+    for key, record in store.records(store.keys()).items():
         path = store.files(key).checkpoint
         if path.exists() and (record.status != "pruned" or (pruned and _is_idle(store, key))):
             yield path
@@ -189,7 +189,7 @@ def _wanted(root: Path) -> set[str]:
 
 
 def _orphans(store: Store, wanted: set[str]) -> Iterator[Path]:
-    for key in run_keys(store.root):
+    for key in store.keys():
         files = store.files(key)
         if key not in wanted and not files.record.exists() and _is_idle(store, key):
             yield files.path

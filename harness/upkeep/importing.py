@@ -22,7 +22,7 @@ from harness.config.settings import params_of, read_yaml, resolve_config
 from harness.errors import UsageError
 from harness.foreign.record import key_of
 from harness.store import Attempt, Kind, Store, curve
-from harness.store.layout import RUNS, SWEEPS, run_keys
+from harness.store.layout import PACKED, RUNS, SWEEPS
 from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
@@ -74,17 +74,18 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     Raises:
         UsageError: `other` is no store, or is this one.
     """
-    if not any((other / name).is_dir() for name in (RUNS, SWEEPS)):
+    if not any((other / name).is_dir() for name in (RUNS, SWEEPS, PACKED)):
         raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/.")
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")
     done = Merged()
-    for key in run_keys(other):
-        there = Store(other).files(key)
+    there_store = Store(other)
+    for key in there_store.keys():
+        there = there_store.files(key)
         if not (there.record.exists() or there.checkpoint.exists()):
             continue  # it has neither a result nor a checkpoint
         try:
-            _Run(store, Store(other), key, done).merge(dry_run)
+            _Run(store, there_store, key, done).merge(dry_run)
         except _DamagedError as error:
             done.refused[key] = str(error)
     for name in sweep_names(other):
@@ -240,7 +241,7 @@ def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    with open(source, "rb") as old, open(target, "wb") as new:
+    with source.open("rb") as old, open(target, "wb") as new:
         shutil.copyfileobj(old, new, 1 << 20)
         new.flush()
         os.fsync(new.fileno())

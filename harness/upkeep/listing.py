@@ -13,7 +13,6 @@ from harness.config.names import canonical, settings_of
 from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store import RunState, Store
-from harness.store.layout import run_keys
 from harness.store.record import IMPORTED, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, resolve_value
 
@@ -58,7 +57,7 @@ def rows(
         wanted: what their settings must be, as `filters` gives it.
         keys: of which runs; None means all.
     """
-    known = run_keys(store.root) if keys is None else [k for k in keys if store.run_folder(k).is_dir()]
+    known = [key for key in store.keys() if keys is None or key in keys]
     records = store.records(known)
     found = [_finished(store, record) for record in records.values() if record.status in statuses]
     if not set(UNFINISHED).isdisjoint(statuses):
@@ -69,7 +68,7 @@ def rows(
 
 
 def _finished(store: Store, record: RunRecord) -> Row:
-    time = os.stat(store.files(record.key).record).st_mtime
+    time = store.files(record.key).record.stat().st_mtime
     return Row(record.key, record.status, record.config, time, record=record)
 
 

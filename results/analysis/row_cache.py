@@ -14,7 +14,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,6 @@ from typing import Any
 
 from harness.store import Store
 from harness.store.layout import cache_folder
-from harness.store.run_folder import METRICS, RECORD
 from harness.system import atomic
 from harness.system.environment import HOME
 from results.analysis.run_row import MARK, Row
@@ -40,14 +38,14 @@ def mark(store: Store, key: str) -> str:
 
     The time of the last change of the inode (ctime) is part of it: programs can't set it back.
     """
-    folder = store.run_folder(key)
-    record, curve = _stat(f"{folder}/{RECORD}"), _stat(f"{folder}/{METRICS}")
+    files = store.files(key)
+    record, curve = _stat(files.record), _stat(files.metrics)
     return f"{record} {curve}" if record else ""
 
 
-def _stat(path: str) -> str:
+def _stat(path: Path) -> str:
     try:
-        found = os.stat(path)
+        found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return ""
     return f"{found.st_ino:x}.{found.st_size:x}.{found.st_mtime_ns:x}.{found.st_ctime_ns:x}"

@@ -182,7 +182,7 @@ def _attempt(number: int, one: Mapping[str, Any]) -> Pairs:
 def _log(files: RunFolder) -> str:
     """The end of the log, whole lines."""
     try:
-        with open(files.log, "rb") as file:
+        with files.log.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _LOG_BYTES))
             text = file.read().decode(errors="replace")

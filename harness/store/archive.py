@@ -1,0 +1,210 @@
+"""An archive of finished runs: one zip file, which any unzip opens, with a list that is quick to read.
+
+    <key>/<name>    the files of the runs, deflated; the modification time is in an extra field
+    contents.json   {key: {name: [offset, stored, size, crc, modified]}}
+    the comment     where the deflated contents.json begins, its two sizes and its CRC
+
+The list is there because `zipfile` needs half a second to read the directories of ten thousand runs.
+An archive never changes. Another one takes its place, under a number that is higher.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from harness.errors import UsageError
+from harness.system import atomic
+
+CONTENTS = "contents.json"
+_COMMENT = b"htbench 1: %s at %012d, %012d of %012d bytes, crc %08x"
+_TOLD = re.compile(rb"htbench 1: contents\.json at (\d{12}), (\d{12}) of (\d{12}) bytes, crc ([0-9a-f]{8})\Z")
+_COMMENT_BYTES = len(_COMMENT % (CONTENTS.encode(), 0, 0, 0, 0))
+_EXTRA = struct.Struct("<HHq")  # a field of ours: its number, the bytes that follow, nanoseconds since 1970
+_EXTRA_ID = 0x7468
+_HEADER = struct.Struct("<4s5H3I2H")  # of a file in a zip file: APPNOTE.TXT of PKWARE, 4.3.7
+_BEGIN = b"PK\x03\x04"
+
+
+class DamagedError(UsageError):
+    """An archive, or a file in it, can't be read."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"The archive '{path}' is damaged ({what}); "
+            "`htbench runs unpack --all` brings back what can be read of it."
+        )
+
+
+class Member(NamedTuple):
+    """A file in an archive: where its deflated bytes are, its size, CRC and time.
+
+    Sizes are in bytes; `modified` is in nanoseconds since 1970.
+    """
+
+    offset: int
+    stored: int
+    size: int
+    crc: int
+    modified: int
+
+
+class Content(NamedTuple):
+    """The bytes of a file and when it was modified, in nanoseconds since 1970."""
+
+    data: bytes
+    modified: int
+
+
+Mark = tuple[int, int, int]  # tells two files of one name apart: inode, size, time
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive as it was when its list was read.
+
+    Attributes:
+        path: the file.
+        mark: of that file; what has another mark is another archive under the same name.
+        runs: key -> name -> the values of a `Member`.
+    """
+
+    path: Path
+    mark: Mark
+    runs: Mapping[str, Mapping[str, list[int]]]
+
+    def member(self, key: str, name: str) -> Member | None:
+        """A file of a run; None if the archive has no such file."""
+        values = self.runs.get(key, {}).get(name)
+        return None if values is None else Member(*values)
+
+    def read(self, key: str, name: str) -> bytes:
+        """The bytes of a file of a run.
+
+        Raises:
+            FileNotFoundError: another archive has taken the place of this one.
+            DamagedError: they are not what was written.
+        """
+        member = Member(*self.runs[key][name])
+        with open(self.path, "rb") as file:
+            if mark_of(os.fstat(file.fileno())) != self.mark:
+                raise FileNotFoundError(f"'{self.path}' is another archive now")
+            return _inflated(file, member, self.path, f"{name} of run {key}")
+
+    def stat(self, member: Member) -> os.stat_result:
+        """What `os.stat` would say of a file, with the inode and the time of change of the archive."""
+        inode, _, changed = self.mark
+        times = {
+            "st_mtime": member.modified / 1e9,
+            "st_mtime_ns": member.modified,
+            "st_atime_ns": member.modified,
+            "st_ctime_ns": changed,
+        }
+        second = member.modified // 10**9
+        words = (0o100644, inode, 0, 1, 0, 0, member.size, second, second, changed // 10**9)
+        return os.stat_result(words, times)
+
+
+def mark_of(found: os.stat_result) -> Mark:
+    """The mark of a file."""
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def write(path: Path, runs: Iterable[tuple[str, Iterable[tuple[str, Content]]]]) -> None:
+    """Write an archive, durably, or nothing.
+
+    Args:
+        path: of the archive; there must be none.
+        runs: the files of each run by name. They are asked for one after the other.
+    """
+
+    def fill(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            contents = {
+                key: {name: _add(archive, file, f"{key}/{name}", one) for name, one in files}
+                for key, files in runs
+            }
+            text = json.dumps(contents, separators=(",", ":")).encode()
+            at = _add(archive, file, CONTENTS, Content(text, time.time_ns()))
+            archive.comment = _COMMENT % (CONTENTS.encode(), *at[:4])
+
+    atomic.write_with(path, fill)
+
+
+def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, content: Content) -> Member:
+    seconds = min(max(content.modified // 10**9, 315532800), 4354819198)  # zip knows the years 1980 to 2107
+    info = zipfile.ZipInfo(name, time.gmtime(seconds)[:6])
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
+    info.extra = _EXTRA.pack(_EXTRA_ID, 8, content.modified)
+    archive.writestr(info, content.data)
+    return Member(
+        file.tell() - info.compress_size, info.compress_size, info.file_size, info.CRC, content.modified
+    )
+
+
+def read(path: Path) -> Archive:
+    """Read the list of an archive.
+
+    Raises:
+        FileNotFoundError: there is none.
+        DamagedError: it has no sound list.
+    """
+    with open(path, "rb") as file:
+        mark = mark_of(os.fstat(file.fileno()))
+        file.seek(max(0, mark[1] - _COMMENT_BYTES))
+        told = _TOLD.match(file.read())
+        if told is None:
+            raise DamagedError(path, "its end is missing")
+        offset, stored, size = map(int, told.groups()[:3])
+        runs = json.loads(_inflated(file, Member(offset, stored, size, int(told[4], 16), 0), path, CONTENTS))
+    return Archive(path, mark, runs)
+
+
+def _inflated(file: IO[bytes], member: Member, path: Path, name: str) -> bytes:
+    file.seek(member.offset)
+    data = _sound(file.read(member.stored), member.size, member.crc)
+    if data is None:
+        raise DamagedError(path, f"{name} can't be read")
+    return data
+
+
+def _sound(stored: bytes, size: int, crc: int) -> bytes | None:
+    """The inflated bytes, if they are those that were written."""
+    try:
+        data = zlib.decompress(stored, -zlib.MAX_WBITS)
+    except zlib.error:
+        return None
+    return data if len(data) == size and zlib.crc32(data) == crc else None
+
+
+def salvage(path: Path) -> Iterator[tuple[str, str, Content]]:
+    """The key, name and content of every sound file in an archive, however damaged the rest of it is."""
+    data = path.read_bytes()
+    for found in re.finditer(re.escape(_BEGIN), data):
+        start = found.start()
+        if start + _HEADER.size > len(data):
+            return
+        header = _HEADER.unpack_from(data, start)
+        crc, stored, size, long, extra = header[6:]
+        name_at = start + _HEADER.size
+        name = data[name_at : name_at + long].decode(errors="replace")
+        body = name_at + long + extra
+        content = _sound(data[body : body + stored], size, crc)
+        key, _, rest = name.partition("/")
+        if content is not None and rest:
+            yield key, rest, Content(content, _modified(data[name_at + long : body]))
+
+
+def _modified(extra: bytes) -> int:
+    """The time in the extra field of a file."""
+    number, _, modified = _EXTRA.unpack_from(extra) if len(extra) >= _EXTRA.size else (0, 0, 0)
+    return int(modified) if number == _EXTRA_ID else time.time_ns()

@@ -1,0 +1,123 @@
+"""The archives of a store, `<root>/packed/NNNN.zip`: which run is in which.
+
+If two have a run, the higher number counts. Each is read once per process. Their folder is looked at before
+every answer: a run that is not in its folder may have gone into an archive a moment ago.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.store import archive, layout
+from harness.store.archive import Archive, DamagedError, Mark
+from harness.system import atomic
+
+_SETTLED = 2.0  # seconds; a younger folder may change again within one tick of its file system's clock
+ENDING = ".zip"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """All archives at one moment.
+
+    Attributes:
+        archives: the sound ones by their paths, in the order of their numbers.
+        damaged: what is wrong with the others.
+        runs: key -> the archive that counts.
+    """
+
+    archives: Mapping[Path, Archive] = field(default_factory=dict)
+    damaged: Mapping[Path, DamagedError] = field(default_factory=dict)
+    runs: Mapping[str, Archive] = field(default_factory=dict)
+
+
+class Archives:
+    """The archives of one store.
+
+    Args:
+        folder: where they are; it need not exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.known = Packed()  # as last read
+        self._read: tuple[tuple[int, int] | None, dict[Path, Mark]] = (None, {})
+
+    def now(self) -> Packed:
+        """All archives. It is the object of the last answer unless something has changed.
+
+        Raises:
+            DamagedError: one can't be read, and which runs are in it is unknown.
+        """
+        found = self.look()
+        for error in found.damaged.values():
+            raise error
+        return found
+
+    def look(self) -> Packed:
+        """As `now`, but damaged archives are no error."""
+        while True:
+            mark = self._mark()
+            if mark is not None and mark == self._read[0] and time.time() - mark[1] / 1e9 > _SETTLED:
+                return self.known
+            marks = self._marks() if mark is not None else {}
+            if marks == self._read[1]:
+                self._read = mark, marks
+                return self.known
+            try:
+                self.known = self._packed(marks)
+            except FileNotFoundError:  # one was replaced meanwhile
+                continue
+            self._read = mark, marks
+
+    def look_again(self) -> None:
+        """Look at the folder itself next time: what another node has done may not show in its time yet."""
+        atomic.refresh_file_cache(self.folder)
+        self._read = None, self._read[1]
+
+    def _mark(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def _marks(self) -> dict[Path, Mark]:
+        found = {}
+        for path in numbered(self.folder):
+            try:
+                found[path] = archive.mark_of(os.stat(path))
+            except FileNotFoundError:
+                continue
+        return found
+
+    def _packed(self, marks: Mapping[Path, Mark]) -> Packed:
+        sound, damaged = {}, {}
+        for path, mark in marks.items():
+            before = self.known.archives.get(path)
+            try:
+                sound[path] = before if before is not None and before.mark == mark else archive.read(path)
+            except DamagedError as error:
+                damaged[path] = error
+        return Packed(sound, damaged, {key: one for one in sound.values() for key in one.runs})
+
+
+def numbered(folder: Path) -> list[Path]:
+    """The archives in a folder in the order of their numbers."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    stems = [name.removesuffix(ENDING) for name in names if name.endswith(ENDING)]
+    return [folder / f"{stem}{ENDING}" for stem in sorted(filter(str.isdigit, stems), key=int)]
+
+
+@functools.cache
+def of_store(root: str) -> Archives:
+    """The archives of the store `root`, the same object for all who ask in this process."""
+    return Archives(layout.packed_folder(Path(root)))

@@ -1,0 +1,366 @@
+"""Packs finished runs into archives of a thousand, and unpacks them. Every run is readable at every instant.
+
+An archive is complete, durable and read back before the first file of its runs goes from its folder. Archives
+that are not full, or have a run that was amended, are replaced by new ones, and removed once those are in
+place. A killed command leaves runs in two places, with the same bytes; the next one finishes its work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from harness.errors import UsageError
+from harness.store import Store, archive
+from harness.store.archive import Archive, Content
+from harness.store.archives import ENDING, numbered
+from harness.store.layout import packed_folder, run_keys
+from harness.store.owner import Owner
+from harness.store.run_folder import CHECKPOINT, RECORD, WEIGHTS
+from harness.system import atomic
+from harness.system.folders import make_folder
+
+RUNS = 1000  # of an archive
+
+Begin = Callable[[str], object]  # called with the name of what is worked on now
+Advance = Callable[[], object]  # called for each run
+Signs = dict[str, tuple[int, int, int, int]]  # name -> what changes with a file: inode, size, two times
+
+
+@dataclass
+class Choice:
+    """Which runs `pack` takes.
+
+    Attributes:
+        keys: of the runs.
+        left: how many with a folder stay, by the reason.
+    """
+
+    keys: list[str] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+
+
+def choose(store: Store, keys: Collection[str] | None = None, older_than: float = 0.0) -> Choice:
+    """The finished runs that can be packed.
+
+    A pruned run stays: another study may resume it. So does one whose owner may still be writing.
+
+    Args:
+        store: of the runs.
+        keys: among these; None means all.
+        older_than: only runs that ended so many seconds ago.
+    """
+    choice = Choice()
+    wanted = [key for key in run_keys(store.root) if keys is None or key in keys]
+    ended = 0
+    for key, record in store.each_record(wanted):
+        ended += 1
+        paths = _paths(store.run_folder(key))
+        if not paths and store.run_folder(key).joinpath(WEIGHTS).exists():
+            continue  # the rest is packed
+        why = "pruned" if record.status == "pruned" else _why_not(store, key, paths, older_than)
+        if why:
+            choice.left[why] += 1
+        else:
+            choice.keys.append(key)
+    if len(wanted) > ended:
+        choice.left["unfinished"] += len(wanted) - ended
+    return choice
+
+
+def _why_not(store: Store, key: str, paths: Mapping[str, Path], older_than: float) -> str:
+    """Why a finished run stays in its folder, in a word or two; empty if it can be packed."""
+    if CHECKPOINT in paths or any(map(atomic.is_temporary, (path.name for path in paths.values()))):
+        return "with a checkpoint or temporary files"
+    if not all(stat.S_ISREG(path.lstat().st_mode) for path in paths.values()):
+        return "with links"
+    if older_than and time.time() - store.files(key).record.stat().st_mtime < older_than:
+        return "too young"
+    number = store.last_attempt(key)
+    last = store.attempt(key, number)
+    if number and not last.get("outcome"):
+        owner = Owner.from_json(last.get("owner"))
+        if store.alive(owner, store.files(key).attempt(number)):
+            return "running"
+    return ""
+
+
+def _paths(folder: Path) -> dict[str, Path]:
+    """The files in a run's folder by their names in an archive; the weights are large and stay."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            found[str(path.relative_to(folder))] = path
+    found.pop(WEIGHTS, None)
+    return dict(sorted(found.items()))
+
+
+# --- pack ---
+
+
+@dataclass
+class Packing:
+    """What is to do.
+
+    Attributes:
+        runs: the keys of each new archive.
+        replaced: the archives that go.
+        gone: the runs whose files are in an archive already, as a command was killed; these files go.
+    """
+
+    runs: list[list[str]] = field(default_factory=list)
+    replaced: list[Path] = field(default_factory=list)
+    gone: dict[str, Signs] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """The number of runs to look at."""
+        return sum(map(len, self.runs)) + len(self.gone)
+
+
+@contextmanager
+def packing(store: Store, waiting: Callable[[], object] | None = None) -> Iterator[None]:
+    """Hold the lock of the archives, and remove what a killed holder has left.
+
+    Args:
+        store: the store.
+        waiting: called once if another process holds the lock.
+    """
+    folder = packed_folder(store.root)
+    make_folder(folder)
+    with atomic.locked(folder / ".lock", waiting):
+        atomic.remove_temporaries(folder)
+        store.packed.look_again()
+        yield
+
+
+def plan(store: Store, keys: Iterable[str]) -> Packing:
+    """What `pack` does with these runs.
+
+    Raises:
+        DamagedError: an archive can't be read.
+    """
+    packed, found, fresh = store.packed.now(), Packing(), dict[str, None]()
+    for key in keys:
+        signs = _packed(store, key, packed.runs.get(key))
+        if signs is None:
+            fresh[key] = None
+        else:
+            found.gone[key] = signs
+    stale, short = [], []
+    for one in packed.archives.values():
+        if any(packed.runs[key] is not one or key in fresh for key in one.runs):
+            stale.append(one)
+        elif len(one.runs) < RUNS:
+            short.append(one)
+    merges = -(-sum(len(one.runs) for one in short) // RUNS) < len(short)
+    old = sorted([*stale, *(short if fresh or stale or merges else ())], key=lambda one: int(one.path.stem))
+    pool = dict.fromkeys(key for one in old for key in one.runs if packed.runs[key] is one)
+    found.runs = _chunks(list(pool | fresh))
+    found.replaced = [one.path for one in old]
+    return found
+
+
+def _chunks(keys: Sequence[str]) -> list[list[str]]:
+    return [list(keys[start : start + RUNS]) for start in range(0, len(keys), RUNS)]
+
+
+def _packed(store: Store, key: str, own: Archive | None) -> Signs | None:
+    """The files in the folder of a run, if its archive has them byte for byte; else None."""
+    signs = Signs()
+    for name, path in _paths(store.run_folder(key)).items():
+        signs[name] = _sign(path)
+        member = own.member(key, name) if own is not None else None
+        if member is None or member.modified != signs[name][2] or member.crc != zlib.crc32(path.read_bytes()):
+            return None
+    return signs
+
+
+def pack(store: Store, todo: Packing, begin: Begin, advance: Advance) -> None:
+    """Carry out what `plan` says. The caller holds the lock `packing`.
+
+    Args:
+        store: the store.
+        todo: what to do.
+        begin: called with the name of each new archive.
+        advance: called once for each run.
+    """
+    _write(store, todo.runs, begin, advance)
+    for key, signs in todo.gone.items():
+        _clear(store, key, signs)
+        advance()
+    _remove(store, todo.replaced)
+
+
+def _write(store: Store, chunks: Iterable[Sequence[str]], begin: Begin, advance: Advance) -> None:
+    """Write runs into new archives, from wherever they are, and clear their folders."""
+    folder = packed_folder(store.root)
+    for keys in chunks:
+        number = max((int(path.stem) for path in numbered(folder)), default=0) + 1
+        path, signs = folder / f"{number:04d}{ENDING}", dict[str, Signs]()
+        begin(str(path.relative_to(store.root)))
+        archive.write(path, ((key, _contents(store, key, signs)) for key in keys))
+        made = archive.read(path)
+        for key in keys:
+            for name in made.runs[key]:
+                made.read(key, name)  # raises unless it is what was written
+        for key in keys:
+            _clear(store, key, signs[key])
+            advance()
+
+
+def _contents(store: Store, key: str, signs: dict[str, Signs]) -> Iterator[tuple[str, Content]]:
+    """The files of a run, those of its folder before those of its archive; notes the former in `signs`."""
+    folder, own = store.run_folder(key), store.packed.now().runs.get(key)
+    here, signs[key] = _paths(folder), {}
+    for name in sorted({*here, *(own.runs[key] if own is not None else ())}):
+        if name in here:
+            signs[key][name] = _sign(here[name])
+            yield name, Content(here[name].read_bytes(), signs[key][name][2])
+        elif own is not None:
+            yield name, Content(own.read(key, name), own.runs[key][name][-1])
+
+
+def _sign(path: Path) -> tuple[int, int, int, int]:
+    """Nobody can set back the last of them, the time of the last change of the inode."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _clear(store: Store, key: str, signs: Signs) -> None:
+    """Remove the files that are in an archive, unless they have changed, and folders that are empty then."""
+    folder = store.run_folder(key)
+    with store.index.locked():  # `Records.amend` holds it
+        for name, sign in signs.items():
+            path = Path(folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                if _sign(path) == sign:
+                    path.unlink()
+        for place, _, _ in os.walk(folder, topdown=False):
+            with contextlib.suppress(OSError):  # not empty
+                os.rmdir(place)
+    atomic.crash_point("pack.removed")
+
+
+def _remove(store: Store, paths: Iterable[Path]) -> None:
+    atomic.crash_point("pack.merged")
+    for path in paths:
+        path.unlink(missing_ok=True)
+    atomic.sync_folder(packed_folder(store.root))
+
+
+# --- unpack ---
+
+
+def unpack(store: Store, keys: Collection[str], begin: Begin, advance: Advance) -> None:
+    """Bring runs back into their folders. The caller holds the lock `packing`.
+
+    Args:
+        store: the store.
+        keys: of packed runs.
+        begin: called with the name of each archive that is opened.
+        advance: called once for each run that is back in its folder.
+
+    Raises:
+        DamagedError: an archive can't be read.
+    """
+    packed = store.packed.now()
+    old = [one for one in packed.archives.values() if any(key in keys for key in one.runs)]
+    for one in old:
+        begin(str(one.path.relative_to(store.root)))
+        for key in one.runs:
+            if key in keys and packed.runs[key] is one:
+                for name in one.runs[key]:
+                    _restore(
+                        store.run_folder(key) / name, Content(one.read(key, name), one.runs[key][name][-1])
+                    )
+                atomic.crash_point("unpack")
+                advance()
+    kept = dict.fromkeys(
+        key for one in old for key in one.runs if key not in keys and packed.runs[key] is one
+    )
+    _write(store, _chunks(list(kept)), lambda name: None, lambda: None)
+    _remove(store, [one.path for one in old])
+
+
+def _restore(path: Path, content: Content) -> None:
+    """Write a file with its time, unless the folder has another one, which is newer."""
+    here = Path(path)
+    if not here.exists():
+        make_folder(here.parent)
+        atomic.write_with(here, lambda file: _fill(file, content))
+    elif here.read_bytes() == content.data:  # a killed command wrote it
+        os.utime(here, ns=(content.modified, content.modified))
+
+
+def _fill(file: IO[bytes], content: Content) -> None:
+    file.write(content.data)
+    file.flush()
+    os.utime(file.fileno(), ns=(content.modified, content.modified))
+
+
+# --- damaged archives ---
+
+
+@dataclass
+class Saved:
+    """What became of a damaged archive.
+
+    Attributes:
+        path: where it is now.
+        runs: how many runs have their record back.
+        lost: how many have files, but no record any more.
+    """
+
+    path: Path
+    runs: int
+    lost: int
+
+
+def salvage(store: Store) -> list[Saved]:
+    """Bring every sound file of damaged archives back into folders. The caller holds the lock `packing`.
+
+    The archives stay, renamed: `NNNN.zip.damaged`.
+    """
+    packed, done = store.packed.look(), []
+    for path in [*packed.damaged, *(one.path for one in packed.archives.values() if not _is_sound(one))]:
+        keys = set()
+        for key, name, content in archive.salvage(path):
+            own = packed.runs.get(key)
+            if own is None or own.path == path:
+                _restore(store.run_folder(key) / name, content)
+                keys.add(key)
+        aside = path.with_name(f"{path.name}.damaged")
+        os.replace(path, aside)
+        whole = sum(_has_record(store, key) for key in keys)
+        done.append(Saved(aside, whole, len(keys) - whole))
+    return done
+
+
+def _has_record(store: Store, key: str) -> bool:
+    """Whether a run has its record, from the index if need be."""
+    path = Path(store.run_folder(key), RECORD)
+    _, record = store.index.rows().get(key, (0, None))
+    if not path.exists() and record is not None:
+        atomic.write_json(path, record.to_json())
+    return path.exists()
+
+
+def _is_sound(one: Archive) -> bool:
+    try:
+        for key, names in one.runs.items():
+            for name in names:
+                one.read(key, name)
+    except UsageError:
+        return False
+    return True
