@@ -103,13 +103,13 @@ class Archive:
     def stat(self, member: Member) -> os.stat_result:
         """What `os.stat` would say of a file, with the inode and the time of change of the archive."""
         inode, _, changed = self.mark
+        second, rest = divmod(member.modified, 10**9)
         times = {
-            "st_mtime": member.modified / 1e9,
+            "st_mtime": second + 1e-9 * rest,  # rounded as Python rounds it
             "st_mtime_ns": member.modified,
             "st_atime_ns": member.modified,
             "st_ctime_ns": changed,
         }
-        second = member.modified // 10**9
         words = (0o100644, inode, 0, 1, 0, 0, member.size, second, second, changed // 10**9)
         return os.stat_result(words, times)
 

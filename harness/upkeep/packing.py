@@ -97,10 +97,9 @@ def _why_not(store: Store, key: str, paths: Mapping[str, Path], older_than: floa
 def _paths(folder: Path) -> dict[str, Path]:
     """The files in a run's folder by their names in an archive; the weights are large and stay."""
     found = {}
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = Path(place, name)
-            found[str(path.relative_to(folder))] = path
+    for place, folders, names in os.walk(folder):
+        for name in (*names, *(one for one in folders if os.path.islink(f"{place}/{one}"))):
+            found[os.path.relpath(f"{place}/{name}", folder)] = Path(place, name)
     found.pop(WEIGHTS, None)
     return dict(sorted(found.items()))
 
