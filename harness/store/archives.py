@@ -19,6 +19,7 @@ from harness.system import atomic
 
 _SETTLED = 2.0  # seconds; a younger folder may change again within one tick of its file system's clock
 ENDING = ".zip"
+_NEVER = "never"  # no mark of a folder
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Archives:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.known = Packed()  # as last read
-        self._read: tuple[tuple[int, int] | None, dict[Path, Mark]] = (None, {})
+        self._read: tuple[tuple[int, int] | str | None, dict[Path, Mark]] = (_NEVER, {})
 
     def now(self) -> Packed:
         """All archives. It is the object of the last answer unless something has changed.
@@ -63,7 +64,7 @@ class Archives:
         """As `now`, but damaged archives are no error."""
         while True:
             mark = self._mark()
-            if mark is not None and mark == self._read[0] and time.time() - mark[1] / 1e9 > _SETTLED:
+            if mark == self._read[0] and (mark is None or time.time() - mark[1] / 1e9 > _SETTLED):
                 return self.known
             marks = self._marks() if mark is not None else {}
             if marks == self._read[1]:
@@ -78,7 +79,7 @@ class Archives:
     def look_again(self) -> None:
         """Look at the folder itself next time: what another node has done may not show in its time yet."""
         atomic.refresh_file_cache(self.folder)
-        self._read = None, self._read[1]
+        self._read = _NEVER, self._read[1]
 
     def _mark(self) -> tuple[int, int] | None:
         try:

@@ -13,6 +13,7 @@ from harness.errors import UsageError
 from harness.store import archives, layout
 from harness.store.index import Index
 from harness.store.record import RunRecord
+from harness.store.run_file import RunFile
 from harness.store.run_folder import RECORD, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
@@ -37,7 +38,7 @@ class Records:
         """The files of the run `key`."""
         found = self._folders.get(key)  # a table asks ten thousand times
         if found is None:
-            path = Path(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
+            path = RunFile(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
             found = self._folders[key] = RunFolder(path)
         return found
 
@@ -73,9 +74,9 @@ class Records:
 
     def record(self, key: str) -> RunRecord | None:
         """The record of a finished run; if its file is damaged, from the index, and the file is restored."""
-        path = self.files(key).record
-        if not path.exists():
+        if self._size(key) is None:
             return None
+        path = self.files(key).record
         record = RunRecord.from_json(atomic.read_json(path))
         if record is not None and record.key == key:
             return record

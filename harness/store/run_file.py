@@ -9,7 +9,7 @@ import io
 import os
 import re
 from collections.abc import Callable
-from pathlib import PosixPath
+from pathlib import Path, PosixPath
 from typing import Any, TypeVar
 
 from harness.store import archives
@@ -64,26 +64,9 @@ class RunFile(PosixPath):
         """Whether it is a file, in the folder or in an archive."""
         return super().is_file() if os.path.lexists(self) else self.exists()
 
-    def names(self) -> set[str]:
-        """The names of files and folders in this folder, wherever they are; none without a folder."""
-        place = self._place()
-        while True:
-            before = place[0].known if place is not None else None
-            try:
-                here = set(os.listdir(self))
-            except (FileNotFoundError, NotADirectoryError):
-                here = set()
-            if place is None:
-                return here
-            packed, (_, key, inside) = place[0].now(), place
-            if packed is before:  # else a run may have left its archive after we had looked for its folder
-                start = f"{inside}/" if inside else ""
-                found = packed.runs[key].runs[key] if key in packed.runs else ()
-                return here | {one[len(start) :].partition("/")[0] for one in found if one.startswith(start)}
-
     def _either(self, here: Callable[[], T], there: Callable[[Archive, str, str], T]) -> T:
         """`here()`, and if there is no such file `there(archive, key, name)`."""
-        place = self._place()
+        place = _place(self)
         for _ in range(_TRIES):
             before = place[0].known if place is not None else None
             try:
@@ -102,10 +85,29 @@ class RunFile(PosixPath):
                     raise
         raise FileNotFoundError(f"'{self}' moves between folder and archive all the time")
 
-    def _place(self) -> tuple[archives.Archives, str, str] | None:
-        """The archives in which it may be, the key of its run, and its name there."""
-        found = _PLACE.fullmatch(str(self))
-        if found is None:
-            return None
-        root, key, name = found.groups()
-        return archives.of_store("." if root is None else root or "/"), key, name or ""
+
+def names_in(folder: Path) -> set[str]:
+    """The names of files and folders in a folder of a run, wherever they are; none without a folder."""
+    place = _place(folder)
+    while True:
+        before = place[0].known if place is not None else None
+        try:
+            here = set(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            here = set()
+        if place is None:
+            return here
+        packed, (_, key, inside) = place[0].now(), place
+        if packed is before:  # else a run may have left its archive after we had looked for its folder
+            found = packed.runs[key].runs[key] if key in packed.runs else ()
+            start = f"{inside}/" if inside else ""
+            return here | {one[len(start) :].partition("/")[0] for one in found if one.startswith(start)}
+
+
+def _place(path: Path) -> tuple[archives.Archives, str, str] | None:
+    """The archives in which it may be, the key of its run, and its name there."""
+    found = _PLACE.fullmatch(str(path))
+    if found is None:
+        return None
+    root, key, name = found.groups()
+    return archives.of_store("." if root is None else root or "/"), key, name or ""

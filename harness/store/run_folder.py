@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.store.run_file import RunFile
+from harness.store.run_file import RunFile, names_in
 from harness.system import atomic
 
 CONFIG = "config.yaml"
@@ -36,7 +36,8 @@ class RunFolder:
     path: Path
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", RunFile(self.path))
+        if not isinstance(self.path, RunFile):
+            object.__setattr__(self, "path", RunFile(self.path))
 
     @property
     def config(self) -> Path:
@@ -84,7 +85,7 @@ class RunFolder:
 
     def last_attempt(self) -> int:
         """The highest number of an attempt; 0 if there is none."""
-        names = RunFile(f"{self.path}/{ATTEMPTS}").names()
+        names = names_in(self.attempts)
         stems = (stem for stem, _, _ in (name.partition(".") for name in names))
         return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 

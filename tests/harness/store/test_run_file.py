@@ -8,7 +8,7 @@ import pytest
 
 from harness.store import archive, archives
 from harness.store.archive import Content
-from harness.store.run_file import RunFile
+from harness.store.run_file import RunFile, names_in
 from harness.store.run_folder import RunFolder
 
 KEY = "ab0123456789"
@@ -41,7 +41,7 @@ def test_all_ways_to_read_find_it(folder):
 def test_the_run_folder_finds_its_attempts(folder):
     assert RunFolder(Path(folder)).last_attempt() == 2
     assert RunFolder(Path(folder)).read_attempt(2) == {"n": 2}
-    assert folder.names() == {"metrics.jsonl", "attempts"}
+    assert names_in(folder) == {"metrics.jsonl", "attempts"}
     (folder / "attempts").mkdir(parents=True)
     Path(folder, "attempts", "3.json").write_text("{}")
     assert RunFolder(folder).last_attempt() == 3
