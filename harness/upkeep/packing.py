@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from harness.errors import UsageError
+from harness.errors import RunFailedError
 from harness.store import Store, archive
-from harness.store.archive import Archive, Content
+from harness.store.archive import Archive, Content, DamagedError
 from harness.store.archives import ENDING, numbered
 from harness.store.layout import packed_folder, run_keys
 from harness.store.owner import Owner
@@ -209,13 +209,26 @@ def _write(store: Store, chunks: Iterable[Sequence[str]], begin: Begin, advance:
         path, signs = folder / f"{number:04d}{ENDING}", dict[str, Signs]()
         begin(str(path.relative_to(store.root)))
         archive.write(path, ((key, _contents(store, key, signs)) for key in keys))
-        made = archive.read(path)
-        for key in keys:
-            for name in made.runs[key]:
-                made.read(key, name)  # raises unless it is what was written
+        _read_back(path)
         for key in keys:
             _clear(store, key, signs[key])
             advance()
+
+
+def _read_back(path: Path) -> None:
+    """Read all of a new archive, and remove it unless it is what was written.
+
+    Raises:
+        RunFailedError: it is not.
+    """
+    with contextlib.suppress(DamagedError):
+        if _is_sound(archive.read(path)):
+            return
+    path.unlink()
+    raise RunFailedError(
+        f"The archive '{path}' could not be read back as it was written, so it is gone again and every run "
+        "is where it was; does the disk have errors?"
+    )
 
 
 def _contents(store: Store, key: str, signs: dict[str, Signs]) -> Iterator[tuple[str, Content]]:
@@ -360,6 +373,6 @@ def _is_sound(one: Archive) -> bool:
         for key, names in one.runs.items():
             for name in names:
                 one.read(key, name)
-    except UsageError:
+    except DamagedError:
         return False
     return True

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
+from harness.errors import RunFailedError, UsageError
 from harness.store import Kind, Store
 from harness.system import atomic
 from harness.upkeep import packing
@@ -292,6 +292,15 @@ def test_runs_that_are_elsewhere_are_not_brought_back_from_a_damaged_archive(sto
     with packing.packing(store):
         packing.salvage(store)
     assert store.record(key) == amended != old and not folders(store)
+
+
+def test_an_archive_that_can_not_be_read_back_goes_again(store, monkeypatch):
+    before = folders(store)
+    monkeypatch.setattr(packing.archive, "_sound", lambda stored, size, crc: None)
+    with pytest.raises(RunFailedError, match="could not be read back"):
+        pack(store)
+    monkeypatch.undo()
+    assert folders(store) == before and not store.packed.now().runs
 
 
 # --- deaths, and others at the same time ---
