@@ -251,11 +251,14 @@ def _store(root: Path) -> Iterator[Finding]:
     found = survey(root)
     own = [name for name in found.sweeps if not (sweep_folder(root, name) / SOURCE).exists()]
     mend = f"htbench sweep index {' '.join(own) or 'SPEC'} --root {shlex.quote(str(root))}"
-    text = f"{found.runs} runs, {len(found.records)} records, {len(found.sweeps)} sweeps"
+    runs = f"{found.runs} runs" + (f" ({found.packed} in archives)" if found.packed else "")
+    text = f"{runs}, {len(found.records)} records, {len(found.sweeps)} sweeps"
     yield _ok("store", text if found.runs or found.sweeps else "nothing stored yet")
     if not found.complete:
         yield _note("store", "it is large: the lines below are about the records counted above")
+    unpack = f"htbench runs unpack --all --root {shlex.quote(str(root))}"
     advice = {
+        "archive": f"`{unpack}` brings back what can be read; `htbench sweep run` trains the rest again",
         "record": f"`{mend}` restores what index.jsonl has; `htbench sweep run` trains the rest again",
         "points": f"`{mend}` writes them again",
         "study": f"`{mend}` writes them again",
@@ -275,9 +278,12 @@ def _store(root: Path) -> Iterator[Finding]:
 
 def _records(found: Survey, root: Path) -> Iterator[Finding]:
     """Report each run whose record is lost or contradicts its curve."""
+    store = Store(root)
     for key, what in found.faults.items():
-        folder = shlex.quote(str(Store(root).run_folder(key)))
-        advice = "" if AGAIN in what else f"delete {folder}: then the same command trains the run again"
+        delete = f"delete {shlex.quote(str(store.run_folder(key)))}"
+        if key in store.packed.look().runs:
+            delete = f"`htbench runs unpack {key}`, then {delete}"
+        advice = "" if AGAIN in what else f"{delete}: then the same command trains the run again"
         yield _problem("records", f"run {key}: {what}", advice)
     if found.without_curve:
         text = f"completed runs without metrics.jsonl: {_first_three(found.without_curve)}"

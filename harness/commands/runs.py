@@ -1,4 +1,4 @@
-"""`htbench runs`: list the runs of a store, remove leftovers, import and export runs, pack them."""
+"""`htbench runs`: list the runs of a store, remove leftovers, import, export to a tracker, pack."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from harness.data import registry as tasks
 from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
 from harness.store import Store
+from harness.store.points import read_points, sweep_names
 from harness.store.record import RunRecord
 from harness.upkeep import listing
 from harness.upkeep.gc import garbage, remove
@@ -47,9 +48,9 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     runs_import.add_arguments(take)
     give = actions.add_parser("export", help="write finished runs to TensorBoard, mlflow, W&B or trackio")
     runs_export.add_arguments(give)
-    pack = actions.add_parser("pack", help="put finished runs into archives of a thousand: fewer files")
+    pack = actions.add_parser("pack", help="put finished runs into archives: a thousand runs in one file")
     runs_pack.add_pack_arguments(pack)
-    unpack = actions.add_parser("unpack", help="bring packed runs back into folders of their own")
+    unpack = actions.add_parser("unpack", help="bring packed runs back into their folders")
     runs_pack.add_unpack_arguments(unpack)
     for action in (ls, gc, take, give, pack, unpack):  # before or after the action's name
         action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
@@ -57,8 +58,14 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
 
 def runs(args: argparse.Namespace) -> int:
     """Carry out one action."""
-    actions = {"ls": _ls, "gc": _gc, "import": runs_import.take, "export": runs_export.give}
-    actions |= {"pack": runs_pack.pack, "unpack": runs_pack.unpack}
+    actions = {
+        "ls": _ls,
+        "gc": _gc,
+        "import": runs_import.take,
+        "export": runs_export.give,
+        "pack": runs_pack.pack,
+        "unpack": runs_pack.unpack,
+    }
     status: int = actions[args.action](args, Store(args.root))
     return status
 
@@ -70,7 +77,7 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     wanted = listing.filters(read_words(args.words))
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
-    found = listing.rows(store, _statuses(args), wanted, listing.keys_of(store, args.sweep))
+    found = listing.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))
     limit = args.limit or (None if args.all or args.json else NEWEST)
     shown = found[:limit]
     if args.json:
@@ -96,6 +103,16 @@ def _statuses(args: argparse.Namespace) -> Sequence[str]:
         if word not in known:
             raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
     return words
+
+
+def _keys_of(store: Store, sweep: str | None) -> set[str] | None:
+    if sweep is None:
+        return None
+    known = sweep_names(store.root)
+    if sweep not in known:
+        hint = nearest(sweep, known) if known else "the store has none"
+        raise UsageError(f"Unknown sweep '{sweep}'; {hint}")
+    return {point.key for point in read_points(store.root, sweep) if point.key}
 
 
 _COLUMNS = {

@@ -1,71 +1,106 @@
-"""`htbench runs pack` and `unpack`: finished runs in archives of a thousand, where files are counted."""
+"""`htbench runs pack` and `unpack`: a thousand finished runs in one file, for sites that count files."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Sequence
+import sys
+from collections.abc import Collection
 
-from harness.display import memory
-from harness.errors import UsageError
+from harness.bench.progress import Progress
+from harness.errors import UsageError, nearest
 from harness.store import Store
-from harness.upkeep import listing, packing
-from harness.upkeep.packing import Done
+from harness.store.points import read_points, sweep_names
+from harness.upkeep import packing
+from harness.upkeep.packing import Choice
 
-DAY = 86400.0
+_DAY = 86400.0
 
 
 def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
-    """--older-than, --sweep, --dry-run."""
-    parser.add_argument(
-        "--older-than", type=float, default=0.0, metavar="DAYS", help="only runs that ended so long ago"
-    )
-    parser.add_argument("--sweep", metavar="NAME", help="only runs that this sweep wants")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be packed")
+    """--dry-run, --older-than, --sweep."""
+    add = parser.add_argument
+    add("--dry-run", action="store_true", help="only say what would be packed")
+    add("--older-than", type=float, default=0.0, metavar="DAYS", help="only runs that ended so long ago")
+    add("--sweep", action="append", metavar="NAME", help="only runs that this sweep wants; may be repeated")
 
 
 def add_unpack_arguments(parser: argparse.ArgumentParser) -> None:
-    """KEY ..., --sweep or --all; --dry-run."""
-    parser.add_argument("keys", nargs="*", metavar="KEY", help="of runs, or how their keys begin")
-    parser.add_argument("--sweep", metavar="NAME", help="the runs that this sweep wants")
-    parser.add_argument("--all", action="store_true", help="all runs")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be unpacked")
+    """KEY ... or --all."""
+    parser.add_argument("keys", nargs="*", metavar="KEY", help="a run, or the first digits of its key")
+    parser.add_argument("--all", action="store_true", help="all runs; of damaged archives what can be read")
 
 
 def pack(args: argparse.Namespace, store: Store) -> int:
-    """Carry out `runs pack`."""
-    if args.older_than < 0:
-        raise UsageError(f"--older-than must be a number of days, 0 or more, not {args.older_than:g}.")
-    wanted = listing.keys_of(store, args.sweep)
-    done = packing.pack(store, wanted, older_than=args.older_than * DAY, dry_run=args.dry_run, watch=_watched)
-    print(_told("would be packed" if args.dry_run else "packed", "into", done))
-    if done.left:
-        print(f"left as they are: {', '.join(f'{n} {why}' for why, n in done.left.items())}")
+    """Pack what can be packed."""
+    if not args.older_than >= 0:
+        raise UsageError(f"--older-than takes a number of days from 0, not {args.older_than:g}.")
+    keys = None if args.sweep is None else _keys_of(store, args.sweep)
+    if not store.root.exists():
+        raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
+    if args.dry_run:
+        choice = packing.choose(store, keys, args.older_than * _DAY)
+        print(_told("would pack", len(choice.keys), choice, packing.plan(store, choice.keys)))
+        return 0
+    with packing.packing(store, _wait):
+        choice = packing.choose(store, keys, args.older_than * _DAY)
+        todo = packing.plan(store, choice.keys)
+        with Progress(max(len(todo.runs), 1), packing.RUNS, "run") as progress:
+            packing.pack(store, todo, progress.begin, progress.advance)
+    print(_told("packed", len(choice.keys), choice, todo))
     return 0
+
+
+def _told(verb: str, number: int, choice: Choice, todo: packing.Packing) -> str:
+    """One line: "packed 2000 runs into 2 archives; 3 stay in their folders (2 unfinished, 1 pruned)"."""
+    text = f"{verb} {_count(number, 'run')}"
+    if todo.runs:
+        text += f" into {_count(len(todo.runs), 'archive')}"
+        old = sum(map(len, todo.runs)) + len(todo.gone) - number
+        text += f", with {old} that were packed before" if old > 0 else ""
+    if total := choice.left.total():
+        kinds = ", ".join(f"{n} {why}" for why, n in sorted(choice.left.items()))
+        text += f"; {total} stay in their folders ({kinds})"
+    return text
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word if number == 1 else word + 's'}"
+
+
+def _wait() -> None:
+    print("htbench: another process packs or unpacks this store; waiting for it", file=sys.stderr)
+
+
+def _keys_of(store: Store, sweeps: Collection[str]) -> set[str]:
+    known = sweep_names(store.root)
+    for name in sweeps:
+        if name not in known:
+            raise UsageError(
+                f"Unknown sweep '{name}'; {nearest(name, known) if known else 'the store has none'}"
+            )
+    return {point.key for name in sweeps for point in read_points(store.root, name) if point.key}
 
 
 def unpack(args: argparse.Namespace, store: Store) -> int:
-    """Carry out `runs unpack`."""
-    if sum((bool(args.keys), args.sweep is not None, args.all)) != 1:
-        raise UsageError("Name the runs to unpack: their keys, --sweep NAME, or --all.")
-    wanted: Collection[str] | None = {store.find(word) for word in args.keys}
-    if args.sweep is not None:
-        wanted = listing.keys_of(store, args.sweep)
-    done = packing.unpack(store, None if args.all else wanted, dry_run=args.dry_run, watch=_watched)
-    print(_told("would be unpacked" if args.dry_run else "unpacked", "from", done))
+    """Bring packed runs back into their folders."""
+    if bool(args.keys) == args.all:
+        raise UsageError("Say which runs: their keys, or --all.")
+    if not store.packed.look().archives and not store.packed.look().damaged:
+        print("unpacked 0 runs: none is packed")
+        return 0
+    with packing.packing(store, _wait):
+        for saved in packing.salvage(store) if args.all else ():
+            print(f"brought back {_count(saved.runs, 'run')} from the damaged archive {saved.path}")
+            if saved.lost:
+                print(f"{_count(saved.lost, 'run')} of it lack the record; the sweep trains them again")
+        packed = store.packed.now()
+        keys = set(packed.runs) if args.all else {store.find(word) for word in args.keys}
+        if elsewhere := sorted(key for key in keys if key not in packed.runs):
+            raise UsageError(
+                f"Run {elsewhere[0]} is not packed; its files are in '{store.run_folder(elsewhere[0])}'."
+            )
+        parts = len({packed.runs[key].path for key in keys})
+        with Progress(parts, packing.RUNS, "run") as progress:
+            packing.unpack(store, keys, progress.begin, progress.advance)
+    print(f"unpacked {_count(len(keys), 'run')}")
     return 0
-
-
-def _told(verb: str, where: str, done: Done) -> str:
-    if not done.runs:
-        return f"{verb}: nothing"
-    number = len(done.archives)
-    archives = f"{where} {number} archive{'s' * (number > 1)}"
-    return f"{verb}: {len(done.runs)} runs, {done.files} files ({memory(done.size)}) {archives}"
-
-
-def _watched(keys: Sequence[str]) -> Iterable[str]:
-    """The keys, with a bar on a terminal."""
-    from tqdm import tqdm
-
-    bar: Iterable[str] = tqdm(keys, unit="run", disable=None, dynamic_ncols=True)
-    return bar if keys else ()

@@ -1,19 +1,23 @@
-"""An archive: the files of up to a thousand finished runs as one zip file, `<root>/packed/<number>.zip`.
+"""An archive of finished runs: one zip file, which any unzip opens, with a list that is quick to read.
 
-Every unzip reads it; its members are `<key>/record.json`, `<key>/attempts/1.json` and so on. The last member
-is our own list of them, with their places and the nanoseconds of their modification times, which zip lacks.
-The comment at the end of the file tells where the list is: two short reads, and a thousand runs are known.
+    <key>/<name>    the files of the runs, deflated; the modification time is in an extra field
+    contents.json   {key: {name: [offset, stored, size, crc, modified]}}
+    the comment     where the deflated contents.json begins, its two sizes and its CRC
+
+The list is there because `zipfile` needs half a second to read the directories of ten thousand runs.
+An archive never changes. Another one takes its place, under a number that is higher.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import stat
+import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -21,62 +25,47 @@ from typing import IO, NamedTuple
 from harness.errors import UsageError
 from harness.system import atomic
 
-LIST = "list.txt"  # a line per run: its key, and of each file the numbers of its `Member` and its name
-_TAB = "\t"
-_COMMENT = "htbench archive 1: list at {:>16} {:>12} {:08x}"
-_ENDS = re.compile(rb"htbench archive 1: list at +(\d+) +(\d+) ([0-9a-f]{8})$")
-_COMMENT_BYTES = len(_COMMENT.format(0, 0, 0))
-_RAW = -zlib.MAX_WBITS  # zip has deflated bytes without the head of zlib
-_OLDEST = (1980, 1, 1, 0, 0, 0)  # of zip
-Identity = tuple[int, int, int]
+CONTENTS = "contents.json"
+_COMMENT = b"htbench 1: %s at %012d, %012d of %012d bytes, crc %08x"
+_TOLD = re.compile(rb"htbench 1: contents\.json at (\d{12}), (\d{12}) of (\d{12}) bytes, crc ([0-9a-f]{8})\Z")
+_COMMENT_BYTES = len(_COMMENT % (CONTENTS.encode(), 0, 0, 0, 0))
+_EXTRA = struct.Struct("<HHq")  # a field of ours: its number, the bytes that follow, nanoseconds since 1970
+_EXTRA_ID = 0x7468
+_HEADER = struct.Struct("<4s5H3I2H")  # of a file in a zip file: APPNOTE.TXT of PKWARE, 4.3.7
+_BEGIN = b"PK\x03\x04"
 
 
-class ReplacedError(Exception):
-    """The archive at this path is another one by now: look again."""
+class DamagedError(UsageError):
+    """An archive, or a file in it, can't be read."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"The archive '{path}' is damaged ({what}); "
+            "`htbench runs unpack --all` brings back what can be read of it."
+        )
 
 
 class Member(NamedTuple):
-    """A file in an archive.
+    """A file in an archive: where its deflated bytes are, its size, CRC and time.
 
-    Attributes:
-        offset: where its deflated bytes begin.
-        packed: how many these are.
-        size: in bytes.
-        crc: CRC-32 of its content.
-        time: of its last modification, in nanoseconds since 1970.
+    Sizes are in bytes; `modified` is in nanoseconds since 1970.
     """
 
     offset: int
-    packed: int
+    stored: int
     size: int
     crc: int
-    time: int
-
-    def stat(self, inode: int, changed: int) -> os.stat_result:
-        """What `os.stat` would say of the file.
-
-        Args:
-            inode: of the archive.
-            changed: when that was last changed, in nanoseconds since 1970.
-        """
-        seconds, rest = divmod(self.time, 10**9)
-        plain = (stat.S_IFREG | 0o444, inode, 0, 1, 0, 0, self.size, seconds, seconds, changed // 10**9)
-        times = {"st_mtime": seconds + 1e-9 * rest, "st_mtime_ns": self.time, "st_atime_ns": self.time}
-        return os.stat_result(plain, times | {"st_ctime_ns": changed})
+    modified: int
 
 
-class File(NamedTuple):
-    """A file on its way into an archive.
+class Content(NamedTuple):
+    """The bytes of a file and when it was modified, in nanoseconds since 1970."""
 
-    Attributes:
-        name: relative to the run's folder.
-        content: of the file.
-        time: of its last modification, in nanoseconds since 1970.
-    """
+    data: bytes
+    modified: int
 
-    name: str
-    content: bytes
-    time: int
+
+Mark = tuple[int, int, int]  # tells two files of one name apart: inode, size, time
 
 
 @dataclass(frozen=True)
@@ -84,110 +73,138 @@ class Archive:
     """An archive as it was when its list was read.
 
     Attributes:
-        path: of the zip file.
-        identity: of that file; one written anew has another.
-        runs: key -> its files as a line of the list; thousands are quicker to read than to take apart.
+        path: the file.
+        mark: of that file; what has another mark is another archive under the same name.
+        runs: key -> name -> the values of a `Member`.
     """
 
     path: Path
-    identity: Identity
-    runs: Mapping[str, str]
+    mark: Mark
+    runs: Mapping[str, Mapping[str, list[int]]]
 
-    @classmethod
-    def read(cls, path: Path) -> Archive:
-        """Read the list of an archive.
+    def member(self, key: str, name: str) -> Member | None:
+        """A file of a run; None if the archive has no such file."""
+        values = self.runs.get(key, {}).get(name)
+        return None if values is None else Member(*values)
 
-        Raises:
-            FileNotFoundError: there is no such file, or no more.
-            UsageError: it is damaged.
-        """
-        with path.open("rb") as file:
-            now = os.fstat(file.fileno())
-            file.seek(max(0, now.st_size - _COMMENT_BYTES))
-            place = _ENDS.search(file.read())
-            if place is None:
-                raise damaged(path, "its end is missing")
-            file.seek(int(place[1]))
-            text = _inflated(file.read(int(place[2])), path)
-        if zlib.crc32(text) != int(place[3], 16):
-            raise damaged(path, f"its {LIST} is not what was written")
-        lines = (line.partition(_TAB) for line in text.decode().splitlines())
-        return cls(path, identity(now), {key: files for key, _, files in lines})
-
-    def members(self, key: str) -> dict[str, Member]:
-        """The files of a run by their names; none if it is not in the archive."""
-        found = (one.split(" ", 5) for one in self.runs.get(key, "").split(_TAB) if one)
-        return {name: Member(*map(int, numbers)) for *numbers, name in found}
-
-    def content(self, member: Member) -> bytes:
-        """What is in a file.
+    def read(self, key: str, name: str) -> bytes:
+        """The bytes of a file of a run.
 
         Raises:
-            ReplacedError: the archive has been written anew or removed.
-            UsageError: it is damaged.
+            FileNotFoundError: another archive has taken the place of this one.
+            DamagedError: they are not what was written.
         """
-        try:
-            with self.path.open("rb") as file:
-                if identity(os.fstat(file.fileno())) != self.identity:
-                    raise ReplacedError
-                file.seek(member.offset)
-                packed = file.read(member.packed)
-        except FileNotFoundError:
-            raise ReplacedError from None
-        found = _inflated(packed, self.path)
-        if len(found) != member.size or zlib.crc32(found) != member.crc:
-            raise damaged(self.path, "a file in it is not what was written")
-        return found
+        member = Member(*self.runs[key][name])
+        with open(self.path, "rb") as file:
+            if mark_of(os.fstat(file.fileno())) != self.mark:
+                raise FileNotFoundError(f"'{self.path}' is another archive now")
+            return _inflated(file, member, self.path, f"{name} of run {key}")
 
-    def files(self, key: str) -> list[File]:
-        """All files of a run. Raises as `content`."""
-        return [File(name, self.content(one), one.time) for name, one in self.members(key).items()]
+    def stat(self, member: Member) -> os.stat_result:
+        """What `os.stat` would say of a file, with the inode and the time of change of the archive."""
+        inode, _, changed = self.mark
+        second, rest = divmod(member.modified, 10**9)
+        times = {
+            "st_mtime": second + 1e-9 * rest,  # rounded as Python rounds it
+            "st_mtime_ns": member.modified,
+            "st_atime_ns": member.modified,
+            "st_ctime_ns": changed,
+        }
+        words = (0o100644, inode, 0, 1, 0, 0, member.size, second, second, changed // 10**9)
+        return os.stat_result(words, times)
 
 
-def identity(found: os.stat_result) -> Identity:
-    """Tells a file from another one that has taken its place."""
+def mark_of(found: os.stat_result) -> Mark:
+    """The mark of a file."""
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def damaged(path: Path, why: str) -> UsageError:
-    """The error of an archive that can't be read."""
-    return UsageError(
-        f"The archive '{path}' is damaged ({why}); put a copy in its place, or move it away: then the runs "
-        f"in it count as not begun."
+def write(path: Path, runs: Iterable[tuple[str, Iterable[tuple[str, Content]]]]) -> None:
+    """Write an archive, durably, or nothing.
+
+    Args:
+        path: of the archive; there must be none.
+        runs: the files of each run by name. They are asked for one after the other.
+    """
+
+    def fill(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            contents = {
+                key: {name: _add(archive, file, f"{key}/{name}", one) for name, one in files}
+                for key, files in runs
+            }
+            text = json.dumps(contents, separators=(",", ":")).encode()
+            at = _add(archive, file, CONTENTS, Content(text, time.time_ns()))
+            archive.comment = _COMMENT % (CONTENTS.encode(), *at[:4])
+
+    atomic.write_with(path, fill)
+
+
+def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, content: Content) -> Member:
+    seconds = min(max(content.modified // 10**9, 315532800), 4354819198)  # zip knows the years 1980 to 2107
+    info = zipfile.ZipInfo(name, time.gmtime(seconds)[:6])
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
+    info.extra = _EXTRA.pack(_EXTRA_ID, 8, content.modified)
+    archive.writestr(info, content.data)
+    return Member(
+        file.tell() - info.compress_size, info.compress_size, info.file_size, info.CRC, content.modified
     )
 
 
-def _inflated(packed: bytes, path: Path) -> bytes:
-    try:
-        return zlib.decompress(packed, _RAW)
-    except zlib.error:
-        raise damaged(path, "a part of it can't be unpacked") from None
+def read(path: Path) -> Archive:
+    """Read the list of an archive.
 
-
-def write(path: Path, runs: Iterable[tuple[str, Callable[[], Iterable[File]]]]) -> None:
-    """Write an archive, or another one in its place: readers see the old or the new one.
-
-    Args:
-        path: of the zip file; its folder must exist.
-        runs: the key of each run, and what gives its files; it is asked for one run after the other.
+    Raises:
+        FileNotFoundError: there is none.
+        DamagedError: it has no sound list.
     """
-    atomic.write_with(path, lambda file: _fill(file, runs))
+    with open(path, "rb") as file:
+        mark = mark_of(os.fstat(file.fileno()))
+        file.seek(max(0, mark[1] - _COMMENT_BYTES))
+        told = _TOLD.match(file.read())
+        if told is None:
+            raise DamagedError(path, "its end is missing")
+        offset, stored, size = map(int, told.groups()[:3])
+        runs = json.loads(_inflated(file, Member(offset, stored, size, int(told[4], 16), 0), path, CONTENTS))
+    return Archive(path, mark, runs)
 
 
-def _fill(file: IO[bytes], runs: Iterable[tuple[str, Callable[[], Iterable[File]]]]) -> None:
-    lines = []
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for key, files in runs:
-            found = [(*_add(archive, one._replace(name=f"{key}/{one.name}")), one.name) for one in files()]
-            lines.append(_TAB.join([key, *(" ".join(map(str, one)) for one in found)]) + "\n")
-        place = _add(archive, File(LIST, "".join(lines).encode(), time.time_ns()))
-        archive.comment = _COMMENT.format(place.offset, place.packed, place.crc).encode()
+def _inflated(file: IO[bytes], member: Member, path: Path, name: str) -> bytes:
+    file.seek(member.offset)
+    data = _sound(file.read(member.stored), member.size, member.crc)
+    if data is None:
+        raise DamagedError(path, f"{name} can't be read")
+    return data
 
 
-def _add(archive: zipfile.ZipFile, file: File) -> Member:
-    date = time.localtime(file.time // 10**9)[:6]
-    info = zipfile.ZipInfo(file.name, max(date, _OLDEST))
-    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-    archive.writestr(info, file.content)
-    offset = info.header_offset + len(info.FileHeader())
-    return Member(offset, info.compress_size, info.file_size, info.CRC, file.time)
+def _sound(stored: bytes, size: int, crc: int) -> bytes | None:
+    """The inflated bytes, if they are those that were written."""
+    try:
+        data = zlib.decompress(stored, -zlib.MAX_WBITS)
+    except zlib.error:
+        return None
+    return data if len(data) == size and zlib.crc32(data) == crc else None
+
+
+def salvage(path: Path) -> Iterator[tuple[str, str, Content]]:
+    """The key, name and content of every sound file in an archive, however damaged the rest of it is."""
+    data = path.read_bytes()
+    for found in re.finditer(re.escape(_BEGIN), data):
+        start = found.start()
+        if start + _HEADER.size > len(data):
+            return
+        header = _HEADER.unpack_from(data, start)
+        crc, stored, size, long, extra = header[6:]
+        name_at = start + _HEADER.size
+        name = data[name_at : name_at + long].decode(errors="replace")
+        body = name_at + long + extra
+        content = _sound(data[body : body + stored], size, crc)
+        key, _, rest = name.partition("/")
+        if content is not None and rest:
+            yield key, rest, Content(content, _modified(data[name_at + long : body]))
+
+
+def _modified(extra: bytes) -> int:
+    """The time in the extra field of a file."""
+    number, _, modified = _EXTRA.unpack_from(extra) if len(extra) >= _EXTRA.size else (0, 0, 0)
+    return int(modified) if number == _EXTRA_ID else time.time_ns()

@@ -1,78 +1,124 @@
-"""The archives of a store: which run is in which. A list is read again only when its file is another."""
+"""The archives of a store, `<root>/packed/NNNN.zip`: which run is in which.
+
+If two have a run, the higher number counts. Each is read once per process. Their folder is looked at before
+every answer: a run that is not in its folder may have gone into an archive a moment ago.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.store import layout
-from harness.store.archive import Archive, Identity, identity
+from harness.store import archive, layout
+from harness.store.archive import Archive, DamagedError, Mark
+from harness.system import atomic
 
-_SETTLED = 2 * 10**9  # ns; a folder that was touched later may change again within a tick of its clock
+_SETTLED = 2.0  # seconds; a younger folder may change again within one tick of its file system's clock
+ENDING = ".zip"
+_NEVER = "never"  # no mark of a folder
+
+
+@dataclass(frozen=True)
+class Packed:
+    """All archives at one moment.
+
+    Attributes:
+        archives: the sound ones by their paths, in the order of their numbers.
+        damaged: what is wrong with the others.
+        runs: key -> the archive that counts.
+    """
+
+    archives: Mapping[Path, Archive] = field(default_factory=dict)
+    damaged: Mapping[Path, DamagedError] = field(default_factory=dict)
+    runs: Mapping[str, Archive] = field(default_factory=dict)
 
 
 class Archives:
-    """The archives in a folder, which need not exist.
+    """The archives of one store.
 
     Args:
-        folder: `<root>/packed`.
+        folder: where they are; it need not exist.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.version = 0  # grows whenever the archives are found to be others
-        self._touched = 0
-        self._known: dict[str, tuple[Identity, Archive]] = {}
-        self._runs: dict[str, Archive] = {}
+        self.known = Packed()  # as last read
+        self._read: tuple[tuple[int, int] | str | None, dict[Path, Mark]] = (_NEVER, {})
 
-    def find(self, key: str) -> Archive | None:
-        """The archive with a run; None if no archive has it now."""
-        found = self._runs.get(key)
-        if found is None and self._look():
-            found = self._runs.get(key)
+    def now(self) -> Packed:
+        """All archives. It is the object of the last answer unless something has changed.
+
+        Raises:
+            DamagedError: one can't be read, and which runs are in it is unknown.
+        """
+        found = self.look()
+        for error in found.damaged.values():
+            raise error
         return found
 
-    def all(self) -> list[Archive]:
-        """All archives as they are now, by their names."""
-        self._look()
-        return [archive for _, (_, archive) in sorted(self._known.items())]
-
-    def forget(self, archive: Archive) -> None:
-        """Take in that an archive has been replaced or removed."""
-        self._known.pop(archive.path.name, None)
-        self._touched = -1
-        self._look()
-
-    def _look(self) -> bool:
-        """Look whether the archives are others than before, and read those that are."""
-        try:
-            touched = os.stat(self.folder).st_mtime_ns
-        except (FileNotFoundError, NotADirectoryError):
-            touched = 0
-        if touched == self._touched and time.time_ns() - touched > _SETTLED:
-            return False
-        self._touched = touched
-        now = dict(self._found())
-        if now == self._known:
-            return False
-        self._known, self.version = now, self.version + 1
-        self._runs = {key: archive for _, archive in now.values() for key in archive.runs}
-        return True
-
-    def _found(self) -> Iterator[tuple[str, tuple[Identity, Archive]]]:
-        for path in sorted(self.folder.glob("[!.]*.zip")):
+    def look(self) -> Packed:
+        """As `now`, but damaged archives are no error."""
+        while True:
+            mark = self._mark()
+            if mark == self._read[0] and (mark is None or time.time() - mark[1] / 1e9 > _SETTLED):
+                return self.known
+            marks = self._marks() if mark is not None else {}
+            if marks == self._read[1]:
+                self._read = mark, marks
+                return self.known
             try:
-                mark = identity(path.stat())
-                before = self._known.get(path.name)
-                yield path.name, before if before and before[0] == mark else (mark, Archive.read(path))
-            except FileNotFoundError:  # emptied by now
+                self.known = self._packed(marks)
+            except FileNotFoundError:  # one was replaced meanwhile
                 continue
+            self._read = mark, marks
+
+    def look_again(self) -> None:
+        """Look at the folder itself next time: what another node has done may not show in its time yet."""
+        atomic.refresh_file_cache(self.folder)
+        self._read = _NEVER, self._read[1]
+
+    def _mark(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def _marks(self) -> dict[Path, Mark]:
+        found = {}
+        for path in numbered(self.folder):
+            try:
+                found[path] = archive.mark_of(os.stat(path))
+            except FileNotFoundError:
+                continue
+        return found
+
+    def _packed(self, marks: Mapping[Path, Mark]) -> Packed:
+        sound, damaged = {}, {}
+        for path, mark in marks.items():
+            before = self.known.archives.get(path)
+            try:
+                sound[path] = before if before is not None and before.mark == mark else archive.read(path)
+            except DamagedError as error:
+                damaged[path] = error
+        return Packed(sound, damaged, {key: one for one in sound.values() for key in one.runs})
+
+
+def numbered(folder: Path) -> list[Path]:
+    """The archives in a folder in the order of their numbers."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    stems = [name.removesuffix(ENDING) for name in names if name.endswith(ENDING)]
+    return [folder / f"{stem}{ENDING}" for stem in sorted(filter(str.isdigit, stems), key=int)]
 
 
 @functools.cache
-def of(root: str) -> Archives:
-    """The archives of a store, as this process knows them."""
+def of_store(root: str) -> Archives:
+    """The archives of the store `root`, the same object for all who ask in this process."""
     return Archives(layout.packed_folder(Path(root)))

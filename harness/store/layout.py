@@ -1,16 +1,17 @@
 """The folders right below the root of a store, each name once. Torch-free.
 
 runs/<k2>/<key>/    one folder per run (`harness/store/run_folder.py`)
+packed/<n>.zip      a thousand finished runs each, by `htbench runs pack` (`harness/store/archive.py`)
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
-packed/<n>.zip      archives of finished runs, whose folders are gone (`harness/store/archive.py`)
 cache/              prepared data, measured costs, rows of tables (`results/analysis/row_cache.py`)
 index.jsonl         all records once more (`harness/store/index.py`)
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code", "cache", "index.jsonl"
@@ -20,6 +21,20 @@ PACKED = "packed"
 def runs_folder(root: Path) -> Path:
     """The folder of all runs."""
     return root / RUNS
+
+
+def run_keys(root: Path) -> list[str]:
+    """The keys of all runs that have a folder, sorted; `Records.keys` has packed ones, too."""
+    runs = runs_folder(root)
+    return sorted(key for place in _names(runs) for key in _names(runs / place))
+
+
+def _names(folder: Path) -> list[str]:
+    """The names in a folder but those of temporary files; none if there is no folder."""
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def packed_folder(root: Path) -> Path:

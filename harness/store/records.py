@@ -13,7 +13,8 @@ from harness.errors import UsageError
 from harness.store import archives, layout
 from harness.store.index import Index
 from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
+from harness.store.run_file import RunFile
+from harness.store.run_folder import RECORD, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
 
@@ -28,6 +29,7 @@ class Records:
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
         self.index = Index(layout.index_file(self.root))
+        self.packed = archives.of_store(str(self.root))
         self._folders: dict[str, RunFolder] = {}
 
     # --- one run ---
@@ -36,7 +38,7 @@ class Records:
         """The files of the run `key`."""
         found = self._folders.get(key)  # a table asks ten thousand times
         if found is None:
-            path = Path(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
+            path = RunFile(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
             found = self._folders[key] = RunFolder(path)
         return found
 
@@ -72,9 +74,9 @@ class Records:
 
     def record(self, key: str) -> RunRecord | None:
         """The record of a finished run; if its file is damaged, from the index, and the file is restored."""
-        path = self.files(key).record
-        if not path.exists():
+        if self._size(key) is None:
             return None
+        path = self.files(key).record
         record = RunRecord.from_json(atomic.read_json(path))
         if record is not None and record.key == key:
             return record
@@ -92,9 +94,10 @@ class Records:
 
         It replaces the record of a pruned run.
         """
-        path, packed = self.files(record.key).record, self.record(record.key)
-        if packed is not None and packed.status != "pruned":  # only a new file tells who was first
-            return packed
+        path = self.files(record.key).record
+        before = self.record(record.key)
+        if before is not None and before.status != "pruned":  # it may be in an archive
+            return before
         while not atomic.create_json(path, record.to_json()):
             existing = self.record(record.key)
             if existing is not None and existing.status == "pruned":
@@ -121,7 +124,7 @@ class Records:
             if before is None:
                 raise UsageError(f"Run {key} has not ended.")
             after, then = change(before), path.stat()
-            make_folder(path.parent)  # a packed run has none
+            make_folder(path.parent)  # that of a packed run is gone
             # No record has this size: after a crash from here on readers look into the folder.
             self.index.append(before, 0)
             atomic.write_json(path, after.to_json())
@@ -133,11 +136,8 @@ class Records:
 
     def keys(self) -> list[str]:
         """The keys of all runs that have a folder or are in an archive, sorted."""
-        packed = archives.of(os.path.abspath(self.root))
-        before = packed.all()  # a run may move either way meanwhile
-        folders = layout.runs_folder(self.root).glob("*/*")
-        found = {path.name for path in folders if not path.name.startswith(".")}
-        return sorted(found.union(*(archive.runs for archive in (*before, *packed.all()))))
+        before = self.packed.now().runs  # twice: runs may move either way meanwhile
+        return sorted({*before, *layout.run_keys(self.root), *self.packed.now().runs})
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that have one; from the index, checked against the folders.
@@ -160,14 +160,30 @@ class Records:
     def _checked(
         self, keys: Iterable[str], find: Callable[[str, int], RunRecord | None]
     ) -> Iterator[tuple[str, RunRecord]]:
+        sizes = self._packed_sizes()
         for key in keys:
-            try:
-                size = self.files(key).record.stat().st_size
-            except FileNotFoundError:
-                continue
-            record = find(key, size) or self._read_and_note(key)
+            size = sizes.get(key) or self._size(key)
+            record = (find(key, size) or self._read_and_note(key)) if size is not None else None
             if record is not None:
                 yield key, record
+
+    def _size(self, key: str) -> int | None:
+        """The size of a record in bytes; None if there is none."""
+        try:
+            return os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
+        except FileNotFoundError:
+            if not self.packed.now().runs:
+                return None
+        with contextlib.suppress(FileNotFoundError):
+            return self.files(key).record.stat().st_size
+        return None
+
+    def _packed_sizes(self) -> dict[str, int]:
+        """The sizes of the records of packed runs that have no folder, without a look for each."""
+        packed = self.packed.now().runs
+        here = set(layout.run_keys(self.root)) if packed else ()
+        found = ((key, archive.member(key, RECORD)) for key, archive in packed.items() if key not in here)
+        return {key: member.size for key, member in found if member is not None}
 
     def _read_and_note(self, key: str) -> RunRecord | None:
         record = self.record(key)

@@ -1,104 +1,113 @@
-"""A file of a run, wherever it is: in the run's folder or, if the folder lacks it, in an archive."""
+"""A path in the folder of a run that also finds what `htbench runs pack` has put into an archive.
+
+What is in the folder wins: a packed run that is amended has its new record there until it is packed again.
+"""
 
 from __future__ import annotations
 
-import functools
 import io
 import os
+import re
 from collections.abc import Callable
-from pathlib import PosixPath
-from typing import IO, Any, TypeVar
+from pathlib import Path, PosixPath
+from typing import Any, TypeVar
 
 from harness.store import archives
-from harness.store.archive import Archive, Member, ReplacedError
+from harness.store.archive import Archive
 
-Found = TypeVar("Found")
+T = TypeVar("T")
+
+_PLACE = re.compile(
+    r"(?:(.*)/)?runs/[^/]+/([^/]+)(?:/(.+))?", re.DOTALL
+)  # as `harness/store/layout.py` has it
+_TRIES = 100  # each follows a change of the archives
 
 
 class RunFile(PosixPath):
-    """The path of a file of a run, at which whoever reads finds the file in the folder or in an archive.
+    """A path whose reads go on to the archives if there is no such file; writes go to the folder only."""
 
-    Whoever writes, writes into the folder; from then on the file there counts.
-    """
+    def open(self, mode: str = "r", *args: Any, **named: Any) -> Any:
+        """The open file; from an archive, its content in memory."""
+        here = super().open
+        if set(mode) & set("wax+"):
+            return here(mode, *args, **named)
 
-    _folder = ""  # of the run; empty for a path that was made from this one
-    _name = ""  # of the file, relative to it
+        def there(archive: Archive, key: str, name: str) -> Any:
+            data = io.BytesIO(archive.read(key, name))
+            names = ("buffering", "encoding", "errors", "newline")
+            given = dict(zip(names, args, strict=False)) | named
+            given.pop("buffering", None)
+            return data if "b" in mode else io.TextIOWrapper(data, **given)
 
-    @classmethod
-    def of(cls, folder: str, name: str) -> RunFile:
-        """The file `name` of the run with this folder, `<root>/runs/<k2>/<key>`."""
-        path = cls(f"{folder}/{name}")
-        path._folder, path._name = folder, name
-        return path
+        return self._either(lambda: here(mode, *args, **named), there)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """As `Path.stat`; a file in an archive keeps its size and time, and changes when the archive does."""
-        return self._look(
-            lambda: super(RunFile, self).stat(follow_symlinks=follow_symlinks),
-            lambda archive, member: member.stat(archive.identity[0], archive.identity[2]),
-        )
+        """As `os.stat`; for a file in an archive its size and modification time are those it had."""
+        here = super().stat
 
-    def exists(self, **options: Any) -> bool:
-        """As `Path.exists`."""
+        def there(archive: Archive, key: str, name: str) -> os.stat_result:
+            member = archive.member(key, name)
+            assert member is not None, name
+            return archive.stat(member)
+
+        return self._either(lambda: here(follow_symlinks=follow_symlinks), there)
+
+    def exists(self, **_: Any) -> bool:
+        """Whether there is such a file, in the folder or in an archive."""
         try:
-            self.stat(**options)
+            self.stat()
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 
-    def open(  # type: ignore[override]  # the many overloads of `Path.open`
-        self,
-        mode: str = "r",
-        buffering: int = -1,
-        encoding: str | None = None,
-        errors: str | None = None,
-        newline: str | None = None,
-    ) -> IO[Any]:
-        """As `Path.open`; of a file in an archive one reads a copy in memory."""
+    def is_file(self, **_: Any) -> bool:
+        """Whether it is a file, in the folder or in an archive."""
+        return super().is_file() if os.path.lexists(self) else self.exists()
 
-        def copy(archive: Archive, member: Member) -> IO[Any]:
-            content = io.BytesIO(archive.content(member))
-            return content if "b" in mode else io.TextIOWrapper(content, encoding, errors, newline)
-
-        def in_folder() -> IO[Any]:
-            return super(RunFile, self).open(mode, buffering, encoding, errors, newline)
-
-        return self._look(in_folder, copy) if mode in ("r", "rb") else in_folder()
-
-    def _look(self, in_folder: Callable[[], Found], packed: Callable[[Archive, Member], Found]) -> Found:
-        """Look into the folder, then the archives, again if these change: the file may move meanwhile."""
-        while True:
+    def _either(self, here: Callable[[], T], there: Callable[[Archive, str, str], T]) -> T:
+        """`here()`, and if there is no such file `there(archive, key, name)`."""
+        place = _place(self)
+        for _ in range(_TRIES):
+            before = place[0].known if place is not None else None
             try:
-                return in_folder()
+                return here()
             except (FileNotFoundError, NotADirectoryError):
-                if not self._folder:
+                if place is None:
                     raise
-                own, key = _archives(self._folder)
-                before, archive = own.version, own.find(key)
-                member = archive.members(key).get(self._name) if archive is not None else None
-                if archive is None or member is None:
-                    if own.version == before:
-                        raise
-                    continue
-                try:
-                    return packed(archive, member)
-                except ReplacedError:
-                    own.forget(archive)
+                (kept, key, name), packed = place, place[0].now()
+                found = packed.runs.get(key)
+                if found is not None and name in found.runs[key]:
+                    try:
+                        return there(found, key, name)
+                    except FileNotFoundError:
+                        kept.look_again()
+                elif packed is before:  # else it may have left its archive after we had looked for it
+                    raise
+        raise FileNotFoundError(f"'{self}' moves between folder and archive all the time")
 
 
-def packed_names(folder: str) -> list[str]:
-    """The names of the files that a run has in an archive."""
-    own, key = _archives(folder)
-    archive = own.find(key)
-    return list(archive.members(key)) if archive is not None else []
+def names_in(folder: Path) -> set[str]:
+    """The names of files and folders in a folder of a run, wherever they are; none without a folder."""
+    place = _place(folder)
+    while True:
+        before = place[0].known if place is not None else None
+        try:
+            here = set(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            here = set()
+        if place is None:
+            return here
+        packed, (_, key, inside) = place[0].now(), place
+        if packed is before:  # else a run may have left its archive after we had looked for its folder
+            found = packed.runs[key].runs[key] if key in packed.runs else ()
+            start = f"{inside}/" if inside else ""
+            return here | {one[len(start) :].partition("/")[0] for one in found if one.startswith(start)}
 
 
-def _archives(folder: str) -> tuple[archives.Archives, str]:
-    """The archives of the store of a run, by its folder `<root>/runs/<k2>/<key>`; and its key."""
-    place, _, key = folder.rpartition("/")
-    return _of_store(place), key
-
-
-@functools.lru_cache(1024)  # a store has 256 such folders
-def _of_store(place: str) -> archives.Archives:
-    return archives.of(os.path.abspath(f"{place}/../.."))
+def _place(path: Path) -> tuple[archives.Archives, str, str] | None:
+    """The archives in which it may be, the key of its run, and its name there."""
+    found = _PLACE.fullmatch(str(path))
+    if found is None:
+        return None
+    root, key, name = found.groups()
+    return archives.of_store("." if root is None else root or "/"), key, name or ""

@@ -8,20 +8,15 @@ log.txt             the log, for people; no program reads it
 checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
 weights.pt          the final weights, if the config asks for them
 record.json         the result, written last (`harness/store/record.py`)
-
-`htbench runs pack` puts the files of finished runs into archives, but for the weights. Their paths stay: a
-`RunFile` is read from there.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.store.run_file import RunFile, packed_names
+from harness.store.run_file import RunFile, names_in
 from harness.system import atomic
 
 CONFIG = "config.yaml"
@@ -36,42 +31,42 @@ RECORD = "record.json"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of the files of one run; any of them may be missing."""
+    """The paths of the files of one run; any of them may be missing, or in an archive (`RunFile`)."""
 
     path: Path
 
-    def file(self, name: str) -> RunFile:
-        """A file of the run by its name relative to the folder; it may be in an archive."""
-        return RunFile.of(str(self.path), name)
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, RunFile):
+            object.__setattr__(self, "path", RunFile(self.path))
 
     @property
-    def config(self) -> RunFile:
+    def config(self) -> Path:
         """The resolved config as YAML."""
-        return self.file(CONFIG)
+        return self.path / CONFIG
 
     @property
     def attempts(self) -> Path:
-        """The folder of the attempts; those of a packed run are in the archive."""
+        """The folder of the attempts."""
         return self.path / ATTEMPTS
 
-    def attempt(self, number: int) -> RunFile:
+    def attempt(self, number: int) -> Path:
         """The file of attempt `number`, from 1; its modification time is the heartbeat."""
-        return self.file(f"{ATTEMPTS}/{number}.json")
+        return RunFile(f"{self.path}/{ATTEMPTS}/{number}.json")  # not by `/`: status has thousands
 
     @property
-    def metrics(self) -> RunFile:
+    def metrics(self) -> Path:
         """The curve, as JSON lines."""
-        return self.file(METRICS)
+        return self.path / METRICS
 
     @property
-    def spectra(self) -> RunFile:
+    def spectra(self) -> Path:
         """Spectra of weights and updates, as JSON lines."""
-        return self.file(SPECTRA)
+        return self.path / SPECTRA
 
     @property
-    def log(self) -> RunFile:
+    def log(self) -> Path:
         """The log of all attempts."""
-        return self.file(LOG)
+        return self.path / LOG
 
     @property
     def checkpoint(self) -> Path:
@@ -84,16 +79,13 @@ class RunFolder:
         return self.path / WEIGHTS
 
     @property
-    def record(self) -> RunFile:
+    def record(self) -> Path:
         """The result."""
-        return self.file(RECORD)
+        return self.path / RECORD
 
     def last_attempt(self) -> int:
         """The highest number of an attempt; 0 if there is none."""
-        packed = packed_names(str(self.path))
-        names = [name.rpartition("/")[2] for name in packed if name.startswith(ATTEMPTS)]
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            names += os.listdir(f"{self.path}/{ATTEMPTS}")
+        names = names_in(self.attempts)
         stems = (stem for stem, _, _ in (name.partition(".") for name in names))
         return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from harness.store.attempt import Attempt
 from harness.store.integrity import lost
-from harness.store.layout import packed_folder
 from harness.store.owner import Owner, is_alive
 from harness.store.record import RunRecord
 from harness.store.records import Records
@@ -87,11 +86,6 @@ class Store(Records):
             return RunState(Kind.FINISHED, number, record)
         return RunState(Kind.WAITING, number, message=gone or outcome.get("message", ""))
 
-    def lives(self, key: str, number: int) -> bool:
-        """Whether the process of an attempt lives."""
-        owner = Owner.from_json(self.attempt(key, number).get("owner"))
-        return self.alive(owner, self.files(key).attempt(number))
-
     def _crashed_without_progress(self, key: str, number: int) -> bool:
         """Whether dead attempt `number` and the one before it were killed without a new checkpoint."""
         if number < 2:
@@ -133,8 +127,8 @@ class Store(Records):
         if config_yaml:
             atomic.write_text(files.config, config_yaml)
         atomic.crash_point("claimed")
-        for place in (files.path, packed_folder(self.root)):
-            atomic.refresh_file_cache(place)
+        atomic.refresh_file_cache(files.path)
+        self.packed.look_again()
         record = self.record(key)
         if record is not None and record.ends(study):  # the previous owner has ended meanwhile
             attempt.end("finished")

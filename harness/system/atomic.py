@@ -39,10 +39,12 @@ SUBMIT_CRASH_POINTS = (
 # The same for `runs pack` and `runs unpack`.
 PACK_CRASH_POINTS = (
     "pack.before",  # an archive is complete under its temporary name
-    "pack.after",  # it is in place, and all folders are still there
-    "pack.clear",  # one file of a folder is removed
-    "unpack",  # the folders of an archive's runs are complete, the archive still has them
+    "pack.after",  # it is in place, its runs are in their folders, too
+    "pack.removed",  # the first of its runs has no folder any more
+    "pack.merged",  # all archives are in place, those that they replace are still there
+    "unpack",  # the first run is back in its folder, and in its archive, too
 )
+_ALL_CRASH_POINTS = CRASH_POINTS + SUBMIT_CRASH_POINTS + PACK_CRASH_POINTS
 # Which files they guard. A process dies at NAME or NAME.before once the new content is complete under its
 # temporary name, at NAME.after once it is in place.
 _GUARDED = {
@@ -63,7 +65,7 @@ def crash_point(name: str) -> None:
     Tests start the process in a session of its own.
     """
     if os.environ.get("HTBENCH_CRASH") == name:
-        assert name in CRASH_POINTS + SUBMIT_CRASH_POINTS + PACK_CRASH_POINTS, name
+        assert name in _ALL_CRASH_POINTS, name
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
@@ -109,7 +111,7 @@ def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path
 
 
 def _crash(*names: str) -> None:
-    for name in set(names).intersection(CRASH_POINTS + PACK_CRASH_POINTS):
+    for name in set(names).intersection(_ALL_CRASH_POINTS):
         crash_point(name)
 
 

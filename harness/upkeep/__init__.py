@@ -1,1 +1,1 @@
-"""Upkeep of a store: list runs, check files, remove leftovers, import."""
+"""Upkeep of a store: list runs, check files, remove leftovers, import, pack."""

@@ -6,7 +6,6 @@ The store repairs most of them when it reads them; this check reports them befor
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -14,13 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store import Kind, Store, archives
+from harness.store import Kind, Store
+from harness.store.archive import DamagedError
 from harness.store.index import Index
 from harness.store.integrity import contradiction, lost
-from harness.store.layout import RUNS, STUDIES, SWEEPS, sweeps_folder
+from harness.store.layout import RUNS, STUDIES, SWEEPS, run_keys, sweeps_folder
 from harness.store.owner import STALE_SECONDS
 from harness.store.points import POINTS, SLOTS, SPEC, SUBMISSIONS, read_points
 from harness.store.record import RunRecord
+from harness.store.run_file import RunFile
 from harness.store.run_folder import ATTEMPTS, METRICS, RECORD, RunFolder
 from harness.system import atomic
 
@@ -32,7 +33,8 @@ class Survey:
     """What was found; paths are relative to the root.
 
     Attributes:
-        runs: number of run folders.
+        runs: number of runs, in folders and in archives.
+        packed: number of runs in archives.
         sweeps: names of the sweeps that have a plan or a file.
         records: run -> size of its sound record, in bytes.
         index: run -> size of its record as the index has it.
@@ -40,12 +42,14 @@ class Survey:
         faults: run -> what is wrong with its record, in a sentence.
         without_curve: completed runs without a metrics.jsonl with which to compare their record.
         torn_index_lines: lines of the index that are no JSON objects.
-        damaged: record, attempt, points, slot, submissions or study -> the files that can't be read whole.
+        damaged: archive, record, attempt, points, slot, submissions or study -> the files that can't be read
+            whole. With an archive among them nothing else is told: nobody knows what is in it.
         leftovers: temporary files that are older than STALE_SECONDS.
         complete: False if the time limit came before all files were read.
     """
 
     runs: int = 0
+    packed: int = 0
     sweeps: list[str] = field(default_factory=list)
     records: dict[str, int] = field(default_factory=dict)
     index: dict[str, int] = field(default_factory=dict)
@@ -66,10 +70,14 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
         seconds: time limit; the remaining files are left out.
     """
     until = time.monotonic() + seconds
-    store = Store(root)
-    found = Survey(runs=len(store.keys()), sweeps=_sweeps(root))
+    store, found = Store(root), Survey(sweeps=_sweeps(root))
+    packed = store.packed.look()
+    found.runs, found.packed = len({*run_keys(root), *packed.runs}), len(packed.runs)
+    if packed.damaged:
+        found.damaged["archive"] = [str(path.relative_to(root)) for path in packed.damaged]
+        return found
     noted = _read_index(store.index, found)
-    for path in itertools.chain(_files(root), _packed(store)):
+    for path in _files(store):
         if time.monotonic() > until:
             found.complete = False
             break
@@ -77,6 +85,8 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
             _look(path, root, found)
             if _stands_for_its_run(path):
                 _look_at_run(store.files(path.parent.name), store, noted, found)
+        except DamagedError:
+            _note_archive(store, path, found)
         except FileNotFoundError:  # a live run has replaced or removed it meanwhile
             continue
     return found
@@ -110,24 +120,24 @@ def _sweeps(root: Path) -> list[str]:
     return sorted({path.parent.name for path in paths})
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _files(store: Store) -> Iterator[Path]:
     """Files right in the root, those of sweeps and studies, then those of runs: the few before the many."""
+    root = store.root
     yield from (path for path in sorted(root.glob("*")) if path.is_file())
     for part in (SWEEPS, STUDIES, RUNS):
         for folder, _, names in os.walk(root / part):
-            yield from (Path(folder, name) for name in names)
+            yield from (RunFile(folder, name) for name in names)
+    for key, archive in store.packed.look().runs.items():
+        paths = (store.run_folder(key) / name for name in archive.runs[key])
+        yield from (path for path in paths if not os.path.lexists(path))  # else it was looked at already
 
 
-def _packed(store: Store) -> Iterator[Path]:
-    """The files that are in archives only."""
-    for archive in archives.of(os.path.abspath(store.root)).all():
-        for key in archive.runs:
-            files = store.files(key)
-            yield from (
-                files.file(name)
-                for name in archive.members(key)
-                if not os.path.exists(f"{files.path}/{name}")
-            )
+def _note_archive(store: Store, path: Path, found: Survey) -> None:
+    """Note that the archive with this file of a run is damaged."""
+    key = path.relative_to(store.root / RUNS).parts[1]
+    own, paths = store.packed.look().runs.get(key), found.damaged.setdefault("archive", [])
+    if own is not None and (name := str(own.path.relative_to(store.root))) not in paths:
+        paths.append(name)
 
 
 def _look(path: Path, root: Path, found: Survey) -> None:
@@ -136,6 +146,8 @@ def _look(path: Path, root: Path, found: Survey) -> None:
             found.leftovers.append(str(path.relative_to(root)))
         return
     kind = _kind(path)
+    if not kind and isinstance(path, RunFile) and not os.path.lexists(path):
+        path.read_bytes()  # from an archive, with its CRC
     if kind and not _is_sound(kind, path, root):
         found.damaged.setdefault(kind, []).append(str(path.relative_to(root)))
     elif kind == "record":

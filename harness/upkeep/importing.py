@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,18 +74,18 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     Raises:
         UsageError: `other` is no store, or is this one.
     """
-    if not any((other / name).is_dir() for name in (RUNS, PACKED, SWEEPS)):
+    if not any((other / name).is_dir() for name in (RUNS, SWEEPS, PACKED)):
         raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/.")
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")
     done = Merged()
-    theirs = Store(other)
-    for key in theirs.keys():
-        there = theirs.files(key)
+    there_store = Store(other)
+    for key in there_store.keys():
+        there = there_store.files(key)
         if not (there.record.exists() or there.checkpoint.exists()):
             continue  # it has neither a result nor a checkpoint
         try:
-            _Run(store, theirs, key, done).merge(dry_run)
+            _Run(store, there_store, key, done).merge(dry_run)
         except _DamagedError as error:
             done.refused[key] = str(error)
     for name in sweep_names(other):
@@ -165,7 +165,7 @@ class _Run:
 
     def _copy(self, record: RunRecord | None, names: Sequence[str], final: bool) -> bool:
         make_folder(self.target.path.parent)
-        with _staged(self.source.file, self.target.path, names) as staged:
+        with _staged(self.source.path, self.target.path, names) as staged:
             if final:
                 self.store.reset_failure(self.key)  # the imported result replaces the failure
             claim = self.store.claim(self.key, _read_text(self.source.config))
@@ -226,15 +226,15 @@ def _read_text(path: Path) -> str:
 
 
 @contextmanager
-def _staged(source: Callable[[str], Path], target: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A temporary folder beside `target` with durable copies of those files `source(name)` that exist."""
+def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A temporary folder beside `target` with durable copies of the files of `names` that exist."""
     folder = atomic.temporary_name(target)
     folder.mkdir()
     try:
         for name in names:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):
-                _copy_file(source(name), folder / name)
+                _copy_file(source / name, folder / name)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -266,7 +266,7 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
         return
     if not dry_run:
         make_folder(target.parent)
-        with _staged(source.joinpath, target, _plan_files(source)) as staged:
+        with _staged(source, target, _plan_files(source)) as staged:
             os.rename(staged, target)
     done.sweeps.append(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,6 @@ from harness.config.names import canonical, settings_of
 from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store import RunState, Store
-from harness.store.points import read_points, sweep_names
 from harness.store.record import IMPORTED, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, resolve_value
 
@@ -57,7 +57,7 @@ def rows(
         wanted: what their settings must be, as `filters` gives it.
         keys: of which runs; None means all.
     """
-    known = store.keys() if keys is None else [key for key in store.keys() if key in keys]
+    known = [key for key in store.keys() if keys is None or key in keys]
     records = store.records(known)
     found = [_finished(store, record) for record in records.values() if record.status in statuses]
     if not set(UNFINISHED).isdisjoint(statuses):
@@ -75,7 +75,7 @@ def _finished(store: Store, record: RunRecord) -> Row:
 def _unfinished(store: Store, key: str) -> Row:
     files, state = store.files(key), store.state(key)
     last = files.attempt(state.attempts)
-    time = (last if last.exists() else files.path).stat().st_mtime
+    time = os.stat(last if last.exists() else files.path).st_mtime
     if state.record is not None:  # it has finished meanwhile
         return Row(key, state.record.status, state.record.config, time, record=state.record)
     try:
@@ -83,21 +83,6 @@ def _unfinished(store: Store, key: str) -> Row:
     except UsageError:
         config = {}
     return Row(key, state.kind.value, config, time, state=state)
-
-
-def keys_of(store: Store, sweep: str | None) -> set[str] | None:
-    """The runs that a sweep wants; None, which means all, without a name.
-
-    Raises:
-        UsageError: the store has no such sweep.
-    """
-    if sweep is None:
-        return None
-    known = sweep_names(store.root)
-    if sweep not in known:
-        hint = nearest(sweep, known) if known else "the store has none"
-        raise UsageError(f"Unknown sweep '{sweep}'; {hint}")
-    return {point.key for point in read_points(store.root, sweep) if point.key}
 
 
 # --- filters ---

@@ -1,238 +1,378 @@
-"""Moves finished runs into archives of a thousand, and back: some sites limit the number of files.
+"""Packs finished runs into archives of a thousand, and unpacks them. Every run is readable at every instant.
 
-A run is in its folder, in an archive, or in both, never in neither: what goes is removed only after what
-comes has been written and read again. So a process that is killed leaves nothing to repair, and the same
-command goes on.
+An archive is complete, durable and read back before the first file of its runs goes from its folder. Archives
+that are not full, or have a run that was amended, are replaced by new ones, and removed once those are in
+place. A killed command leaves runs in two places, with the same bytes; the next one finishes its work.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import IO
 
-from harness.display import duration
-from harness.store import Store, archive, archives
-from harness.store.archive import Archive, File
-from harness.store.layout import packed_folder
-from harness.store.run_folder import CHECKPOINT, WEIGHTS
+from harness.errors import RunFailedError
+from harness.store import Store, archive
+from harness.store.archive import Archive, Content, DamagedError
+from harness.store.archives import ENDING, numbered
+from harness.store.layout import packed_folder, run_keys
+from harness.store.owner import Owner
+from harness.store.run_folder import CHECKPOINT, RECORD, WEIGHTS
 from harness.system import atomic
 from harness.system.folders import make_folder
 
-PER_ARCHIVE = 1000  # runs
-Watch = Callable[[Sequence[str]], Iterable[str]]
+RUNS = 1000  # of an archive
+
+Begin = Callable[[str], object]  # called with the name of what is worked on now
+Advance = Callable[[], object]  # called for each run
+Signs = dict[str, tuple[int, int, int, int]]  # name -> what changes with a file: inode, size, two times
 
 
 @dataclass
-class Done:
-    """What was packed or unpacked.
+class Choice:
+    """Which runs `pack` takes.
 
     Attributes:
-        runs: their keys.
-        files: how many files left their folders, or came back.
-        size: of these, in bytes.
-        archives: those that were written.
-        left: why other finished runs stay where they are, with their number.
+        keys: of the runs.
+        left: how many with a folder stay, by the reason.
     """
 
-    runs: list[str] = field(default_factory=list)
-    files: int = 0
-    size: int = 0
-    archives: list[Path] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
 
 
-def pack(
-    store: Store,
-    keys: Collection[str] | None = None,
-    *,
-    older_than: float = 0.0,
-    dry_run: bool = False,
-    watch: Watch = iter,
-) -> Done:
-    """Move finished runs into archives. Weights stay in their folders: they are large, and few.
+def choose(store: Store, keys: Collection[str] | None = None, older_than: float = 0.0) -> Choice:
+    """The finished runs that can be packed.
+
+    A pruned run stays: another study may resume it. So does one whose owner may still be writing.
 
     Args:
-        store: the store.
-        keys: of which runs; None: all.
-        older_than: the age that their records must have, in seconds.
-        dry_run: only say what would be done.
-        watch: takes the keys and gives one whenever that run is done, to show how far it is.
+        store: of the runs.
+        keys: among these; None means all.
+        older_than: only runs that ended so many seconds ago.
     """
-    done = Done()
-    with _locked(store):
-        chosen = {key: names for key, names in _ready(store, keys, older_than, done.left)}
-        done.runs, done.files = list(chosen), sum(map(len, chosen.values()))
-        done.size = sum(store.files(key).file(name).stat().st_size for key in chosen for name in chosen[key])
-        parts = _parts(store, chosen)
-        done.archives = list(parts)
-        if parts and not dry_run:
-            make_folder(packed_folder(store.root))
-        moved = iter(() if dry_run else watch(done.runs))
-        for path, (before, new) in () if dry_run else parts.items():
-            _write(store, path, before, {key: chosen[key] for key in new})
-            written = Archive.read(path)
-            for key in new:
-                _clear(store, key, written)
-                next(moved)
-        next(moved, None)
-    return done
-
-
-def unpack(
-    store: Store, keys: Collection[str] | None = None, *, dry_run: bool = False, watch: Watch = iter
-) -> Done:
-    """Move runs from archives back into their folders.
-
-    Args:
-        store: the store.
-        keys: of which runs; None: all.
-        dry_run: only say what would be done.
-        watch: as for `pack`.
-    """
-    done = Done()
-    with _locked(store):
-        chosen = [(one, [key for key in one.runs if keys is None or key in keys]) for one in _archives(store)]
-        chosen = [(one, own) for one, own in chosen if own]
-        members = [member for one, own in chosen for key in own for member in one.members(key).values()]
-        done.runs, done.files = [key for _, own in chosen for key in own], len(members)
-        done.size, done.archives = sum(one.size for one in members), [one.path for one, _ in chosen]
-        moved = iter(() if dry_run else watch(done.runs))
-        for one, own in () if dry_run else chosen:
-            for key in own:
-                _lay_out(store, key, one.files(key))
-                next(moved)
-            atomic.crash_point("unpack")
-            _without(store, one, set(own))
-        next(moved, None)
-    return done
-
-
-def _locked(store: Store) -> AbstractContextManager[None]:
-    """Hold the lock of all who write archives."""
-    return atomic.locked(store.root / ".packed.lock")
-
-
-def _archives(store: Store) -> list[Archive]:
-    atomic.refresh_file_cache(packed_folder(store.root))
-    if packed_folder(store.root).exists():
-        atomic.remove_temporaries(packed_folder(store.root))
-    return archives.of(os.path.abspath(store.root)).all()
-
-
-# --- which runs ---
-
-
-def _ready(
-    store: Store, keys: Collection[str] | None, age: float, left: Counter[str]
-) -> Iterator[tuple[str, list[str]]]:
-    """The runs that can be packed, with the names of their files."""
-    for key, record in store.records(store.keys() if keys is None else sorted(keys)).items():
-        names = _names(store.files(key).path)
-        if not names:
-            continue  # it is packed
-        if record.status == "pruned" or CHECKPOINT in names:
-            left["pruned, which another study may resume"] += 1
-        elif time.time() - store.files(key).record.stat().st_mtime < age:
-            left[f"younger than {duration(age)}"] += 1
-        elif not _is_over(store, key):
-            left["with a process that has not ended"] += 1
+    choice = Choice()
+    wanted = [key for key in run_keys(store.root) if keys is None or key in keys]
+    ended = 0
+    for key, record in store.each_record(wanted):
+        ended += 1
+        paths = _paths(store.run_folder(key))
+        if not paths and store.run_folder(key).joinpath(WEIGHTS).exists():
+            continue  # the rest is packed
+        why = "pruned" if record.status == "pruned" else _why_not(store, key, paths, older_than)
+        if why:
+            choice.left[why] += 1
         else:
-            yield key, names
+            choice.keys.append(key)
+    if len(wanted) > ended:
+        choice.left["unfinished"] += len(wanted) - ended
+    return choice
 
 
-def _names(folder: Path) -> list[str]:
-    """The files of a run's folder that go into an archive, relative to it."""
-    paths = [Path(place, name) for place, _, names in os.walk(folder) for name in names]
-    kept = [path for path in paths if path.is_file() and not atomic.is_temporary(path.name)]
-    return sorted(name for path in kept if (name := str(path.relative_to(folder))) != WEIGHTS)
-
-
-def _is_over(store: Store, key: str) -> bool:
-    """Whether the last attempt at a finished run has ended, too: its process notes that as its last word."""
+def _why_not(store: Store, key: str, paths: Mapping[str, Path], older_than: float) -> str:
+    """Why a finished run stays in its folder, in a word or two; empty if it can be packed."""
+    if CHECKPOINT in paths or any(map(atomic.is_temporary, (path.name for path in paths.values()))):
+        return "with a checkpoint or temporary files"
+    if not all(stat.S_ISREG(path.lstat().st_mode) for path in paths.values()):
+        return "with links"
+    if older_than and time.time() - store.files(key).record.stat().st_mtime < older_than:
+        return "too young"
     number = store.last_attempt(key)
     last = store.attempt(key, number)
-    return bool(last.get("outcome")) or number == 0 or not store.lives(key, number)
+    if number and not last.get("outcome"):
+        owner = Owner.from_json(last.get("owner"))
+        if store.alive(owner, store.files(key).attempt(number)):
+            return "running"
+    return ""
 
 
-def _parts(store: Store, chosen: Mapping[str, object]) -> dict[Path, tuple[Archive | None, list[str]]]:
-    """The archives to write: each with what it was before and the runs that it takes in.
+def _paths(folder: Path) -> dict[str, Path]:
+    """The files in a run's folder by their names in an archive; the weights are large and stay."""
+    found = {}
+    for place, folders, names in os.walk(folder):
+        for name in (*names, *(one for one in folders if os.path.islink(f"{place}/{one}"))):
+            found[os.path.relpath(f"{place}/{name}", folder)] = Path(place, name)
+    found.pop(WEIGHTS, None)
+    return dict(sorted(found.items()))
 
-    A run that was changed after it was packed goes back into its archive. New ones fill up those with room.
+
+# --- pack ---
+
+
+@dataclass
+class Packing:
+    """What is to do.
+
+    Attributes:
+        runs: the keys of each new archive.
+        replaced: the archives that go.
+        gone: the runs whose files are in an archive already, as a command was killed; these files go.
     """
-    before = _archives(store)
-    parts = {one.path: (one, [key for key in one.runs if key in chosen]) for one in before}
-    new = [key for key in chosen if not any(key in one.runs for one in before)]
-    for one in before:
-        room = max(0, PER_ARCHIVE - len(one.runs))
-        parts[one.path][1].extend(new[:room])
-        new = new[room:]
-    found: dict[Path, tuple[Archive | None, list[str]]] = {}
-    found |= {path: part for path, part in parts.items() if part[1]}
-    last = max((int(one.path.stem) for one in before if one.path.stem.isdigit()), default=0)
-    for first in range(0, len(new), PER_ARCHIVE):
-        last += 1
-        path = packed_folder(store.root) / f"{last:04}.zip"
-        found[path] = (None, new[first : first + PER_ARCHIVE])
+
+    runs: list[list[str]] = field(default_factory=list)
+    replaced: list[Path] = field(default_factory=list)
+    gone: dict[str, Signs] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """The number of runs to look at."""
+        return sum(map(len, self.runs)) + len(self.gone)
+
+
+@contextmanager
+def packing(store: Store, waiting: Callable[[], object] | None = None) -> Iterator[None]:
+    """Hold the lock of the archives, and remove what a killed holder has left.
+
+    Args:
+        store: the store.
+        waiting: called once if another process holds the lock.
+    """
+    folder = packed_folder(store.root)
+    make_folder(folder)
+    with atomic.locked(folder / ".lock", waiting):
+        atomic.remove_temporaries(folder)
+        store.packed.look_again()
+        yield
+
+
+def plan(store: Store, keys: Iterable[str]) -> Packing:
+    """What `pack` does with these runs.
+
+    Raises:
+        DamagedError: an archive can't be read.
+    """
+    packed, found, fresh = store.packed.now(), Packing(), dict[str, None]()
+    for key in keys:
+        signs = _packed(store, key, packed.runs.get(key))
+        if signs is None:
+            fresh[key] = None
+        else:
+            found.gone[key] = signs
+    stale, short = [], []
+    for one in packed.archives.values():
+        if any(packed.runs[key] is not one or key in fresh for key in one.runs):
+            stale.append(one)
+        elif len(one.runs) < RUNS:
+            short.append(one)
+    merges = -(-sum(len(one.runs) for one in short) // RUNS) < len(short)
+    old = sorted([*stale, *(short if fresh or stale or merges else ())], key=lambda one: int(one.path.stem))
+    pool = dict.fromkeys(key for one in old for key in one.runs if packed.runs[key] is one)
+    found.runs = _chunks(list(pool | fresh))
+    found.replaced = [one.path for one in old]
     return found
 
 
-# --- moving ---
+def _chunks(keys: Sequence[str]) -> list[list[str]]:
+    return [list(keys[start : start + RUNS]) for start in range(0, len(keys), RUNS)]
 
 
-def _write(store: Store, path: Path, before: Archive | None, new: Mapping[str, list[str]]) -> None:
-    """Write an archive with the runs that it had, and with new ones or new files of them."""
-
-    def files(key: str) -> Iterable[File]:
-        found = {one.name: one for one in before.files(key)} if before and key in before.runs else {}
-        if key in new:
-            found |= {name: _file(store.files(key).path, name) for name in new[key]}
-        return found.values()
-
-    keys = dict.fromkeys([*(before.runs if before else ()), *new])
-    archive.write(path, ((key, partial(files, key)) for key in keys))
+def _packed(store: Store, key: str, own: Archive | None) -> Signs | None:
+    """The files in the folder of a run, if its archive has them byte for byte; else None."""
+    signs = Signs()
+    for name, path in _paths(store.run_folder(key)).items():
+        signs[name] = _sign(path)
+        member = own.member(key, name) if own is not None else None
+        if member is None or member.modified != signs[name][2] or member.crc != zlib.crc32(path.read_bytes()):
+            return None
+    return signs
 
 
-def _file(folder: Path, name: str) -> File:
-    path = folder / name
-    return File(name, path.read_bytes(), path.stat().st_mtime_ns)
+def pack(store: Store, todo: Packing, begin: Begin, advance: Advance) -> None:
+    """Carry out what `plan` says. The caller holds the lock `packing`.
+
+    Args:
+        store: the store.
+        todo: what to do.
+        begin: called with the name of each new archive.
+        advance: called once for each run.
+    """
+    _write(store, todo.runs, begin, advance)
+    for key, signs in todo.gone.items():
+        _clear(store, key, signs)
+        advance()
+    _remove(store, todo.replaced)
 
 
-def _clear(store: Store, key: str, written: Archive) -> None:
-    """Remove those files of a run's folder that an archive has as they are now."""
-    folder = store.files(key).path
-    with store.index.locked():  # who changes a record holds this, too
-        for one in written.files(key):
+def _write(store: Store, chunks: Iterable[Sequence[str]], begin: Begin, advance: Advance) -> None:
+    """Write runs into new archives, from wherever they are, and clear their folders."""
+    folder = packed_folder(store.root)
+    for keys in chunks:
+        number = max((int(path.stem) for path in numbered(folder)), default=0) + 1
+        path, signs = folder / f"{number:04d}{ENDING}", dict[str, Signs]()
+        begin(str(path.relative_to(store.root)))
+        archive.write(path, ((key, _contents(store, key, signs)) for key in keys))
+        _read_back(path)
+        for key in keys:
+            _clear(store, key, signs[key])
+            advance()
+
+
+def _read_back(path: Path) -> None:
+    """Read all of a new archive, and remove it unless it is what was written.
+
+    Raises:
+        RunFailedError: it is not.
+    """
+    with contextlib.suppress(DamagedError):
+        if _is_sound(archive.read(path)):
+            return
+    path.unlink()
+    raise RunFailedError(
+        f"The archive '{path}' could not be read back as it was written, so it is gone again and every run "
+        "is where it was; does the disk have errors?"
+    )
+
+
+def _contents(store: Store, key: str, signs: dict[str, Signs]) -> Iterator[tuple[str, Content]]:
+    """The files of a run, those of its folder before those of its archive; notes the former in `signs`."""
+    folder, own = store.run_folder(key), store.packed.now().runs.get(key)
+    here, signs[key] = _paths(folder), {}
+    for name in sorted({*here, *(own.runs[key] if own is not None else ())}):
+        if name in here:
+            signs[key][name] = _sign(here[name])
+            yield name, Content(here[name].read_bytes(), signs[key][name][2])
+        elif own is not None:
+            yield name, Content(own.read(key, name), own.runs[key][name][-1])
+
+
+def _sign(path: Path) -> tuple[int, int, int, int]:
+    """Nobody can set back the last of them, the time of the last change of the inode."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _clear(store: Store, key: str, signs: Signs) -> None:
+    """Remove the files that are in an archive, unless they have changed, and folders that are empty then."""
+    folder = store.run_folder(key)
+    with store.index.locked():  # `Records.amend` holds it
+        for name, sign in signs.items():
+            path = Path(folder, name)
             with contextlib.suppress(FileNotFoundError):
-                if zlib.crc32((folder / one.name).read_bytes()) == zlib.crc32(one.content):
-                    (folder / one.name).unlink()
-                    atomic.crash_point("pack.clear")
-    for place, _, _ in os.walk(folder, topdown=False):
-        with contextlib.suppress(OSError):  # something is left in it
-            os.rmdir(place)
+                if _sign(path) == sign:
+                    path.unlink()
+        for place, _, _ in os.walk(folder, topdown=False):
+            with contextlib.suppress(OSError):  # not empty
+                os.rmdir(place)
+    atomic.crash_point("pack.removed")
 
 
-def _lay_out(store: Store, key: str, files: Iterable[File]) -> None:
-    """Write the files of a run into its folder; those that are there are newer."""
-    for one in files:
-        path = store.files(key).path / one.name
-        if not path.exists():
-            make_folder(path.parent)
-            atomic.write_bytes(path, one.content)
-            os.utime(path, ns=(one.time, one.time))
+def _remove(store: Store, paths: Iterable[Path]) -> None:
+    atomic.crash_point("pack.merged")
+    for path in paths:
+        path.unlink(missing_ok=True)
+    atomic.sync_folder(packed_folder(store.root))
 
 
-def _without(store: Store, one: Archive, gone: Collection[str]) -> None:
-    kept = [key for key in one.runs if key not in gone]
-    if kept:
-        archive.write(one.path, ((key, partial(one.files, key)) for key in kept))
-    else:
-        one.path.unlink()
-        atomic.sync_folder(one.path.parent)
+# --- unpack ---
+
+
+def unpack(store: Store, keys: Collection[str], begin: Begin, advance: Advance) -> None:
+    """Bring runs back into their folders. The caller holds the lock `packing`.
+
+    Args:
+        store: the store.
+        keys: of packed runs.
+        begin: called with the name of each archive that is opened.
+        advance: called once for each run that is back in its folder.
+
+    Raises:
+        DamagedError: an archive can't be read.
+    """
+    packed = store.packed.now()
+    old = [one for one in packed.archives.values() if any(key in keys for key in one.runs)]
+    for one in old:
+        begin(str(one.path.relative_to(store.root)))
+        for key in one.runs:
+            if key in keys and packed.runs[key] is one:
+                for name in one.runs[key]:
+                    _restore(
+                        store.run_folder(key) / name, Content(one.read(key, name), one.runs[key][name][-1])
+                    )
+                atomic.crash_point("unpack")
+                advance()
+    kept = dict.fromkeys(
+        key for one in old for key in one.runs if key not in keys and packed.runs[key] is one
+    )
+    _write(store, _chunks(list(kept)), lambda name: None, lambda: None)
+    _remove(store, [one.path for one in old])
+
+
+def _restore(path: Path, content: Content) -> None:
+    """Write a file with its time, unless the folder has another one, which is newer."""
+    here = Path(path)
+    if not here.exists():
+        make_folder(here.parent)
+        atomic.write_with(here, lambda file: _fill(file, content))
+    elif here.read_bytes() == content.data:  # a killed command wrote it
+        os.utime(here, ns=(content.modified, content.modified))
+
+
+def _fill(file: IO[bytes], content: Content) -> None:
+    file.write(content.data)
+    file.flush()
+    os.utime(file.fileno(), ns=(content.modified, content.modified))
+
+
+# --- damaged archives ---
+
+
+@dataclass
+class Saved:
+    """What became of a damaged archive.
+
+    Attributes:
+        path: where it is now.
+        runs: how many runs have their record back.
+        lost: how many have files, but no record any more.
+    """
+
+    path: Path
+    runs: int
+    lost: int
+
+
+def salvage(store: Store) -> list[Saved]:
+    """Bring every sound file of damaged archives back into folders. The caller holds the lock `packing`.
+
+    The archives stay, renamed: `NNNN.zip.damaged`.
+    """
+    packed, done = store.packed.look(), []
+    for path in [*packed.damaged, *(one.path for one in packed.archives.values() if not _is_sound(one))]:
+        keys = set()
+        for key, name, content in archive.salvage(path):
+            own = packed.runs.get(key)
+            if own is None or own.path == path:
+                _restore(store.run_folder(key) / name, content)
+                keys.add(key)
+        aside = path.with_name(f"{path.name}.damaged")
+        os.replace(path, aside)
+        whole = sum(_has_record(store, key) for key in keys)
+        done.append(Saved(aside, whole, len(keys) - whole))
+    return done
+
+
+def _has_record(store: Store, key: str) -> bool:
+    """Whether a run has its record, from the index if need be."""
+    path = Path(store.run_folder(key), RECORD)
+    _, record = store.index.rows().get(key, (0, None))
+    if not path.exists() and record is not None:
+        atomic.write_json(path, record.to_json())
+    return path.exists()
+
+
+def _is_sound(one: Archive) -> bool:
+    try:
+        for key, names in one.runs.items():
+            for name in names:
+                one.read(key, name)
+    except DamagedError:
+        return False
+    return True

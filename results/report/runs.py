@@ -185,7 +185,7 @@ def _log(files: RunFolder) -> str:
         with files.log.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - _LOG_BYTES))
-            text: str = file.read().decode(errors="replace")
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
     return text if size <= _LOG_BYTES else text.partition("\n")[2] or text

@@ -51,8 +51,7 @@ PICTURE = {
         "harness.spectra harness.store harness.system models optimizers"
     ),
     "harness.upkeep": (
-        "harness.config harness.display harness.errors harness.foreign harness.store harness.system "
-        "optimizers.zoo"
+        "harness.config harness.errors harness.foreign harness.store harness.system optimizers.zoo"
     ),
     "harness.export": (
         "harness.config harness.data harness.errors harness.published harness.store harness.system "

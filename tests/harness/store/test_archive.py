@@ -1,179 +1,129 @@
-"""Archives: what goes in comes out, readers notice whatever changes, damage is told in one sentence."""
+"""An archive of runs: what is written is read, by any unzip too; damage is told, and the rest saved."""
 
 import os
-import random
-import time
 import zipfile
+import zlib
 
 import pytest
 
-from harness.errors import UsageError
 from harness.store import archive
-from harness.store.archive import Archive, File, Member, ReplacedError
-from harness.store.archives import Archives
-from harness.store.run_folder import RunFolder
+from harness.store.archive import Content, DamagedError
 
-NOW = 1_764_000_000_123_456_789
 RUNS = {
-    "aa1": [File("record.json", b'{"key": "aa1"}\n', NOW), File("attempts/1.json", b"", NOW + 1)],
-    "bb2": [File("metrics.jsonl", bytes(range(256)) * 99, 0), File("Notizen über p=½.txt", b"x" * 9, NOW)],
+    "a" * 12: {"attempts/1.json": b'{"n": 1}', "metrics.jsonl": b'{"step": 1}\n' * 400, "log.txt": b""},
+    "b" * 12: {"record.json": os.urandom(3000)},
 }
-
-
-def write(path, runs=RUNS):
-    path.parent.mkdir(exist_ok=True)
-    archive.write(path, ((key, lambda key=key: runs[key]) for key in runs))
-    return path
+MODIFIED = 1_700_000_000_123_456_789
 
 
 @pytest.fixture
 def path(tmp_path):
-    return write(tmp_path / "packed" / "0001.zip")
+    return written(tmp_path / "0001.zip")
 
 
-def test_what_goes_in_comes_out(path):
-    found = Archive.read(path)
-    assert {key: found.files(key) for key in found.runs} == RUNS
-    assert found.members("cc3") == {}
-
-
-def test_every_unzip_reads_it(path):
-    with zipfile.ZipFile(path) as found:
-        assert found.testzip() is None
-        names = [f"{key}/{file.name}" for key, files in RUNS.items() for file in files]
-        assert found.namelist() == [*names, archive.LIST]
-        assert found.read("bb2/metrics.jsonl") == RUNS["bb2"][0].content
-        assert found.getinfo("aa1/record.json").date_time[:3] == time.localtime(NOW // 10**9)[:3]
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_a_member_has_the_size_and_the_time_of_its_file(tmp_path, seed):
-    (tmp_path / "file").write_bytes(b"x" * seed)
-    moment = random.Random(seed).randrange(2**62)
-    os.utime(tmp_path / "file", ns=(moment, moment))
-    true, found = os.stat(tmp_path / "file"), Member(0, 0, seed, 0, moment).stat(7, NOW)
-    for name in ("st_size", "st_mtime", "st_mtime_ns"):  # as a float, too: `runs ls --json` shows it
-        assert getattr(found, name) == getattr(true, name)
-
-
-@pytest.mark.parametrize("part", ["record", "list", "comment", "cut"])
-def test_damage_is_told(path, part):
-    whole, member = path.read_bytes(), Member(*Archive.read(path).members("bb2")["metrics.jsonl"])
-    places = {
-        "record": member.offset + 3,
-        "list": whole.rindex(b"PK\x01\x02") - 400,
-        "comment": len(whole) - 2,
+def written(path, modified=MODIFIED):
+    contents = {
+        key: [(name, Content(data, modified)) for name, data in files.items()] for key, files in RUNS.items()
     }
-    if part == "cut":
-        path.write_bytes(whole[: len(whole) // 2])
-    else:
-        place = places[part]
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
-    with pytest.raises(UsageError, match=r"^The archive '.*0001\.zip' is damaged \(.*\); put a copy"):
-        found = Archive.read(path)
-        for key in found.runs:
-            found.files(key)
+    archive.write(path, contents.items())
+    return path
 
 
-def test_an_archive_in_its_place_is_noticed(path):
-    found = Archive.read(path)
-    member = found.members("bb2")["metrics.jsonl"]
-    write(path, {"bb2": RUNS["bb2"]})
-    with pytest.raises(ReplacedError):
-        found.content(member)
-    path.unlink()
-    with pytest.raises(ReplacedError):
-        found.content(member)
+def test_what_was_written_is_read(path):
+    found = archive.read(path)
+    assert {key: {name: found.read(key, name) for name in names} for key, names in found.runs.items()} == RUNS
+    member = found.member("a" * 12, "metrics.jsonl")
+    assert (member.size, member.modified) == (4800, MODIFIED) and member.stored < 200, "deflated"
+    said = found.stat(member)
+    assert (said.st_size, said.st_mtime_ns) == (4800, MODIFIED)
+    assert found.member("a" * 12, "no.such") is found.member("c" * 12, "record.json") is None
 
 
-# --- the archives of a store ---
+@pytest.mark.parametrize("nanoseconds", [0, 1, 123_456_789, 200_023_001, 999_999_999])
+def test_its_time_is_that_of_a_file_to_the_last_bit(tmp_path, nanoseconds):
+    modified = 1_795_445_726 * 10**9 + nanoseconds
+    file = tmp_path / "file"
+    file.touch()
+    os.utime(file, ns=(modified, modified))
+    found = archive.read(written(tmp_path / "1.zip", modified))
+    said = found.stat(found.member("a" * 12, "log.txt"))
+    assert (said.st_mtime, said.st_mtime_ns) == (file.stat().st_mtime, file.stat().st_mtime_ns)
 
 
-def test_archives_are_looked_at_again_when_they_change(tmp_path):
-    found = Archives(tmp_path / "packed")
-    assert found.find("aa1") is None and found.all() == []
-    path = write(tmp_path / "packed" / "0001.zip", {"aa1": RUNS["aa1"]})
-    assert found.find("aa1").path == path and found.find("bb2") is None
-    write(path.with_name("0002.zip"), {"bb2": RUNS["bb2"]})
-    assert found.find("bb2").path.name == "0002.zip" and len(found.all()) == 2
-    path.unlink()
-    assert [one.path.name for one in found.all()] == ["0002.zip"] and found.find("aa1") is None
+def test_any_unzip_opens_it(path):
+    with zipfile.ZipFile(path) as file:
+        assert file.testzip() is None
+        assert file.read(f"{'b' * 12}/record.json") == RUNS["b" * 12]["record.json"]
+        assert archive.CONTENTS in file.namelist()
 
 
-def test_lists_of_archives_that_have_not_changed_are_read_once(tmp_path, monkeypatch):
-    read, found = [], Archives(tmp_path / "packed")
-    true = Archive.read
-    monkeypatch.setattr(Archive, "read", lambda path: read.append(path.name) or true(path))
-    for name in ("0001.zip", "0002.zip"):
-        write(tmp_path / "packed" / name)
-        assert found.find("aa1") and found.find("cc3") is None
-    write(tmp_path / "packed" / "0001.zip", {"bb2": RUNS["bb2"]})
-    assert found.find("dd4") is None
-    assert read == ["0001.zip", "0002.zip", "0001.zip"]
+@pytest.mark.parametrize("modified", [0, -(10**18), 2**62])
+def test_any_time_is_kept(tmp_path, modified):
+    found = archive.read(written(tmp_path / "1.zip", modified))
+    assert found.member("a" * 12, "log.txt").modified == modified
+    assert {content.modified for _, _, content in archive.salvage(found.path)} == {modified}
 
 
-# --- the files of a run ---
+def test_of_a_whole_archive_all_is_saved(path):
+    found = {(key, name): content for key, name, content in archive.salvage(path)}
+    assert found == {
+        (key, name): Content(data, MODIFIED) for key, files in RUNS.items() for name, data in files.items()
+    }
 
 
-@pytest.fixture
-def run(tmp_path):
-    write(tmp_path / "packed" / "0001.zip")
-    return RunFolder(tmp_path / "runs" / "aa" / "aa1")
+@pytest.mark.parametrize("size", [0, 1, 30, 200, 3000, -1, -100, -300])
+def test_a_truncated_archive_is_told_in_a_sentence_and_what_is_there_is_saved(path, size):
+    data = path.read_bytes()
+    path.write_bytes(data[:size])
+    with pytest.raises(DamagedError, match="0001.zip' is damaged .*`htbench runs unpack --all`"):
+        archive.read(path)
+    saved = {(key, name): content.data for key, name, content in archive.salvage(path)}
+    assert all(RUNS[key][name] == data for (key, name), data in saved.items())
+    assert len(saved) == {0: 0, 1: 0, 30: 0, 200: 2, 3000: 3}.get(size, 4)
 
 
-def test_a_file_is_read_from_an_archive_if_the_folder_lacks_it(run):
-    assert run.record.exists() and run.record.read_bytes() == b'{"key": "aa1"}\n'
-    assert run.record.read_text() == '{"key": "aa1"}\n' and run.record.stat().st_mtime_ns == NOW
-    assert run.last_attempt() == 1 and run.attempt(1).exists() and not run.attempt(2).exists()
-    for read in (run.config.read_text, run.config.stat, run.config.open):
-        with pytest.raises(FileNotFoundError):
-            read()
+def test_a_flipped_bit_is_never_taken_for_content(path):
+    sound, data = archive.read(path), path.read_bytes()
+    member = sound.member("b" * 12, "record.json")
+    place = member.offset + member.stored // 2
+    path.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+    found = archive.read(path)
+    assert found.read("a" * 12, "metrics.jsonl") == RUNS["a" * 12]["metrics.jsonl"]
+    with pytest.raises(DamagedError, match=f"record.json of run {'b' * 12} can't be read"):
+        found.read("b" * 12, "record.json")
+    assert len(list(archive.salvage(path))) == 3
+
+
+def test_a_flipped_bit_in_the_list_is_told(path):
+    data = path.read_bytes()
+    offset = int(data[-110:].partition(b" at ")[2][:12])
+    path.write_bytes(data[: offset + 9] + bytes([data[offset + 9] ^ 1]) + data[offset + 10 :])
+    with pytest.raises(DamagedError, match="contents.json can't be read"):
+        archive.read(path)
+
+
+def test_another_archive_under_the_same_name_is_not_taken_for_this_one(path):
+    found = archive.read(path)
+    path.rename(path.with_name("old"))
+    written(path)
     with pytest.raises(FileNotFoundError):
-        run.record.open("w")
+        found.read("a" * 12, "log.txt")
 
 
-def test_the_file_in_the_folder_counts(run):
-    run.path.mkdir(parents=True)
-    run.record.write_text("new")
-    assert run.record.read_text() == "new" and run.record.stat().st_size == 3
-    run.attempts.mkdir()
-    run.attempt(2).write_text("{}")
-    assert run.last_attempt() == 2 and run.attempt(1).exists()
+def test_nothing_is_left_of_an_archive_that_could_not_be_written(tmp_path):
+    def runs():
+        yield "a" * 12, [("log.txt", Content(b"x", 1))]
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        archive.write(tmp_path / "0001.zip", runs())
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("into", ["another", "folder"])
-def test_a_file_that_moves_while_it_is_looked_for_is_found(run, tmp_path, monkeypatch, into):
-    """It was in the first archive; by the time that this is opened, it is elsewhere."""
-    assert run.record.exists()  # the list is read
-    true = Archive.content
-
-    def late(self, member):
-        monkeypatch.setattr(Archive, "content", true)
-        if into == "another":
-            write(tmp_path / "packed" / "0002.zip")
-        else:
-            run.path.mkdir(parents=True)
-            (run.path / "record.json").write_bytes(b'{"key": "aa1"}\n')
-        (tmp_path / "packed" / "0001.zip").unlink()
-        return true(self, member)
-
-    monkeypatch.setattr(Archive, "content", late)
-    assert run.record.read_bytes() == b'{"key": "aa1"}\n'
-
-
-def test_a_file_that_was_unpacked_between_two_looks_is_found(run, tmp_path, monkeypatch):
-    """The folder lacked it, then it came there and left the archive, before the archive was looked at."""
-    true, found = Archives.find, []
-
-    def late(self, key):
-        if not found:
-            found.append(key)
-            run.path.mkdir(parents=True)
-            (run.path / "record.json").write_bytes(b"moved")
-            (tmp_path / "packed" / "0001.zip").unlink()
-        return true(self, key)
-
-    assert run.record.exists()
-    monkeypatch.setattr(Archives, "find", late)
-    monkeypatch.setattr(Archive, "content", Archive.content)
-    assert run.record.read_bytes() == b"moved"
+def test_the_list_has_the_crc_that_the_zip_has(path):
+    found = archive.read(path)
+    assert all(
+        found.member(key, name).crc == zlib.crc32(data)
+        for key, files in RUNS.items()
+        for name, data in files.items()
+    )

@@ -154,6 +154,7 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
         "slot": points.sweep_folder(root, "tiny") / points.POINTS,
         "ask": points.slot_path(root, "tiny", "tiny.muon.ab/0"),
         "study": layout.studies_folder(root) / "tiny.muon.journal",
+        "pack": layout.packed_folder(root) / "0001.zip",
     }
     assert {name: atomic.guard(path) for name, path in files.items()} == {name: name for name in files}
     assert not any(
@@ -161,7 +162,7 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
     )
     packages = [Path(atomic.__file__).parents[2] / name for name in ("harness", "sweeps")]
     sources = "".join(path.read_text() for package in packages for path in package.rglob("*.py"))
-    for name in atomic.CRASH_POINTS:
+    for name in atomic.CRASH_POINTS + atomic.PACK_CRASH_POINTS:
         assert name.partition(".")[0] in files or f'crash_point("{name}")' in sources, name
 
 

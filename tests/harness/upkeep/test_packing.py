@@ -1,215 +1,402 @@
-"""Packed runs: nothing is lost at any instant, the same command goes on, `unpack` restores every byte."""
+"""`htbench runs pack` and `unpack`: nothing changes but the number of files, whenever a process dies."""
 
 import dataclasses
 import os
+import random
 import signal
-import threading
-import time
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from harness.store import Attempt, Kind, Store, archive
-from harness.store.archive import Archive
-from harness.store.archives import Archives
+from harness.errors import RunFailedError, UsageError
+from harness.store import Kind, Store
 from harness.system import atomic
-from harness.system.atomic import PACK_CRASH_POINTS
 from harness.upkeep import packing
-from harness.upkeep.packing import pack, unpack
-from tests.helpers.command import Htbench
-from tests.helpers.stored_runs import files, leave, put
-
-
-def old(root):
-    """Give all files different times of an hour ago."""
-    then = time.time() - 3600
-    for number, path in enumerate(sorted((root / "runs").rglob("*.*"))):
-        os.utime(path, (then, then + number / 1000))
+from tests.helpers.stored_runs import leave, put
 
 
 @pytest.fixture
-def root(tmp_path):
-    for lr in (0.1, 0.2, 0.3):
-        put(tmp_path, lr=lr)
-    put(tmp_path, lr=0.4, weights=True)
-    put(tmp_path, "diverged", lr=0.5)
-    old(tmp_path)
-    return tmp_path
+def store(tmp_path):
+    """Seven finished runs."""
+    for lr in range(1, 8):
+        put(tmp_path, lr=lr / 10)
+    return Store(tmp_path)
 
 
-def whole(root):
-    """All files of runs, with bytes and times, through the eyes of a reader."""
-    store = Store(root)
-    names = ["config.yaml", "metrics.jsonl", "spectra.jsonl", "log.txt", "weights.pt", "record.json"]
-    names += ["attempts/1.json", "attempts/2.json"]
-    paths = [store.files(key).file(name) for key in store.keys() for name in names]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths if path.exists()}
+@pytest.fixture
+def three(monkeypatch):
+    """Archives of three runs."""
+    monkeypatch.setattr(packing, "RUNS", 3)
 
 
-def in_folders(root):
-    return {name for name in files(root) if name.startswith("runs/")}
+def pack(store, keys=None):
+    with packing.packing(store):
+        todo = packing.plan(store, packing.choose(store, keys).keys)
+        packing.pack(store, todo, lambda name: None, lambda: None)
+    return todo
 
 
-def test_unpacking_brings_back_every_byte_and_time(root):
-    before, stored, found = whole(root), files(root), Store(root)
-    records = found.records(found.keys())
-    done = pack(found)
-    assert len(done.runs) == 5 and [path.name for path in done.archives] == ["0001.zip"]
-    weights = [name for name in stored if name.endswith("weights.pt")]
-    assert in_folders(root) == set(weights) and len(weights) == 1
-    assert len(list((root / "runs").glob("*/*"))) == 1, "empty folders are gone"
-    assert whole(root) == before and Store(root).records(Store(root).keys()) == records
-    assert pack(found).runs == [], "nothing is left to pack"
-    assert unpack(Store(root)).runs == done.runs
-    assert files(root) == stored and whole(root) == before and not list((root / "packed").iterdir())
+def unpack(store, keys=None):
+    with packing.packing(store):
+        packing.unpack(store, set(store.packed.now().runs) if keys is None else keys, str, lambda: None)
 
 
-def test_a_dry_run_changes_nothing(root):
-    before = files(root)
-    assert len(pack(Store(root), dry_run=True).runs) == 5 and files(root) == before
-    pack(Store(root))
-    before = files(root)
-    assert len(unpack(Store(root), dry_run=True).runs) == 5 and files(root) == before
-
-
-def test_what_is_not_over_stays(root):
-    waiting, pruned = leave(root, lr=0.6), put(root, "pruned", lr=0.7, pruned_by=["s"])
-    old(root)
-    store = Store(root)
-    at_work = put(root, lr=0.9)
-    path = store.files(at_work).attempt(1)
-    atomic.write_json(path, store.attempt(at_work, 1) | {"outcome": None})  # it has written its record only
-    young = put(root, lr=0.8)
-    assert young not in pack(store, older_than=1800).runs
-    done = pack(store, older_than=1800)
-    assert done.left["younger than 30 min"] == 2 and pack(store).runs == [young]
-    assert set(store.keys()) - {key for one in Archives(root / "packed").all() for key in one.runs} == {
-        *(waiting, pruned, at_work)
-    }
-    assert {name.split("/")[2] for name in in_folders(root)} > {waiting, pruned, at_work}
-    assert sorted(pack(store).left.values()) == [1, 1]
-    assert len(pack(Store(root, alive=lambda *_: False), {at_work}).runs) == 1, "its process has died since"
-
-
-def test_archives_have_a_thousand_runs_each_and_the_last_one_fills_up(root, monkeypatch):
-    monkeypatch.setattr(packing, "PER_ARCHIVE", 3)
-    before, store = whole(root), Store(root)
-
-    def sizes():
-        return [len(Archive.read(path).runs) for path in sorted((root / "packed").glob("*.zip"))]
-
-    pack(store)
-    assert sizes() == [3, 2]
-    put(root, lr=0.6)
-    put(root, lr=0.7)
-    old(root)
-    pack(store)
-    assert sizes() == [3, 3, 1]
-    unpack(store, store.keys()[:2])
-    assert sum(sizes()) == 5
-    pack(store)
-    assert sorted(sizes()) == [1, 3, 3]
-    assert {path: content for path, (content, _) in whole(root).items() if path in before} == {
-        path: content for path, (content, _) in before.items()
+def folders(store):
+    """Every file below runs/ with its bytes and its time."""
+    return {
+        str(path.relative_to(store.root)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in Path(store.root, "runs").rglob("*")
+        if path.is_file()
     }
 
 
-# --- changes after packing ---
+def seen(store):
+    """All that a reader finds of all runs."""
+    return {
+        key: (store.record(key), store.last_attempt(key), store.attempt(key, 1), contents(store, key))
+        for key in store.keys()
+    }
 
 
-def test_a_changed_record_counts_and_goes_back_into_its_archive(root):
-    store = Store(root)
-    key = pack(store).runs[0]
-    time_before = store.files(key).record.stat().st_mtime_ns
-    store.amend(key, lambda record: dataclasses.replace(record, note="changed"))
-    for reader in (store, Store(root)):
-        assert reader.record(key).note == "changed" == reader.records([key])[key].note
-    assert store.files(key).record.stat().st_mtime_ns == time_before
-    done = pack(store)
-    assert done.runs == [key] and done.files == 1 and store.record(key).note == "changed"
-    (one,) = Archives(root / "packed").all()
-    assert len(one.runs) == 5 and len(one.members(key)) == 6
+def contents(store, key):
+    files = store.files(key)
+    return [
+        (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in (files.config, files.metrics, files.spectra, files.log, files.record)
+    ]
 
 
-def test_a_record_that_is_changed_while_it_is_packed_is_not_lost(root, monkeypatch):
-    store, true = Store(root), archive.write
+def archives(store):
+    """The numbers of the archives, and of the runs in each."""
+    return {int(path.stem): len(one.runs) for path, one in store.packed.now().archives.items()}
 
-    def write(path, runs):
-        true(path, runs)
-        store.amend(store.keys()[0], lambda record: dataclasses.replace(record, note="changed"))
 
-    monkeypatch.setattr(archive, "write", write)
+def test_what_is_packed_and_unpacked_is_as_before(store, three):
+    before, known = folders(store), seen(store)
     pack(store)
-    monkeypatch.undo()
-    assert Store(root).record(store.keys()[0]).note == "changed"
+    assert not folders(store) and archives(store) == {1: 3, 2: 3, 3: 1}
+    assert seen(store) == seen(Store(store.root)) == known
+    assert not list(Path(store.root, "runs").glob("*/*")), "no empty folder of a run is left"
+    unpack(store)
+    assert folders(store) == before and not store.packed.now().archives
+    assert seen(store) == known
+
+
+def test_the_index_needs_no_folder(store):
+    known = store.records(store.keys())
     pack(store)
-    assert Store(root).record(store.keys()[0]).note == "changed" and len(in_folders(root)) == 1
+    index = store.index.path.read_bytes()
+    assert Store(store.root).records(store.keys()) == known
+    assert store.index.path.read_bytes() == index, "no line was missing or had another size"
+    store.index.path.unlink()
+    assert Store(store.root).rebuild_index() == 7
+    assert Store(store.root).records(store.keys()) == known
 
 
-def test_a_packed_run_is_not_trained_again(root):
-    store = Store(root)
+def test_only_finished_runs_go(tmp_path):
+    key = put(tmp_path, lr=0.1)
+    stay = {
+        "pruned": put(tmp_path, "pruned", lr=0.2),
+        "stopped": leave(tmp_path, lr=0.3),
+        "failed": leave(tmp_path, "oom", lr=0.4),
+        "at work": leave(tmp_path, "", lr=0.5),
+    }
+    store = Store(tmp_path)
+    with_checkpoint, linked = put(tmp_path, lr=0.6), put(tmp_path, lr=0.7)
+    store.files(with_checkpoint).checkpoint.write_text("x")
+    (store.run_folder(linked) / "mine").symlink_to(tmp_path)
+    before = {k: v for k, v in folders(store).items() if key not in k}
+    choice = packing.choose(store)
+    assert choice.keys == [key]
+    left = {"pruned": 1, "unfinished": 3, "with a checkpoint or temporary files": 1, "with links": 1}
+    assert choice.left == left
     pack(store)
-    state = store.claim(store.keys()[0], "")
-    assert state.kind is Kind.FINISHED and state.attempts == 1
-    assert len(list((root / "runs").glob("*/*"))) == 1, "no folder was made for it"
+    assert folders(store) == before and store.state(stay["at work"]).kind is Kind.LIVE
 
 
-def test_a_run_that_was_packed_in_part_goes_on_counting_its_attempts(root):
-    store = Store(root)
-    key = pack(store).runs[0]
-    store.amend(key, lambda record: dataclasses.replace(record, status="pruned", pruned_by=["a"]))
-    claim = store.claim(key, "", study="b")
-    assert isinstance(claim, Attempt) and claim.number == 2
+def test_a_run_whose_owner_may_still_write_stays(tmp_path):
+    key = leave(tmp_path, "", lr=0.1)
+    finished = put(tmp_path, lr=0.2)
+    store = Store(tmp_path)
+    record = dataclasses.replace(store.record(finished), key=key)
+    atomic.write_json(store.files(key).record, record.to_json())  # this process owns it, and lives
+    store.files(key).checkpoint.unlink()
+    choice = packing.choose(store)
+    assert choice.keys == [finished] and choice.left == {"running": 1}
 
 
-# --- deaths and races ---
+def test_a_run_that_ended_lately_can_stay(store):
+    old = store.keys()[2]
+    then = store.files(old).record.stat().st_mtime - 1000
+    os.utime(store.files(old).record, (then, then))
+    choice = packing.choose(store, older_than=900)
+    assert choice.keys == [old] and choice.left == {"too young": 6}
+    assert packing.choose(store, keys=store.keys()[:2]).keys == store.keys()[:2]
 
 
-@pytest.mark.parametrize("moment", PACK_CRASH_POINTS)
-def test_a_packer_killed_at_any_instant_loses_nothing(root, moment):
-    before, htbench = whole(root), Htbench(root)
-    word = moment.partition(".")[0]
-    if word == "unpack":
-        pack(Store(root))
-    words = ["runs", word, *(["--all"] if word == "unpack" else [])]
-    assert htbench(*words, crash=moment).returncode == -signal.SIGKILL
-    assert whole(root) == before
-    again = htbench(*words)
-    assert again.returncode == 0, again.stderr
-    assert whole(root) == before
-    if word == "unpack":
-        assert files(root).keys() == {*in_folders(root), "index.jsonl"}
-    else:
-        assert in_folders(root) == {name for name in in_folders(root) if name.endswith("weights.pt")}
-        assert [path.name for path in (root / "packed").iterdir()] == ["0001.zip"]
+def test_the_weights_stay_in_their_folder(tmp_path):
+    key = put(tmp_path, weights=True)
+    store, known = Store(tmp_path), seen(Store(tmp_path))
+    pack(store)
+    assert [Path(name).name for name in folders(store)] == ["weights.pt"]
+    assert seen(store) == known and store.files(key).weights.read_text() == "weights"
+    assert packing.choose(store) == packing.Choice(), "there is nothing more to do"
+    unpack(store)
+    assert len(folders(store)) == 7 and seen(store) == known
 
 
-def test_readers_find_every_run_while_it_is_packed_and_unpacked(root):
-    store, wrong, over = Store(root), [], threading.Event()
-    keys, records = store.keys(), store.records(store.keys())
-
-    def read():
-        while not over.is_set():
-            reader = Store(root)
-            if reader.keys() != keys or reader.records(keys) != records:
-                wrong.append("keys or records")
-            if any(reader.state(key).kind is not Kind.FINISHED for key in keys):
-                wrong.append("states")
-
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for _ in range(5):
+def test_archives_that_are_not_full_are_merged(tmp_path, three):
+    store, known = Store(tmp_path), {}
+    for number in range(1, 9):
+        put(tmp_path, lr=number / 10)
+        known = seen(store)
         pack(store)
+        assert len(archives(store)) == -(-number // 3) and seen(store) == known
+    assert sorted(archives(store).values()) == [2, 3, 3]
+    before = archives(store)
+    pack(store)
+    assert archives(store) == before, "nothing to do, nothing is written"
+    unpack(store, {next(iter(one.runs)) for one in store.packed.now().archives.values()})
+    assert sum(archives(store).values()) == 5 and seen(store) == known
+    pack(store)
+    assert sorted(archives(store).values()) == [2, 3, 3] and seen(store) == known
+
+
+def test_short_archives_are_merged_even_without_new_runs(store, three):
+    for key in store.keys()[:3]:
+        with packing.packing(store):  # as if other versions had left them
+            packing._write(store, [[key]], str, lambda: None)
+    assert len(archives(store)) == 3
+    pack(store, keys=[])
+    assert list(archives(store).values()) == [3]
+
+
+def test_an_amended_run_shows_its_new_record_and_is_packed_again(store, three):
+    pack(store)
+    key = store.keys()[0]
+    when = store.files(key).record.stat().st_mtime_ns
+    amended = store.amend(key, lambda record: dataclasses.replace(record, note="amended"))
+    for one in (store, Store(store.root)):
+        assert one.record(key) == amended and one.records([key]) == {key: amended}
+    assert Path(store.files(key).record).exists() and store.files(key).record.stat().st_mtime_ns == when
+    known = seen(store)
+    pack(store)
+    assert not folders(store) and seen(store) == known == seen(Store(store.root))
+    assert sorted(archives(store).values()) == [1, 3, 3]
+    unpack(store, {key})
+    assert store.record(key) == amended
+
+
+def test_an_amendment_of_the_same_size_and_time_is_not_lost(store):
+    pack(store)
+    key = store.keys()[0]
+    for word in ("abc", "xyz"):
+        store.amend(key, lambda record, word=word: dataclasses.replace(record, note=word))
+        pack(store)
+        assert store.record(key).note == word and not folders(store)
+
+
+def test_a_record_that_is_amended_while_it_is_packed_is_not_lost(store, monkeypatch):
+    key, original = store.keys()[0], packing.archive.read
+
+    def amend_meanwhile(path):
+        store.amend(key, lambda record: dataclasses.replace(record, note="amended"))
+        return original(path)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(packing.archive, "read", amend_meanwhile)
+        pack(store)
+    assert store.record(key).note == "amended" and [Path(name).name for name in folders(store)] == [
+        "record.json"
+    ]
+    pack(store)
+    assert store.record(key).note == "amended" and not folders(store)
+
+
+def test_a_packed_run_is_not_claimed_and_its_record_stays(store):
+    pack(store)
+    key = store.keys()[0]
+    assert store.claim(key, "x: 1").kind is Kind.FINISHED
+    assert store.state(key).kind is Kind.FINISHED and not store.reset_failure(key)
+    other = dataclasses.replace(store.record(key), metrics={})
+    assert store.write_record(other) == store.record(key) != other
+    assert not folders(store) and not list(Path(store.root, "runs").glob("*/*"))
+
+
+def test_a_claimer_that_saw_the_run_wait_finds_it_finished(tmp_path, monkeypatch):
+    """Its view is old: the run has ended and was packed after it had looked."""
+    key = put(tmp_path)
+    store = Store(tmp_path)
+    pack(store)
+    record, state = store.record(key), Store.state
+    views = [dataclasses.replace(state(store, key), kind=Kind.WAITING, record=None)]
+    monkeypatch.setattr(Store, "state", lambda *args: views.pop() if views else state(*args))
+    claim = store.claim(key, "x: 1")
+    assert claim.kind is Kind.FINISHED and claim.record == record and not views
+    assert store.state(key).kind is Kind.FINISHED
+    pack(store)
+    assert store.record(key) == record and not folders(store)
+
+
+# --- damage ---
+
+
+def cut(store, number, size):
+    path = store.root / "packed" / f"{number:04d}.zip"
+    path.write_bytes(path.read_bytes()[:size])
+    return path
+
+
+def test_a_damaged_archive_stops_readers_and_what_is_sound_comes_back(store, three):
+    before, known = folders(store), seen(store)
+    pack(store)
+    path = cut(store, 2, -600)
+    for ask in (store.keys, lambda: store.records(known), lambda: store.state(min(known))):
+        with pytest.raises(UsageError, match="0002.zip' is damaged"):
+            ask()
+    with packing.packing(store), pytest.raises(UsageError, match="0002.zip' is damaged"):
+        packing.plan(store, [])
+    with packing.packing(store):
+        (saved,) = packing.salvage(store)
+    assert (saved.runs, saved.lost) == (3, 0) and saved.path.exists() and not path.exists()
+    assert seen(store) == known
+    unpack(store)
+    assert folders(store) == before
+
+
+def test_of_a_run_that_lost_files_the_index_has_the_record(store):
+    known = store.records(store.keys())
+    pack(store)
+    one = store.packed.now().archives[store.root / "packed" / "0001.zip"]
+    key = store.keys()[3]
+    member, data = one.member(key, "record.json"), one.path.read_bytes()
+    one.path.write_bytes(data[: member.offset] + bytes(member.stored) + data[member.offset + member.stored :])
+    with pytest.raises(UsageError, match=f"record.json of run {key} can't be read"):
+        store.record(key)
+    with packing.packing(store):
+        (saved,) = packing.salvage(store)
+    assert (saved.runs, saved.lost) == (7, 0)
+    assert store.records(store.keys()) == known and store.record(key) == known[key]
+
+
+def test_runs_that_are_elsewhere_are_not_brought_back_from_a_damaged_archive(store):
+    key = store.keys()[0]
+    old = store.record(key)
+    pack(store)
+    damaged = (store.root / "packed" / "0001.zip").read_bytes()[:-10]
+    amended = store.amend(key, lambda record: dataclasses.replace(record, note="amended"))
+    pack(store)
+    (store.root / "packed" / "0001.zip").write_bytes(damaged)
+    with packing.packing(store):
+        packing.salvage(store)
+    assert store.record(key) == amended != old and not folders(store)
+
+
+def test_an_archive_that_can_not_be_read_back_goes_again(store, monkeypatch):
+    before = folders(store)
+    monkeypatch.setattr(packing.archive, "_sound", lambda stored, size, crc: None)
+    with pytest.raises(RunFailedError, match="could not be read back"):
+        pack(store)
+    monkeypatch.undo()
+    assert folders(store) == before and not store.packed.now().runs
+
+
+# --- deaths, and others at the same time ---
+
+
+def command(store, *words, crash="", **given):
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness.cli", "runs", *words, "--root", str(store.root)],
+        env=os.environ | ({"HTBENCH_CRASH": crash} if crash else {}),
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **given,
+    )
+
+
+@pytest.mark.parametrize("instant", atomic.PACK_CRASH_POINTS)
+def test_killed_at_any_instant_the_same_command_finishes(store, instant):
+    known, before = seen(store), folders(store)
+    pack(store, keys=store.keys()[:3])  # an archive that is to be replaced
+    store.amend(store.keys()[0], lambda record: record)
+    words = ("unpack", "--all") if instant == "unpack" else ("pack",)
+    assert command(store, *words, crash=instant).wait() == -signal.SIGKILL
+    assert seen(store) == seen(Store(store.root)) == known
+    assert command(store, *words).wait() == 0
+    assert seen(store) == known
+    if words == ("pack",):
+        assert not folders(store) and list(archives(store).values()) == [7]
+        assert not list(atomic.temporaries(store.root / "packed"))
         unpack(store)
-    over.set()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    assert folders(store) == before and not store.packed.now().archives
 
 
-def test_two_packers_pack_each_run_once(root):
-    htbench = Htbench(root)
-    both = [htbench.start("runs", "pack") for _ in range(2)]
-    said = sorted(process.communicate(timeout=120)[0] for process in both)
-    assert [process.returncode for process in both] == [0, 0]
-    assert said[0].startswith("packed: 5 runs") and said[1] == "packed: nothing\n"
+def test_killed_while_it_replaces_an_archive_unpack_finishes(store):
+    known, before = seen(store), folders(store)
+    pack(store)
+    key = store.keys()[0]
+    for instant in ("pack.before", "pack.after", "pack.merged"):
+        assert command(store, "unpack", key, crash=instant).wait() == -signal.SIGKILL
+        assert seen(store) == known
+    unpack(store)
+    assert seen(store) == known and folders(store) == before
+
+
+def test_two_packers_share_the_work(store):
+    known = seen(store)
+    both = [command(store, "pack") for _ in range(2)]
+    said = [one.communicate()[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert sorted(line.splitlines()[-1] for line in said) == [
+        "packed 0 runs",
+        "packed 7 runs into 1 archive",
+    ]
+    assert seen(store) == known and list(archives(store).values()) == [7]
+
+
+READER = """
+import sys
+from pathlib import Path
+from harness.store import Store
+root, stop = map(Path, sys.argv[1:])
+store = Store(root)
+def look():
+    found = []
+    for key in store.keys():
+        files = store.files(key)
+        whole = files.metrics.read_bytes(), files.log.stat().st_size
+        found.append((key, store.record(key), files.last_attempt(), whole))
+    return found, dict(store.records([row[0] for row in found]))
+first = look()
+print("began", flush=True)
+while not stop.exists():
+    assert look() == first
+print("ended", flush=True)
+"""
+
+
+def test_a_reader_finds_every_run_at_every_instant(store, three, tmp_path):
+    stop = tmp_path / "stop"
+    words = [sys.executable, "-c", READER, str(store.root), str(stop)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout.readline() == "began\n"
+        try:
+            chance = random.Random(0)
+            for _ in range(12):
+                pack(store, keys=chance.sample(store.keys(), 5))
+                unpack(store, set(chance.sample(sorted(store.packed.now().runs), 2)))
+        finally:
+            stop.touch()
+        out, err = reader.communicate()
+        assert (out, reader.returncode) == ("ended\n", 0), err
+
+
+def test_the_second_packer_says_that_it_waits(store):
+    with packing.packing(store):
+        second = command(store, "pack")
+        assert "waiting for it" in second.stdout.readline()
+    assert second.communicate()[0].endswith("packed 7 runs into 1 archive\n")
