@@ -311,8 +311,6 @@ def _restore(path: Path, content: Content) -> None:
     if not here.exists():
         make_folder(here.parent)
         atomic.write_with(here, lambda file: _fill(file, content))
-    elif here.read_bytes() == content.data:  # a killed command wrote it
-        os.utime(here, ns=(content.modified, content.modified))
 
 
 def _fill(file: IO[bytes], content: Content) -> None:

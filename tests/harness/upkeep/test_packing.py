@@ -173,6 +173,20 @@ def test_short_archives_are_merged_even_without_new_runs(store, three):
     assert list(archives(store).values()) == [3]
 
 
+def test_an_archive_whose_runs_are_all_in_later_ones_goes(store, three):
+    """Its removal did not happen: the command was killed just before."""
+    pack(store, keys=store.keys()[:3])
+    first = store.root / "packed" / "0001.zip"
+    data = first.read_bytes()
+    store.amend(store.keys()[0], lambda record: dataclasses.replace(record, note="amended"))
+    pack(store, keys=store.keys()[:3])
+    first.write_bytes(data)
+    known = seen(store)
+    assert archives(store) == {1: 3, 2: 3}
+    pack(store, keys=[])
+    assert archives(store) == {2: 3} and seen(store) == known
+
+
 def test_an_amended_run_shows_its_new_record_and_is_packed_again(store, three):
     pack(store)
     key = store.keys()[0]
@@ -181,7 +195,9 @@ def test_an_amended_run_shows_its_new_record_and_is_packed_again(store, three):
     for one in (store, Store(store.root)):
         assert one.record(key) == amended and one.records([key]) == {key: amended}
     assert Path(store.files(key).record).exists() and store.files(key).record.stat().st_mtime_ns == when
-    known = seen(store)
+    known, index = seen(store), store.index.path.read_bytes()
+    Store(store.root).records(store.keys())
+    assert store.index.path.read_bytes() == index, "its size was that of the new record"
     pack(store)
     assert not folders(store) and seen(store) == known == seen(Store(store.root))
     assert sorted(archives(store).values()) == [1, 3, 3]
