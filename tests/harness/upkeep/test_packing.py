@@ -13,7 +13,7 @@ import pytest
 from harness.errors import RunFailedError, UsageError
 from harness.store import Kind, Store
 from harness.system import atomic
-from harness.upkeep import packing
+from harness.upkeep import packing, unpacking
 from tests.helpers.stored_runs import leave, put
 
 
@@ -40,7 +40,7 @@ def pack(store, keys=None):
 
 def unpack(store, keys=None):
     with packing.packing(store):
-        packing.unpack(store, set(store.packed.now().runs) if keys is None else keys, str, lambda: None)
+        unpacking.unpack(store, set(store.packed.now().runs) if keys is None else keys, str, lambda: None)
 
 
 def folders(store):
@@ -167,7 +167,7 @@ def test_archives_that_are_not_full_are_merged(tmp_path, three):
 def test_short_archives_are_merged_even_without_new_runs(store, three):
     for key in store.keys()[:3]:
         with packing.packing(store):  # as if other versions had left them
-            packing._write(store, [[key]], str, lambda: None)
+            packing.write(store, [[key]], str, lambda: None)
     assert len(archives(store)) == 3
     pack(store, keys=[])
     assert list(archives(store).values()) == [3]
@@ -275,7 +275,7 @@ def test_a_damaged_archive_stops_readers_and_what_is_sound_comes_back(store, thr
     with packing.packing(store), pytest.raises(UsageError, match="0002.zip' is damaged"):
         packing.plan(store, [])
     with packing.packing(store):
-        (saved,) = packing.salvage(store)
+        (saved,) = unpacking.salvage(store)
     assert (saved.runs, saved.lost) == (3, 0) and saved.path.exists() and not path.exists()
     assert seen(store) == known
     unpack(store)
@@ -292,7 +292,7 @@ def test_of_a_run_that_lost_files_the_index_has_the_record(store):
     with pytest.raises(UsageError, match=f"record.json of run {key} can't be read"):
         store.record(key)
     with packing.packing(store):
-        (saved,) = packing.salvage(store)
+        (saved,) = unpacking.salvage(store)
     assert (saved.runs, saved.lost) == (7, 0)
     assert store.records(store.keys()) == known and store.record(key) == known[key]
 
@@ -306,7 +306,7 @@ def test_runs_that_are_elsewhere_are_not_brought_back_from_a_damaged_archive(sto
     pack(store)
     (store.root / "packed" / "0001.zip").write_bytes(damaged)
     with packing.packing(store):
-        packing.salvage(store)
+        unpacking.salvage(store)
     assert store.record(key) == amended != old and not folders(store)
 
 
