@@ -10,7 +10,7 @@ from harness.bench.progress import Progress
 from harness.errors import UsageError, nearest
 from harness.store import Store
 from harness.store.points import read_points, sweep_names
-from harness.upkeep import packing
+from harness.upkeep import packing, unpacking
 from harness.upkeep.packing import Choice
 
 _DAY = 86400.0
@@ -89,7 +89,7 @@ def unpack(args: argparse.Namespace, store: Store) -> int:
         print("unpacked 0 runs: none is packed")
         return 0
     with packing.packing(store, _wait):
-        for saved in packing.salvage(store) if args.all else ():
+        for saved in unpacking.salvage(store) if args.all else ():
             print(f"brought back {_count(saved.runs, 'run')} from the damaged archive {saved.path}")
             if saved.lost:
                 print(f"{_count(saved.lost, 'run')} of it lack the record; the sweep trains them again")
@@ -101,6 +101,6 @@ def unpack(args: argparse.Namespace, store: Store) -> int:
             )
         parts = len({packed.runs[key].path for key in keys})
         with Progress(parts, packing.RUNS, "run") as progress:
-            packing.unpack(store, keys, progress.begin, progress.advance)
+            unpacking.unpack(store, keys, progress.begin, progress.advance)
     print(f"unpacked {_count(len(keys), 'run')}")
     return 0

@@ -10,6 +10,7 @@ An archive never changes. Another one takes its place, under a number that is hi
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -97,7 +98,7 @@ class Archive:
         member = Member(*self.runs[key][name])
         with open(self.path, "rb") as file:
             if mark_of(os.fstat(file.fileno())) != self.mark:
-                raise FileNotFoundError(f"'{self.path}' is another archive now")
+                raise FileNotFoundError(errno.ENOENT, "another archive has its name now", str(self.path))
             return _inflated(file, member, self.path, f"{name} of run {key}")
 
     def stat(self, member: Member) -> os.stat_result:

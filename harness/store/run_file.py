@@ -5,6 +5,7 @@ What is in the folder wins: a packed run that is amended has its new record ther
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -17,9 +18,8 @@ from harness.store.archive import Archive
 
 T = TypeVar("T")
 
-_PLACE = re.compile(
-    r"(?:(.*)/)?runs/[^/]+/([^/]+)(?:/(.+))?", re.DOTALL
-)  # as `harness/store/layout.py` has it
+_PLACE = re.compile(r"(?:(.*)/)?runs/[^/]+/([^/]+)(?:/(.+))?", re.DOTALL)  # `harness/store/layout.py`
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}  # the last on NFS: another node has just removed it
 _TRIES = 100  # each follows a change of the archives
 
 
@@ -71,15 +71,17 @@ class RunFile(PosixPath):
             before = place[0].known if place is not None else None
             try:
                 return here()
-            except (FileNotFoundError, NotADirectoryError):
-                if place is None:
+            except OSError as error:
+                if place is None or error.errno not in _GONE:
                     raise
                 (kept, key, name), packed = place, place[0].now()
                 found = packed.runs.get(key)
                 if found is not None and name in found.runs[key]:
                     try:
                         return there(found, key, name)
-                    except FileNotFoundError:
+                    except OSError as error:
+                        if error.errno not in _GONE:
+                            raise
                         kept.look_again()
                 elif packed is before:  # else it may have left its archive after we had looked for it
                     raise

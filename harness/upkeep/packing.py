@@ -1,4 +1,4 @@
-"""Packs finished runs into archives of a thousand, and unpacks them. Every run is readable at every instant.
+"""Packs finished runs into archives of a thousand. Every run is readable at every instant.
 
 An archive is complete, durable and read back before the first file of its runs goes from its folder. Archives
 that are not full, or have a run that was amended, are replaced by new ones, and removed once those are in
@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from harness.errors import RunFailedError
 from harness.store import Store, archive
@@ -25,7 +24,7 @@ from harness.store.archive import Archive, Content, DamagedError
 from harness.store.archives import ENDING, numbered
 from harness.store.layout import packed_folder, run_keys
 from harness.store.owner import Owner
-from harness.store.run_folder import CHECKPOINT, RECORD, WEIGHTS
+from harness.store.run_folder import CHECKPOINT, WEIGHTS
 from harness.system import atomic
 from harness.system.folders import make_folder
 
@@ -121,11 +120,6 @@ class Packing:
     replaced: list[Path] = field(default_factory=list)
     gone: dict[str, Signs] = field(default_factory=dict)
 
-    @property
-    def total(self) -> int:
-        """The number of runs to look at."""
-        return sum(map(len, self.runs)) + len(self.gone)
-
 
 @contextmanager
 def packing(store: Store, waiting: Callable[[], object] | None = None) -> Iterator[None]:
@@ -165,12 +159,13 @@ def plan(store: Store, keys: Iterable[str]) -> Packing:
     merges = -(-sum(len(one.runs) for one in short) // RUNS) < len(short)
     old = sorted([*stale, *(short if fresh or stale or merges else ())], key=lambda one: int(one.path.stem))
     pool = dict.fromkeys(key for one in old for key in one.runs if packed.runs[key] is one)
-    found.runs = _chunks(list(pool | fresh))
+    found.runs = chunks(list(pool | fresh))
     found.replaced = [one.path for one in old]
     return found
 
 
-def _chunks(keys: Sequence[str]) -> list[list[str]]:
+def chunks(keys: Sequence[str]) -> list[list[str]]:
+    """The keys in parts of a full archive."""
     return [list(keys[start : start + RUNS]) for start in range(0, len(keys), RUNS)]
 
 
@@ -194,17 +189,27 @@ def pack(store: Store, todo: Packing, begin: Begin, advance: Advance) -> None:
         begin: called with the name of each new archive.
         advance: called once for each run.
     """
-    _write(store, todo.runs, begin, advance)
+    write(store, todo.runs, begin, advance)
     for key, signs in todo.gone.items():
         _clear(store, key, signs)
         advance()
-    _remove(store, todo.replaced)
+    remove(store, todo.replaced)
 
 
-def _write(store: Store, chunks: Iterable[Sequence[str]], begin: Begin, advance: Advance) -> None:
-    """Write runs into new archives, from wherever they are, and clear their folders."""
+def write(store: Store, shares: Iterable[Sequence[str]], begin: Begin, advance: Advance) -> None:
+    """Write runs into new archives, from wherever they are, and clear their folders.
+
+    Args:
+        store: the store.
+        shares: the keys of each archive.
+        begin: called with the name of each archive.
+        advance: called once for each run.
+
+    Raises:
+        RunFailedError: an archive could not be read back.
+    """
     folder = packed_folder(store.root)
-    for keys in chunks:
+    for keys in shares:
         number = max((int(path.stem) for path in numbered(folder)), default=0) + 1
         path, signs = folder / f"{number:04d}{ENDING}", dict[str, Signs]()
         begin(str(path.relative_to(store.root)))
@@ -222,7 +227,7 @@ def _read_back(path: Path) -> None:
         RunFailedError: it is not.
     """
     with contextlib.suppress(DamagedError):
-        if _is_sound(archive.read(path)):
+        if is_sound(archive.read(path)):
             return
     path.unlink()
     raise RunFailedError(
@@ -264,111 +269,16 @@ def _clear(store: Store, key: str, signs: Signs) -> None:
     atomic.crash_point("pack.removed")
 
 
-def _remove(store: Store, paths: Iterable[Path]) -> None:
+def remove(store: Store, paths: Iterable[Path]) -> None:
+    """Remove archives whose runs are elsewhere."""
     atomic.crash_point("pack.merged")
     for path in paths:
         path.unlink(missing_ok=True)
     atomic.sync_folder(packed_folder(store.root))
 
 
-# --- unpack ---
-
-
-def unpack(store: Store, keys: Collection[str], begin: Begin, advance: Advance) -> None:
-    """Bring runs back into their folders. The caller holds the lock `packing`.
-
-    Args:
-        store: the store.
-        keys: of packed runs.
-        begin: called with the name of each archive that is opened.
-        advance: called once for each run that is back in its folder.
-
-    Raises:
-        DamagedError: an archive can't be read.
-    """
-    packed = store.packed.now()
-    old = [one for one in packed.archives.values() if any(key in keys for key in one.runs)]
-    for one in old:
-        begin(str(one.path.relative_to(store.root)))
-        for key in one.runs:
-            if key in keys and packed.runs[key] is one:
-                for name in one.runs[key]:
-                    _restore(
-                        store.run_folder(key) / name, Content(one.read(key, name), one.runs[key][name][-1])
-                    )
-                atomic.crash_point("unpack")
-                advance()
-    kept = dict.fromkeys(
-        key for one in old for key in one.runs if key not in keys and packed.runs[key] is one
-    )
-    _write(store, _chunks(list(kept)), lambda name: None, lambda: None)
-    _remove(store, [one.path for one in old])
-
-
-def _restore(path: Path, content: Content) -> None:
-    """Write a file with its time, unless the folder has another one, which is newer."""
-    here = Path(path)
-    if not here.exists():
-        make_folder(here.parent)
-        atomic.write_with(here, lambda file: _fill(file, content))
-    elif here.read_bytes() == content.data:  # a killed command wrote it
-        os.utime(here, ns=(content.modified, content.modified))
-
-
-def _fill(file: IO[bytes], content: Content) -> None:
-    file.write(content.data)
-    file.flush()
-    os.utime(file.fileno(), ns=(content.modified, content.modified))
-
-
-# --- damaged archives ---
-
-
-@dataclass
-class Saved:
-    """What became of a damaged archive.
-
-    Attributes:
-        path: where it is now.
-        runs: how many runs have their record back.
-        lost: how many have files, but no record any more.
-    """
-
-    path: Path
-    runs: int
-    lost: int
-
-
-def salvage(store: Store) -> list[Saved]:
-    """Bring every sound file of damaged archives back into folders. The caller holds the lock `packing`.
-
-    The archives stay, renamed: `NNNN.zip.damaged`.
-    """
-    packed, done = store.packed.look(), []
-    for path in [*packed.damaged, *(one.path for one in packed.archives.values() if not _is_sound(one))]:
-        keys = set()
-        for key, name, content in archive.salvage(path):
-            own = packed.runs.get(key)
-            if own is None or own.path == path:
-                _restore(store.run_folder(key) / name, content)
-                keys.add(key)
-        aside = path.with_name(f"{path.name}.damaged")
-        os.replace(path, aside)
-        whole = sum(_has_record(store, key) for key in keys)
-        done.append(Saved(aside, whole, len(keys) - whole))
-    return done
-
-
-def _has_record(store: Store, key: str) -> bool:
-    """Whether a run has its record, from the index if need be."""
-    path = Path(store.run_folder(key), RECORD)
-    _, record = store.index.rows().get(key, (0, None))
-    if not path.exists() and record is not None:
-        atomic.write_json(path, record.to_json())
-    return path.exists()
-
-
-def _is_sound(one: Archive) -> bool:
+def is_sound(one: Archive) -> bool:
+    """Whether all of an archive can be read."""
     try:
         for key, names in one.runs.items():
             for name in names:

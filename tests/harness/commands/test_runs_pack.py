@@ -137,6 +137,25 @@ def opened(path):
     return optuna.load_study(study_name=None, storage=storage)
 
 
+@pytest.mark.parametrize("action", ["retry", "reap", "replicate"])
+def test_what_looks_after_sweeps_finds_nothing_to_do(ask, home, action):
+    before = ask("sweep", action, home / "tiny.yaml", home / "grid.yaml")
+    pack(ask, home)
+    assert ask("sweep", action, home / "tiny.yaml", home / "grid.yaml") == before
+    assert not list((home / "store" / "runs").glob("*/*"))
+
+
+def test_weights_are_read_from_their_folder(ask, home, tiny):
+    ask(
+        "run", *(f"{name}={value}" for name, value in tiny.items()), "checkpoint.keep_weights=true", "seed=77"
+    )
+    (weights,) = (home / "store" / "runs").glob("*/*/weights.pt")
+    before = [ask("spectra", word) for word in (weights.parent.name, weights.parent)]
+    ask("runs", "pack")
+    assert [path.name for path in (home / "store" / "runs").glob("*/*/*")] == ["weights.pt"]
+    assert [ask("spectra", word) for word in (weights.parent.name, weights.parent)] == before
+
+
 def test_studies_are_made_again_from_a_packed_store(ask, home):
     root = home / "store"
     (study,) = slots.studies(load(home / "tiny.yaml"))

@@ -13,7 +13,7 @@ import pytest
 from harness.errors import RunFailedError, UsageError
 from harness.store import Kind, Store
 from harness.system import atomic
-from harness.upkeep import packing
+from harness.upkeep import packing, unpacking
 from tests.helpers.stored_runs import leave, put
 
 
@@ -40,7 +40,7 @@ def pack(store, keys=None):
 
 def unpack(store, keys=None):
     with packing.packing(store):
-        packing.unpack(store, set(store.packed.now().runs) if keys is None else keys, str, lambda: None)
+        unpacking.unpack(store, set(store.packed.now().runs) if keys is None else keys, str, lambda: None)
 
 
 def folders(store):
@@ -167,10 +167,24 @@ def test_archives_that_are_not_full_are_merged(tmp_path, three):
 def test_short_archives_are_merged_even_without_new_runs(store, three):
     for key in store.keys()[:3]:
         with packing.packing(store):  # as if other versions had left them
-            packing._write(store, [[key]], str, lambda: None)
+            packing.write(store, [[key]], str, lambda: None)
     assert len(archives(store)) == 3
     pack(store, keys=[])
     assert list(archives(store).values()) == [3]
+
+
+def test_an_archive_whose_runs_are_all_in_later_ones_goes(store, three):
+    """Its removal did not happen: the command was killed just before."""
+    pack(store, keys=store.keys()[:3])
+    first = store.root / "packed" / "0001.zip"
+    data = first.read_bytes()
+    store.amend(store.keys()[0], lambda record: dataclasses.replace(record, note="amended"))
+    pack(store, keys=store.keys()[:3])
+    first.write_bytes(data)
+    known = seen(store)
+    assert archives(store) == {1: 3, 2: 3}
+    pack(store, keys=[])
+    assert archives(store) == {2: 3} and seen(store) == known
 
 
 def test_an_amended_run_shows_its_new_record_and_is_packed_again(store, three):
@@ -181,7 +195,9 @@ def test_an_amended_run_shows_its_new_record_and_is_packed_again(store, three):
     for one in (store, Store(store.root)):
         assert one.record(key) == amended and one.records([key]) == {key: amended}
     assert Path(store.files(key).record).exists() and store.files(key).record.stat().st_mtime_ns == when
-    known = seen(store)
+    known, index = seen(store), store.index.path.read_bytes()
+    Store(store.root).records(store.keys())
+    assert store.index.path.read_bytes() == index, "its size was that of the new record"
     pack(store)
     assert not folders(store) and seen(store) == known == seen(Store(store.root))
     assert sorted(archives(store).values()) == [1, 3, 3]
@@ -259,7 +275,7 @@ def test_a_damaged_archive_stops_readers_and_what_is_sound_comes_back(store, thr
     with packing.packing(store), pytest.raises(UsageError, match="0002.zip' is damaged"):
         packing.plan(store, [])
     with packing.packing(store):
-        (saved,) = packing.salvage(store)
+        (saved,) = unpacking.salvage(store)
     assert (saved.runs, saved.lost) == (3, 0) and saved.path.exists() and not path.exists()
     assert seen(store) == known
     unpack(store)
@@ -276,7 +292,7 @@ def test_of_a_run_that_lost_files_the_index_has_the_record(store):
     with pytest.raises(UsageError, match=f"record.json of run {key} can't be read"):
         store.record(key)
     with packing.packing(store):
-        (saved,) = packing.salvage(store)
+        (saved,) = unpacking.salvage(store)
     assert (saved.runs, saved.lost) == (7, 0)
     assert store.records(store.keys()) == known and store.record(key) == known[key]
 
@@ -290,7 +306,7 @@ def test_runs_that_are_elsewhere_are_not_brought_back_from_a_damaged_archive(sto
     pack(store)
     (store.root / "packed" / "0001.zip").write_bytes(damaged)
     with packing.packing(store):
-        packing.salvage(store)
+        unpacking.salvage(store)
     assert store.record(key) == amended != old and not folders(store)
 
 
