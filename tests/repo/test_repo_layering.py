@@ -62,11 +62,12 @@ PICTURE = {
         "harness.spectra harness.store harness.train models optimizers optimizers.zoo"
     ),
     "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
+    "harness.checkup": "harness.display harness.system",
     "harness.commands": (
-        "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
-        "harness.display harness.downstream harness.errors harness.export harness.foreign harness.paper "
-        "harness.parallel harness.prepare harness.published harness.spectra harness.store harness.system "
-        "harness.trackers harness.train harness.upkeep models optimizers optimizers.zoo"
+        "harness.bench harness.checkup harness.cli harness.config harness.contract harness.cost "
+        "harness.data harness.display harness.downstream harness.errors harness.export harness.foreign "
+        "harness.paper harness.parallel harness.prepare harness.published harness.spectra harness.store "
+        "harness.system harness.trackers harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
