@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
-from harness.display import document
+from harness.display import document, terminal_width, wrapped
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,13 @@ def examine(root: Path, checks: Sequence[Check]) -> list[Finding]:
         return [one for found in pool.map(partial(guarded, root), checks) for one in found]
 
 
-def guarded(root: Path, check: Check) -> list[Finding]:
-    """The findings of one check."""
+def guarded(what: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
+    """The findings of one check of `what`."""
     try:
-        return list(check(root))
+        return list(check(what))
     except Exception as error:  # the command must report on any machine
-        what = f"could not be looked at: {type(error).__name__}: {error}"
-        return [problem(check.__name__.strip("_"), what)]
+        said = f"could not be looked at: {type(error).__name__}: {one_line(str(error))}"
+        return [problem(check.__name__.strip("_"), said)]
 
 
 def show(report: Sequence[Finding], *, as_json: bool) -> int:
@@ -51,10 +53,11 @@ def show(report: Sequence[Finding], *, as_json: bool) -> int:
     if as_json:
         print(document([asdict(one) for one in report]))
     else:
+        width = terminal_width()
         for one in report:
-            print(f"{one.level:8} {one.subject:8} {one.finding}")
-            if one.advice:
-                print(f"{'':17} -> {one.advice}")
+            lines = wrapped(f"{one.level:8} {one.subject:8} {one.finding}", width, f"{'':18}")
+            lines += wrapped(f"{'':17} -> {one.advice}", width, f"{'':21}") if one.advice else []
+            print("\n".join(lines))
     return 1 if any(one.level == "problem" for one in report) else 0
 
 

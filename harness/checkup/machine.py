@@ -28,9 +28,7 @@ def _python(root: Path) -> Iterator[Finding]:
 def _cores(root: Path) -> Iterator[Finding]:
     total, usable = os.cpu_count() or 1, usable_cores()
     yield ok("cores", f"{total}, of which this process may use {usable:g}")
-    memory = psutil.virtual_memory()
-    limit = min([memory.total, *(int(words[0]) for words in cgroup_limits("memory.max"))])
-    free = min(memory.available, limit)
+    free, limit = free_memory()
     text = f"{free / 2**30:.1f} of {limit / 2**30:.1f} GiB free"
     if free < WORKER_BYTES * min(usable, 8):
         yield note("memory", text, f"use --workers {max(1, int(free / WORKER_BYTES))}")
@@ -38,17 +36,35 @@ def _cores(root: Path) -> Iterator[Finding]:
         yield ok("memory", text)
 
 
-def _torch(root: Path) -> Iterator[Finding]:
-    gpus = yield from _gpus()
+def free_memory() -> tuple[int, int]:
+    """The bytes that are free for this process, and of how many, by its cgroup's limits and the machine."""
+    memory = psutil.virtual_memory()
+    limit = min([memory.total, *(int(words[0]) for words in cgroup_limits("memory.max"))])
+    return min(memory.available, limit), limit
+
+
+def load_torch() -> Finding:
+    """Import torch: its version, its build and the time that it took, or why it can't be imported."""
     began = time.monotonic()
     try:
         import torch
     except (ImportError, OSError) as error:
-        yield problem("torch", f"can't be imported: {error}", "install it again, into this environment")
-        return
+        what = f"can't be imported: {one_line(str(error))}"
+        return problem("torch", what, "install it again, into this environment")
     cuda = torch.version.cuda or torch.version.hip
-    text = f"{torch.__version__} ({f'built for {cuda}' if cuda else 'CPU build'}), "
-    text += f"loaded in {time.monotonic() - began:.1f} s"
+    build = f"built for {cuda}" if cuda else "CPU build"
+    return ok("torch", f"{torch.__version__} ({build}), loaded in {time.monotonic() - began:.1f} s")
+
+
+def _torch(root: Path) -> Iterator[Finding]:
+    gpus = yield from _gpus()
+    loaded = load_torch()
+    if loaded.level == "problem":
+        yield loaded
+        return
+    import torch
+
+    cuda, text = torch.version.cuda or torch.version.hip, loaded.finding
     if gpus and not cuda:
         yield note("torch", text, "it can't use the GPU; see https://pytorch.org/get-started/locally")
     elif gpus and not torch.cuda.is_available():
@@ -56,7 +72,7 @@ def _torch(root: Path) -> Iterator[Finding]:
     elif cuda and not torch.cuda.is_available():
         yield note("torch", text, f"without a GPU, the CPU build saves gigabytes: {CPU_BUILD}")
     else:
-        yield ok("torch", text)
+        yield loaded
 
 
 def _gpus() -> Generator[Finding, None, list[str]]:

@@ -1,8 +1,12 @@
-"""`htbench doctor`: checks this machine and the store and prints advice. It repairs nothing."""
+"""`htbench doctor`: checks this machine and the store, or the nodes of a cluster, and prints advice.
+
+It repairs nothing.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,16 +25,41 @@ from harness.store.layout import cache_folder
 from harness.store.points import SOURCE, sweep_folder
 from harness.upkeep.check import Survey, survey
 
+PROBE = "sweeps.cluster.probe"  # a name, as those in `harness/cli.py`: `harness` imports nothing above it
+PATIENCE = 600.0
+
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--json` and `--data`."""
+    """Add `--json`, `--data`, `--sbatch` and `--patience`."""
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--data", action="store_true", help="read all prepared data and check its digests")
+    parser.add_argument(
+        "--sbatch",
+        nargs="*",
+        metavar="SPEC | key=value",
+        help="instead: a short job on SLURM looks at what the jobs of a sweep file would see",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        metavar="SECONDS",
+        help=f"that it may wait in the queue; then it is cancelled (default: {PATIENCE:.0f})",
+    )
 
 
 def doctor(args: argparse.Namespace) -> int:
     """Print the findings; return exit status 1 if one is a problem, else 0."""
-    return finding.show(examine(args.root, CHECKS + (_digests,) * args.data), as_json=args.json)
+    if args.sbatch is None and args.patience is not None:
+        raise UsageError("--patience is for the job of --sbatch.")
+    if args.sbatch is None:
+        return finding.show(examine(args.root, CHECKS + (_digests,) * args.data), as_json=args.json)
+    if args.data:
+        raise UsageError("--data is about this machine; leave it out with --sbatch.")
+    patience = PATIENCE if args.patience is None else args.patience
+    if not patience > 0:
+        raise UsageError(f"--patience must be above 0 seconds, not {patience:g}.")
+    probe = importlib.import_module(PROBE)
+    return finding.show(probe.look(args.root, args.sbatch, patience), as_json=args.json)
 
 
 def examine(root: Path, checks: Sequence[Check] | None = None) -> list[Finding]:

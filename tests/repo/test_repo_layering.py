@@ -87,8 +87,8 @@ PICTURE = {
         "harness.train sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
-        "harness.config harness.display harness.errors harness.store harness.system harness.train "
-        "sweeps.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
+        "harness.checkup harness.config harness.data harness.display harness.errors harness.store "
+        "harness.system harness.train sweeps.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
         "harness.config harness.cost harness.data harness.display harness.errors harness.store "
