@@ -91,8 +91,31 @@ def text(root: Path, code: Path, submission: Submission, resources: Resources, p
     array: dict[str, Any] = (
         {"map_count": count} if count > 1 else {}
     )  # submitit makes no array of a single task
-    parameters = _parameters(code, submission, resources, processes)
+    parameters = _parameters(code, submission.name, resources, processes)
     return str(_make_sbatch_string(command=command, folder=folder, **parameters, **array))
+
+
+def text_of_probe(
+    root: Path, code: Path, name: str, folder: Path, resources: Resources, processes: int, *words: str
+) -> str:
+    """What `sbatch` gets to read for a job that only looks around on its node (`sweeps/cluster/probe.py`).
+
+    Args:
+        root: the store.
+        code: the snapshot to run from.
+        name: of the job.
+        folder: its log goes there.
+        resources: what it asks for, as a job of the sweep would.
+        processes: of each run.
+        words: for the interpreter.
+    """
+    command = shlex.join(command_line(root, code, resources, *words))
+    parameters = _parameters(code, name, resources, processes)
+    options = {k: v for k, v in parameters.pop("additional_parameters").items() if k != "requeue"}
+    options["no-requeue"] = True  # who waits for it would not know why it starts again
+    return str(
+        _make_sbatch_string(command=command, folder=folder, additional_parameters=options, **parameters)
+    )
 
 
 def command_line(root: Path, code: Path, resources: Resources, *words: str) -> list[str]:
@@ -177,7 +200,7 @@ def log_folder(root: Path, submission: Submission) -> Path:
     return sweep_folder(root.resolve(), submission.sweep) / "logs" / submission.word
 
 
-def _parameters(code: Path, submission: Submission, resources: Resources, processes: int) -> dict[str, Any]:
+def _parameters(code: Path, name: str, resources: Resources, processes: int) -> dict[str, Any]:
     of_sbatch = ("account", "partition", "qos", "constraint", "exclude", "mail_type", "mail_user")
     folder = code.resolve()
     path = f"{folder}:{folder / snapshot.OUTSIDE}"
@@ -185,8 +208,8 @@ def _parameters(code: Path, submission: Submission, resources: Resources, proces
     if resources.runs_per_job > 1:  # one process, which starts those of the runs
         tasks, cores = 1, cores * processes * resources.side_by_side(processes)
     return {
-        **{name: getattr(resources, name) for name in of_sbatch},
-        "job_name": submission.name,
+        **{option: getattr(resources, option) for option in of_sbatch},
+        "job_name": name,
         "time": resources.timeout_min,
         "nodes": resources.nodes,
         "ntasks_per_node": tasks,

@@ -71,8 +71,12 @@ class Resources:
     @property
     def interpreter(self) -> str:
         """The interpreter of a job; default: that of the submitter, in a container that of the image."""
-        inside = self.container or any(word.startswith(_PYXIS) for word in self.srun_args)
-        return self.python or ("python3" if inside else sys.executable)
+        return self.python or ("python3" if self.contained else sys.executable)
+
+    @property
+    def contained(self) -> bool:
+        """Whether a job runs in a container, of apptainer or of pyxis."""
+        return bool(self.container) or any(word.startswith(_PYXIS) for word in self.srun_args)
 
     @property
     def warning_seconds(self) -> int:

@@ -9,8 +9,8 @@ import pytest
 import models
 import optimizers
 from docs import config_page
+from harness.checkup.machine import CPU_BUILD
 from harness.cli import COMMANDS
-from harness.commands import doctor
 from harness.config.key import identity
 from harness.config.names import flatten
 from harness.config.settings import declarations, resolve_config
@@ -128,7 +128,7 @@ def test_the_optimizers_page_says_whose_momentum_a_cycle_overwrites():
 def test_the_cpu_build_that_is_recommended_is_one_that_we_accept():
     (requirement,) = re.findall(r'"(torch[^"]*)"', PYPROJECT)
     assert f"pip install '{requirement}' --index-url https://download.pytorch.org/whl/cpu" in README
-    assert doctor.CPU_BUILD in README
+    assert CPU_BUILD in README
 
 
 # --- the config reference ---

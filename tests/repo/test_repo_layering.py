@@ -62,11 +62,12 @@ PICTURE = {
         "harness.spectra harness.store harness.train models optimizers optimizers.zoo"
     ),
     "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
+    "harness.checkup": "harness.display harness.system",
     "harness.commands": (
-        "harness.bench harness.cli harness.config harness.contract harness.cost harness.data "
-        "harness.display harness.downstream harness.errors harness.export harness.foreign harness.paper "
-        "harness.parallel harness.prepare harness.published harness.spectra harness.store harness.system "
-        "harness.trackers harness.train harness.upkeep models optimizers optimizers.zoo"
+        "harness.bench harness.checkup harness.cli harness.config harness.contract harness.cost "
+        "harness.data harness.display harness.downstream harness.errors harness.export harness.foreign "
+        "harness.paper harness.parallel harness.prepare harness.published harness.spectra harness.store "
+        "harness.system harness.trackers harness.train harness.upkeep models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
@@ -86,8 +87,8 @@ PICTURE = {
         "harness.train sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
-        "harness.config harness.display harness.errors harness.store harness.system harness.train "
-        "sweeps.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
+        "harness.checkup harness.config harness.data harness.display harness.errors harness.store "
+        "harness.system harness.train sweeps.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
         "harness.config harness.cost harness.data harness.display harness.errors harness.store "

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.checkup.finding import Finding
+from harness.checkup.machine import CPU_BUILD
 from harness.cli import main
 from harness.commands import doctor
 from harness.config.key import run_key
@@ -108,7 +111,7 @@ def test_a_fresh_root_is_fine_and_stays_as_it_is(tmp_path, capsys):
 
 
 def test_the_report_is_readable(tmp_path, capsys, monkeypatch):
-    said = doctor.Finding("problem", "shoes", "they are wet", "dry them")
+    said = Finding("problem", "shoes", "they are wet", "dry them")
     monkeypatch.setattr(doctor, "CHECKS", (lambda root: iter([said]),))
     assert main(["doctor", "--root", str(tmp_path)]) == 1
     first, second = capsys.readouterr().out.splitlines()
@@ -132,7 +135,7 @@ def test_a_read_only_root_is_a_problem(capsys):
             if superuser:
                 os.seteuid(0)
             root.chmod(0o755)
-        report = [doctor.Finding(**one) for one in json.loads(capsys.readouterr().out)]
+        report = [Finding(**one) for one in json.loads(capsys.readouterr().out)]
     assert status == 1
     found = the(report, "is not writable")
     assert (found.level, found.subject) == ("problem", "root")
@@ -188,7 +191,7 @@ def test_hard_links_that_do_not_work(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("free", "level"), [(2**20, "problem"), (2**30, "note"), (2**40, "ok")])
 def test_room_on_the_disk(tmp_path, monkeypatch, free, level):
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: type("usage", (), {"free": free}))
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: type("usage", (), {"free": free}))
     assert [one.level for one in look(tmp_path, "disk")] == [level]
 
 
@@ -261,11 +264,11 @@ def test_a_cuda_build_without_a_gpu_is_told_of_the_small_one(tmp_path, monkeypat
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     (found,) = look(tmp_path, "torch")
-    assert found.level == "note" and doctor.CPU_BUILD in found.advice
+    assert found.level == "note" and CPU_BUILD in found.advice
 
 
 def test_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor, "cgroup_limits", lambda name: [[str(2**28)]])
+    monkeypatch.setattr("harness.checkup.machine.cgroup_limits", lambda name: [[str(2**28)]])
     (found,) = look(tmp_path, "memory")
     assert (found.level, found.advice) == ("note", "use --workers 1")
 
@@ -290,7 +293,7 @@ def test_a_check_that_breaks_is_a_finding(tmp_path, monkeypatch):
 
     monkeypatch.setattr(doctor, "CHECKS", (_luck,))
     (found,) = look(tmp_path)
-    assert found == doctor.Finding("problem", "luck", "could not be looked at: RuntimeError: out of it")
+    assert found == Finding("problem", "luck", "could not be looked at: RuntimeError: out of it")
 
 
 # --- the store ---
