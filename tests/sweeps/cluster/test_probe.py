@@ -1,4 +1,4 @@
-"""`htbench doctor --sbatch`: what a job finds on its node, how it is waited for, and what is left: nothing."""
+"""`htbench doctor --sbatch`: what a job finds on its node, how it is waited for; nothing is left over."""
 
 import fcntl
 import json
