@@ -1,4 +1,4 @@
-"""`htbench doctor --sbatch` on a real SLURM (`tests/slurm/run`): its job is on a node that is another host."""
+"""`htbench doctor --sbatch` on a real SLURM (`tests/slurm/run`): the node of its job is another host."""
 
 import json
 import os
