@@ -172,7 +172,8 @@ class Records:
         try:
             return os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
         except FileNotFoundError:
-            if not self.packed.now().runs:
+            packed = self.packed.look()
+            if not (packed.runs or packed.damaged):
                 return None
         with contextlib.suppress(FileNotFoundError):
             return self.files(key).record.stat().st_size

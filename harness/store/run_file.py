@@ -11,14 +11,15 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path, PosixPath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from harness.store import archives
 from harness.store.archive import Archive
+from harness.store.archives import Archives, Packed, of_store
 
 T = TypeVar("T")
 
-_PLACE = re.compile(r"(?:(.*)/)?runs/[^/]+/([^/]+)(?:/(.+))?", re.DOTALL)  # `harness/store/layout.py`
+# As `harness/store/layout.py` has it.
+_PLACE = re.compile(r"(?P<folder>(?:(?P<root>.*)/)?runs/[^/]+/(?P<key>[^/]+))(?:/(?P<name>.+))?", re.DOTALL)
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}  # the last on NFS: another node has just removed it
 _TRIES = 100  # each follows a change of the archives
 
@@ -68,48 +69,69 @@ class RunFile(PosixPath):
         """`here()`, and if there is no such file `there(archive, key, name)`."""
         place = _place(self)
         for _ in range(_TRIES):
-            before = place[0].known if place is not None else None
+            before = place.archives.known if place is not None else None
             try:
                 return here()
             except OSError as error:
-                if place is None or error.errno not in _GONE:
+                if place is None or not place.name or error.errno not in _GONE:
                     raise
-                (kept, key, name), packed = place, place[0].now()
-                found = packed.runs.get(key)
-                if found is not None and name in found.runs[key]:
+                packed = place.look()
+                found = packed.runs.get(place.key)
+                if found is not None and place.name in found.runs[place.key]:
                     try:
-                        return there(found, key, name)
+                        return there(found, place.key, place.name)
                     except OSError as error:
                         if error.errno not in _GONE:
                             raise
-                        kept.look_again()
+                        place.archives.look_again()
                 elif packed is before:  # else it may have left its archive after we had looked for it
                     raise
-        raise FileNotFoundError(f"'{self}' moves between folder and archive all the time")
+        raise FileNotFoundError(errno.ENOENT, "it moves between folder and archive all the time", str(self))
 
 
 def names_in(folder: Path) -> set[str]:
     """The names of files and folders in a folder of a run, wherever they are; none without a folder."""
     place = _place(folder)
     while True:
-        before = place[0].known if place is not None else None
+        before = place.archives.known if place is not None else None
         try:
             here = set(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             here = set()
         if place is None:
             return here
-        packed, (_, key, inside) = place[0].now(), place
+        packed = place.look()
         if packed is before:  # else a run may have left its archive after we had looked for its folder
-            found = packed.runs[key].runs[key] if key in packed.runs else ()
-            start = f"{inside}/" if inside else ""
+            found = packed.runs[place.key].runs[place.key] if place.key in packed.runs else ()
+            start = f"{place.name}/" if place.name else ""
             return here | {one[len(start) :].partition("/")[0] for one in found if one.startswith(start)}
 
 
-def _place(path: Path) -> tuple[archives.Archives, str, str] | None:
-    """The archives in which it may be, the key of its run, and its name there."""
+class _Place(NamedTuple):
+    """Where a file of a run may be: in a folder, or under a key and a name in an archive."""
+
+    archives: Archives
+    folder: str
+    key: str
+    name: str
+
+    def look(self) -> Packed:
+        """All archives.
+
+        Raises:
+            DamagedError: one can't be read that may have the run. A run whose attempts are in its folder goes
+                on, whatever happens to the archives of others.
+        """
+        packed = self.archives.look()
+        if packed.damaged and self.key not in packed.runs and not os.path.isdir(f"{self.folder}/attempts"):
+            raise next(iter(packed.damaged.values()))
+        return packed
+
+
+def _place(path: Path) -> _Place | None:
+    """Where a path may be; None if it is in no folder of a run."""
     found = _PLACE.fullmatch(str(path))
     if found is None:
         return None
-    root, key, name = found.groups()
-    return archives.of_store("." if root is None else root or "/"), key, name or ""
+    root, folder, key, name = found["root"], found["folder"], found["key"], found["name"]
+    return _Place(of_store("." if root is None else root or "/"), folder, key, name or "")

@@ -150,8 +150,15 @@ def test_archives_are_read_once(folder, monkeypatch):
 
 def test_a_damaged_archive_is_an_error_for_runs_that_may_be_in_it(folder, tmp_path):
     (tmp_path / "packed" / "0002.zip").write_bytes(b"PK")
-    with pytest.raises(archive.DamagedError, match="0002.zip' is damaged"):
-        (folder / "record.json").exists()
-    folder.mkdir(parents=True)
-    Path(folder, "record.json").write_text("{}")
-    assert (folder / "record.json").read_text() == "{}"
+    other = folder.with_name("abcabcabcabc")
+    for look in (lambda: (other / "record.json").exists(), lambda: names_in(other / "attempts")):
+        with pytest.raises(archive.DamagedError, match="0002.zip' is damaged"):
+            look()
+    assert (folder / "metrics.jsonl").exists(), "it is in another one"
+    other.mkdir(parents=True)
+    (other / "record.json").write_text("{}")
+    assert (other / "record.json").read_text() == "{}"
+    with pytest.raises(archive.DamagedError):
+        (other / "metrics.jsonl").exists()
+    (other / "attempts").mkdir()
+    assert not (other / "metrics.jsonl").exists() and names_in(other / "attempts") == set()

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.key import run_key
 from harness.errors import RunFailedError, UsageError
 from harness.store import Kind, Store
 from harness.system import atomic
 from harness.upkeep import packing, unpacking
-from tests.helpers.stored_runs import leave, put
+from tests.helpers.stored_runs import config, leave, put
 
 
 @pytest.fixture
@@ -268,8 +269,9 @@ def cut(store, number, size):
 def test_a_damaged_archive_stops_readers_and_what_is_sound_comes_back(store, three):
     before, known = folders(store), seen(store)
     pack(store)
-    path = cut(store, 2, -600)
-    for ask in (store.keys, lambda: store.records(known), lambda: store.state(min(known))):
+    path, (first, *_, last) = cut(store, 2, -600), sorted(known)
+    assert store.record(first) and store.record(last), "they are in others"
+    for ask in (store.keys, lambda: store.records(known), lambda: store.state(sorted(known)[3])):
         with pytest.raises(UsageError, match="0002.zip' is damaged"):
             ask()
     with packing.packing(store), pytest.raises(UsageError, match="0002.zip' is damaged"):
@@ -280,6 +282,22 @@ def test_a_damaged_archive_stops_readers_and_what_is_sound_comes_back(store, thr
     assert seen(store) == known
     unpack(store)
     assert folders(store) == before
+
+
+def test_a_run_at_work_goes_on_whatever_happens_to_archives(store):
+    live, new = (run_key(config(lr=lr)) for lr in (0.8, 0.9))
+    attempt = store.claim(live, "x: 1")
+    pack(store)
+    record = dataclasses.replace(store.record(min(store.packed.now().runs)), key=live)
+    cut(store, 1, 100)
+    attempt.check()
+    attempt.note_start(0, 0)
+    assert store.state(live).kind is Kind.LIVE
+    assert attempt.finish(record) == record == store.record(live)
+    assert store.state(live).kind is Kind.FINISHED
+    with pytest.raises(UsageError, match="0001.zip' is damaged"):
+        store.claim(new, "x: 1")
+    assert not store.run_folder(new).exists()
 
 
 def test_of_a_run_that_lost_files_the_index_has_the_record(store):
