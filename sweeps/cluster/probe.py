@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import re
 import shutil
 import socket
 import sys
@@ -16,11 +15,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
-from harness.checkup.finding import Finding, ok, problem
+from harness.checkup.finding import Finding, problem
 from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.display import shortened, terminal_width
@@ -28,8 +26,9 @@ from harness.errors import UsageError
 from harness.store.points import submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
-from sweeps.cluster import job_log, sbatch, snapshot
-from sweeps.cluster.probed import ASKED, HELD, REPORT, Asked, seconds_ahead
+from sweeps.cluster import sbatch, snapshot
+from sweeps.cluster.probe_job import LOOK_SECONDS, Probe, gathered, where
+from sweeps.cluster.probed import ASKED, HELD, Asked, seconds_ahead
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.plan.planned import block_of, search_points
 from sweeps.spec import sweep_file as specs
@@ -37,73 +36,6 @@ from sweeps.spec.resources import Resources
 
 NAME = "htbench-doctor"  # of jobs and folders, before a random word
 MINUTES = 5  # a job's time limit; its work takes a minute where the file server takes long to give torch
-LOOK_SECONDS = 0.3  # between two looks at the reports
-SEEN_SECONDS = 5.0  # that a file server may take to show what a job has written
-LAST_LINES = 15  # of a log that are shown
-SHOWN = ("partition", "qos", "constraint", "nodes", "gpus_per_node", "cpus_per_task", "mem", "runs_per_job")
-
-
-@dataclass
-class Probe:
-    """One job, for all blocks that ask for the same.
-
-    Attributes:
-        resources: what it asks for.
-        processes: of each run.
-        blocks: whose jobs these are, sweep -> names.
-        data: task -> fingerprint.
-        on_cpu: whether all runs have `device: cpu`.
-        folder: of its files.
-        job: its number; empty before `sbatch` answers.
-        state: as SLURM has it.
-        reason: why it waits.
-        missed: answers of the queue in a row without it.
-    """
-
-    resources: Resources
-    processes: int = 1
-    blocks: dict[str, list[str]] = field(default_factory=dict)
-    data: dict[str, str] = field(default_factory=dict)
-    on_cpu: bool = True
-    folder: Path = Path()
-    job: str = ""
-    state: str = "PENDING"
-    reason: str = ""
-    missed: int = 0
-
-    def __str__(self) -> str:
-        blocks = "; ".join(f"{name}: {_few(blocks)}" for name, blocks in self.blocks.items())
-        wanted, usual = self.resources, Resources()
-        told = {
-            name: getattr(wanted, name) for name in SHOWN if getattr(wanted, name) != getattr(usual, name)
-        }
-        told |= {"processes": self.processes} if self.processes > 1 else {}
-        words = ", ".join(f"{name}={value}" for name, value in told.items())
-        return (blocks or "default resources") + (f" ({words})" if words else "")
-
-    @property
-    def over(self) -> bool:
-        """Whether it is in the queue no more."""
-        return self.missed > 1
-
-    def reports(self) -> list[dict[str, Any]]:
-        """Those of its nodes, as far as they are."""
-        atomic.refresh_file_cache(self.folder)
-        read = (atomic.read_json(path) for path in sorted(self.folder.glob(REPORT)))
-        return [report for report in read if report is not None]
-
-    def log(self) -> job_log.JobLog | None:
-        """What its output tells."""
-        return job_log.read(job_log.of_job(self.folder, self.job))
-
-    def is_done(self) -> bool:
-        """Whether all of its nodes have reported."""
-        reports = self.reports()
-        return len(reports) == self.resources.nodes and not any(one["at"] for one in reports)
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def look(root: Path, words: Sequence[str], patience: float) -> list[Finding]:
@@ -132,9 +64,9 @@ def look(root: Path, words: Sequence[str], patience: float) -> list[Finding]:
             stack.enter_context(atomic.locked(folder / HELD))
         found = [one for probe in probes for one in _submit(root, code, folder, name, probe)]
         submitted = [probe for probe in probes if probe.job]
-        with _Screen() as screen:
+        with contextlib.closing(_Screen()) as screen:
             _wait(submitted, patience, screen)
-        return found + [one for probe in submitted for one in _gathered(probe, patience)]
+        return found + [one for probe in submitted for one in gathered(probe, patience)]
 
 
 def _probes(root: Path, words: Sequence[str]) -> tuple[list[Probe], list[RunConfig]]:
@@ -197,7 +129,6 @@ def _submit(root: Path, code: Path, folder: Path, name: str, probe: Probe) -> li
         str(code),
         socket.gethostname(),
         seconds_ahead(probe.folder),
-        wanted.cpus_per_task,
         processes,
         wanted.contained,
         probe.on_cpu,
@@ -250,13 +181,15 @@ def _ask(probes: Sequence[Probe]) -> None:
 def _leave(folder: Path, name: str, probes: Sequence[Probe]) -> None:
     """Cancel what is left of the jobs, by their name as a number may be lacking; remove their files."""
     if not all(probe.job and (probe.over or probe.is_done()) for probe in probes):
-        _cancel(name)
+        try:
+            _cancel(name)
+        except slurm.SlurmError as error:
+            print(f"htbench: jobs may be left, `scancel --name={name}` ends them: {error}", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cancel(name: str) -> None:
-    with contextlib.suppress(slurm.SlurmError):
-        slurm.call("scancel", "--quiet", f"--name={name}")
+    slurm.call("scancel", "--quiet", f"--name={name}")
 
 
 def _clear(root: Path) -> None:
@@ -264,7 +197,8 @@ def _clear(root: Path) -> None:
     for folder in root.glob(f".{NAME}-*{atomic.TEMPORARY_SUFFIX}"):
         with contextlib.suppress(OSError), open(folder / HELD, "a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _cancel(folder.name[1:].removesuffix(atomic.TEMPORARY_SUFFIX))
+            with contextlib.suppress(slurm.SlurmError):
+                _cancel(folder.name[1:].removesuffix(atomic.TEMPORARY_SUFFIX))
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -274,84 +208,17 @@ class _Screen:
     def __init__(self) -> None:
         self._shown = ""
 
-    def __enter__(self) -> _Screen:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Leave an empty line on a terminal."""
         if self._shown and terminal_width(sys.stderr):
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def update(self, probes: Sequence[Probe], seconds: float) -> None:
         """Show where the jobs are."""
-        told = ", ".join(f"job {probe.job} {_where(probe)}" for probe in probes)
+        told = ", ".join(f"job {probe.job} {where(probe)}" for probe in probes)
         if width := terminal_width(sys.stderr):
             line = shortened(f"htbench: {seconds:.0f} s: {told}", width - 1)
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
         elif told != self._shown:
             print(f"htbench: {told}", file=sys.stderr, flush=True)
         self._shown = told
-
-
-def _where(probe: Probe) -> str:
-    if probe.state == "PENDING":
-        return f"waits ({probe.reason})" if probe.reason not in ("", "None") else "waits"
-    return "runs" if probe.state == "RUNNING" else f"is {probe.state.lower()}"
-
-
-# --- what it found ---
-
-
-def _gathered(probe: Probe, patience: float) -> list[Finding]:
-    """The findings of a job's nodes, and how it ended if it did not end well."""
-    if not probe.over and not probe.is_done():
-        what = f"job {probe.job} ({probe}) still {_where(probe)} after {patience:.0f} s; it is cancelled"
-        return [
-            *_of_nodes(probe),
-            problem("job", what, "`--patience` waits longer; `squeue --start` estimates"),
-        ]
-    until = time.monotonic() + SEEN_SECONDS
-    while not probe.is_done() and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
-    found = _of_nodes(probe)
-    return found if probe.is_done() else found + _early_end(probe)
-
-
-def _of_nodes(probe: Probe) -> list[Finding]:
-    found = list[Finding]()
-    for report in probe.reports():
-        found.append(ok("job", f"{probe.job} on node {report['node']}: {probe}"))
-        found += [Finding(**one) for one in report["findings"]]
-    return found
-
-
-def _early_end(probe: Probe) -> list[Finding]:
-    """Why a job ended without all of its reports."""
-    log, reports = probe.log(), probe.reports()
-    at = next((f" while it looked at {one['at']}" for one in reports if one["at"]), "")
-    if log is None:
-        what = f"job {probe.job} ({probe}) ended, and nothing that it wrote can be seen here"
-        where = f"the store must be the same folder on all nodes, not '{probe.folder.parents[1]}' of each"
-        return [problem("job", what, f"{where}; `scontrol show job {probe.job}` tells more")]
-    node = f" on node {log.node}" if log.node else ""
-    what = f"job {probe.job}{node} ({probe}) ended early{at}: {log.error or 'its log is empty'}"
-    _show_log(probe)
-    return [problem("job", what, _advice(probe.resources, log.error))]
-
-
-def _advice(wanted: Resources, error: str) -> str:
-    if error.startswith("setup line"):
-        return "mend that line of `setup`; one that may fail gets `|| true`"
-    if wanted.container and re.search(rf"apptainer|{re.escape(wanted.container)}", error):
-        return "nodes need apptainer (a line of `setup` may load it) and the image of `container`"
-    if wanted.interpreter in error or "execve" in error:
-        return "`python` must name an interpreter that nodes have, on a shared disk"
-    if "ModuleNotFoundError" in error or "ImportError" in error:
-        return "install what pyproject.toml of htbench names into the Python of the job"
-    return "the end of its log is above"
-
-
-def _show_log(probe: Probe) -> None:
-    with contextlib.suppress(OSError):
-        text = job_log.of_job(probe.folder, probe.job).read_text(encoding="utf-8", errors="replace")
-        lines = text.splitlines()[-LAST_LINES:]
-        print(f"htbench: the end of the log of job {probe.job}:", *lines, sep="\n  ", file=sys.stderr)

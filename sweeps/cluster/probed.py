@@ -46,7 +46,6 @@ class Asked:
         code: the snapshot to run from.
         host: the submitter's.
         ahead: seconds by which the submitter's clock is ahead of the file server's.
-        cores: of each process.
         processes: of the job on each node.
         contained: whether the job runs in a container.
         on_cpu: whether all of its runs have `device: cpu`.
@@ -58,7 +57,6 @@ class Asked:
     code: str
     host: str
     ahead: float
-    cores: int
     processes: int
     contained: bool
     on_cpu: bool
@@ -168,13 +166,12 @@ def _against(seconds: float) -> str:
 
 
 def _cores(seen: Seen) -> Iterator[Finding]:
-    _, asked = seen
-    usable = usable_cores()
-    text = f"{usable:g} usable, {asked.cores} asked for"
-    if usable < asked.cores:
+    usable, wanted = usable_cores(), int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
+    text = f"{usable:g} usable, {wanted} asked for"
+    if usable < wanted:
         yield problem("cores", text, LIMITS)
     else:
-        yield ok("cores", text + (" (SLURM does not keep jobs to theirs)" if usable > asked.cores else ""))
+        yield ok("cores", text + (" (SLURM does not keep jobs to theirs)" if usable > wanted else ""))
     free, limit = machine.free_memory()
     text = f"{free / 2**30:.1f} of {limit / 2**30:.1f} GiB free"
     granted = _granted_memory()

@@ -1,7 +1,9 @@
 """The stand-ins of `tests/helpers/fake_slurm.py`. Words: its folder, the command, what that was given."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +11,8 @@ PLACE, COMMAND, WORDS = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
 
 
 def squeue(jobs):
+    for id in [id for id in jobs if (PLACE / f"{id}.ended").exists()]:
+        del jobs[id]
     told = json.loads((PLACE / "squeue.json").read_text())
     rows = [
         (id, state, "0", told["user"], "Priority", "N/A", "N/A", "0:00", name, id)
@@ -35,7 +39,26 @@ def sbatch(jobs):
     name, tasks = re.search("--job-name=(.*)", text)[1], re.search(r"--array=0-(\d+)", text)
     ids = [f"{number}_{task}" for task in range(int(tasks[1]) + 1)] if tasks else [str(number)]
     jobs.update({id: ["PENDING", name] for id in ids})
+    if (PLACE / "node").is_dir():
+        jobs[str(number)] = ["RUNNING", name]
+        begin(number, text)
     print("Submitted batch job", number)
+
+
+def begin(number, text):
+    """Run a job's script, on a node with its own stand-ins."""
+    log = re.search("--output=(.*)", text)[1].replace("%j", str(number))
+    told = {"SLURM_JOB_ID": str(number), "SLURMD_NODENAME": "n1", "HTBENCH_FAKE_LOG": log}
+    told["PATH"] = f"{PLACE / 'node'}:{os.environ['PATH']}"
+    shell = 'bash "$0" >> "$HTBENCH_FAKE_LOG" 2>&1; touch "$1"'
+    subprocess.Popen(
+        ["/bin/sh", "-c", shell, WORDS[-1], PLACE / f"{number}.ended"],
+        env=os.environ | told,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def scancel(jobs):
@@ -45,8 +68,9 @@ def scancel(jobs):
     states = [word.partition("=")[2] for word in WORDS if word.startswith("--state=")]
     # As SLURM 22.05: of an array that waits, a state and the id of a task mean all tasks.
     words = {word.partition("_")[0] if states else word for word in WORDS}
-    for job, (state, _) in list(jobs.items()):
-        if {job, job.partition("_")[0]} & words and (not states or state in states):
+    names = {word.removeprefix("--name=") for word in WORDS if word.startswith("--name=")}
+    for job, (state, name) in list(jobs.items()):
+        if name in names or {job, job.partition("_")[0]} & words and (not states or state in states):
             del jobs[job]
 
 
