@@ -1,4 +1,4 @@
-"""`htbench doctor --sbatch`: what a job finds on its node, how it is waited for; nothing is left over."""
+"""`htbench doctor --sbatch`: what a job finds on its node, how it is waited for, and that nothing is left."""
 
 import fcntl
 import json
