@@ -6,11 +6,12 @@ every answer: a run that is not in its folder may have gone into an archive a mo
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.store import archive, layout
@@ -19,6 +20,7 @@ from harness.system import atomic
 
 _SETTLED = 2.0  # seconds; a younger folder may change again within one tick of its file system's clock
 ENDING = ".zip"
+_TRIES = 100  # each follows a change of the archives
 _NEVER = "never"  # no mark of a folder
 
 
@@ -62,19 +64,23 @@ class Archives:
 
     def look(self) -> Packed:
         """As `now`, but damaged archives are no error."""
-        while True:
+        for _ in range(_TRIES):
             mark = self._mark()
             if mark == self._read[0] and (mark is None or time.time() - mark[1] / 1e9 > _SETTLED):
                 return self.known
-            marks = self._marks() if mark is not None else {}
-            if marks == self._read[1]:
-                self._read = mark, marks
-                return self.known
             try:
-                self.known = self._packed(marks)
-            except FileNotFoundError:  # one was replaced meanwhile
+                marks = self._marks()
+                if marks != self._read[1]:
+                    self.known = self._packed(marks)
+                elif mark != self._read[0]:  # a run may have come and gone: say that something happened
+                    self.known = replace(self.known)
+            except (
+                FileNotFoundError
+            ):  # one was replaced after the names were read: the other is not among them
                 continue
             self._read = mark, marks
+            return self.known
+        raise FileNotFoundError(errno.ENOENT, "it changes all the time", str(self.folder))
 
     def look_again(self) -> None:
         """Look at the folder itself next time: what another node has done may not show in its time yet."""
@@ -89,13 +95,7 @@ class Archives:
         return found.st_ino, found.st_mtime_ns
 
     def _marks(self) -> dict[Path, Mark]:
-        found = {}
-        for path in numbered(self.folder):
-            try:
-                found[path] = archive.mark_of(os.stat(path))
-            except FileNotFoundError:
-                continue
-        return found
+        return {path: archive.mark_of(os.stat(path)) for path in numbered(self.folder)}
 
     def _packed(self, marks: Mapping[Path, Mark]) -> Packed:
         sound, damaged = {}, {}

@@ -136,8 +136,13 @@ class Records:
 
     def keys(self) -> list[str]:
         """The keys of all runs that have a folder or are in an archive, sorted."""
-        before = self.packed.now().runs  # twice: runs may move either way meanwhile
-        return sorted({*before, *layout.run_keys(self.root), *self.packed.now().runs})
+        found = set[str]()
+        for _ in range(10):
+            before = self.packed.now()
+            found.update(before.runs, layout.run_keys(self.root))
+            if self.packed.now() is before:  # else runs may have moved either way meanwhile
+                break
+        return sorted(found)
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that have one; from the index, checked against the folders.
@@ -169,11 +174,12 @@ class Records:
 
     def _size(self, key: str) -> int | None:
         """The size of a record in bytes; None if there is none."""
+        before = self.packed.known
         try:
             return os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
         except FileNotFoundError:
             packed = self.packed.look()
-            if not (packed.runs or packed.damaged):
+            if packed is before and not (packed.runs or packed.damaged):
                 return None
         with contextlib.suppress(FileNotFoundError):
             return self.files(key).record.stat().st_size

@@ -12,7 +12,8 @@ import pytest
 
 from harness.config.key import run_key
 from harness.errors import RunFailedError, UsageError
-from harness.store import Kind, Store
+from harness.store import Kind, Store, layout
+from harness.store import archives as archives_module
 from harness.system import atomic
 from harness.upkeep import packing, unpacking
 from tests.helpers.stored_runs import config, leave, put
@@ -427,6 +428,55 @@ def test_a_reader_finds_every_run_at_every_instant(store, three, tmp_path):
             stop.touch()
         out, err = reader.communicate()
         assert (out, reader.returncode) == ("ended\n", 0), err
+
+
+def test_an_archive_that_is_replaced_while_the_names_are_read_is_found(store, monkeypatch):
+    known = seen(store)
+    pack(store, keys=store.keys()[:3])
+    numbered, meanwhile = archives_module.numbered, [lambda: pack(store)]
+
+    def then_replaced(folder):
+        names = numbered(folder)
+        if meanwhile:
+            meanwhile.pop()()
+        return names
+
+    reader = Store(store.root)
+    reader.packed = archives_module.Archives(store.packed.folder)  # of another process
+    monkeypatch.setattr(archives_module, "numbered", then_replaced)
+    assert set(reader.packed.now().runs) == set(known) and not meanwhile
+
+
+def test_runs_that_go_and_come_back_while_they_are_listed_are_listed(store, monkeypatch):
+    known, listed, moves = store.keys(), layout.run_keys, [pack, unpack]
+
+    def meanwhile(root):
+        if len(moves) == 2:
+            moves.pop(0)(store)
+            found = listed(root)
+            moves.pop(0)(store)
+            return found
+        return listed(root)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(layout, "run_keys", meanwhile)
+        assert store.keys() == known and not moves
+
+
+def test_a_record_that_comes_back_just_after_a_look_into_the_folder_is_found(store, monkeypatch):
+    key, look = store.keys()[0], archives_module.Archives.look
+    record = store.record(key)
+    pack(store)
+    assert store.record(key) == record
+    moves = [lambda: unpack(store)]
+
+    def come_back(self):
+        if moves:
+            moves.pop()()
+        return look(self)
+
+    monkeypatch.setattr(archives_module.Archives, "look", come_back)
+    assert store.record(key) == record and not moves and not store.packed.known.runs
 
 
 def test_the_second_packer_says_that_it_waits(store):
