@@ -88,6 +88,7 @@ def test_every_screen_and_table_is_the_same(ask, home):
     assert len(rows) == 13 and all(row["status"] == "completed" for row in rows)
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_page(ask, home):
     def page():
         ask("report", "--out", home / "report.html")
