@@ -177,11 +177,11 @@ class Records:
         before = self.packed.known
         try:
             return os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             packed = self.packed.look()
             if packed is before and not (packed.runs or packed.damaged):
                 return None
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return self.files(key).record.stat().st_size
         return None
 

@@ -254,3 +254,10 @@ def test_an_impossible_root_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="choose another place"):
         make_folder(tmp_path / "file" / "store")
+
+
+def test_a_file_in_place_of_a_run_is_no_run(tmp_path):
+    (tmp_path / "runs" / "ab").mkdir(parents=True)
+    (tmp_path / "runs" / "ab" / "abc").write_text("not ours")
+    assert Store(tmp_path).record("abc") is None and Store(tmp_path).records(["abc"]) == {}
+    assert Store(tmp_path).state("abc").kind is Kind.WAITING
