@@ -12,10 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.checkup import finding, machine, place
-from harness.checkup.finding import Check, Finding
-from harness.checkup.finding import note as _note
-from harness.checkup.finding import ok as _ok
-from harness.checkup.finding import problem as _problem
+from harness.checkup.finding import Check, Finding, note, ok, problem
 from harness.data import registry as tasks
 from harness.data.cache import MANIFEST, damaged
 from harness.errors import UsageError
@@ -81,9 +78,9 @@ def _store(root: Path) -> Iterator[Finding]:
     mend = f"htbench sweep index {' '.join(own) or 'SPEC'} --root {shlex.quote(str(root))}"
     runs = f"{found.runs} runs" + (f" ({found.packed} in archives)" if found.packed else "")
     text = f"{runs}, {len(found.records)} records, {len(found.sweeps)} sweeps"
-    yield _ok("store", text if found.runs or found.sweeps else "nothing stored yet")
+    yield ok("store", text if found.runs or found.sweeps else "nothing stored yet")
     if not found.complete:
-        yield _note("store", "it is large: the lines below are about the records counted above")
+        yield note("store", "it is large: the lines below are about the records counted above")
     unpack = f"htbench runs unpack --all --root {shlex.quote(str(root))}"
     advice = {
         "archive": f"`{unpack}` brings back what can be read; `htbench sweep run` trains the rest again",
@@ -95,13 +92,13 @@ def _store(root: Path) -> Iterator[Finding]:
         "attempt": "nothing to do: such a run is taken over when its heartbeat is two minutes old",
     }
     for kind, paths in found.damaged.items():
-        level = _note if kind in ("attempt", "submissions") else _problem
+        level = note if kind in ("attempt", "submissions") else problem
         yield level("store", f"damaged {kind} files: {_first_three(paths)}", advice[kind])
     yield from _records(found, root)
     yield from _index(found, mend)
     if found.leftovers:
         text = f"temporary files of dead processes: {_first_three(found.leftovers)}"
-        yield _note("store", text, "harmless; delete them when nothing runs")
+        yield note("store", text, "harmless; delete them when nothing runs")
 
 
 def _records(found: Survey, root: Path) -> Iterator[Finding]:
@@ -112,10 +109,10 @@ def _records(found: Survey, root: Path) -> Iterator[Finding]:
         if key in store.packed.look().runs:
             delete = f"`htbench runs unpack {key}`, then {delete}"
         advice = "" if AGAIN in what else f"{delete}: then the same command trains the run again"
-        yield _problem("records", f"run {key}: {what}", advice)
+        yield problem("records", f"run {key}: {what}", advice)
     if found.without_curve:
         text = f"completed runs without metrics.jsonl: {_first_three(found.without_curve)}"
-        yield _note("records", text, "nothing vouches for their figures")
+        yield note("records", text, "nothing vouches for their figures")
 
 
 def _index(found: Survey, mend: str) -> Iterator[Finding]:
@@ -123,12 +120,12 @@ def _index(found: Survey, mend: str) -> Iterator[Finding]:
     gone = found.index.keys() - found.records.keys() if found.complete else set()
     if lacking or gone or found.torn_index_lines:
         text = f"index.jsonl lacks {len(lacking)} records, has {len(gone)} whose run has none"
-        yield _note("index", f"{text}, and {found.torn_index_lines} torn lines", f"`{mend}` writes it anew")
+        yield note("index", f"{text}, and {found.torn_index_lines} torn lines", f"`{mend}` writes it anew")
     elif differing := [key for key in found.differing if key not in lacking]:
         text = f"index.jsonl has other figures than record.json for {_first_three(differing)}"
-        yield _problem("index", text, f"`{mend}` writes it anew from the records")
+        yield problem("index", text, f"`{mend}` writes it anew from the records")
     elif found.records:
-        yield _ok("index", "index.jsonl agrees with the run folders")
+        yield ok("index", "index.jsonl agrees with the run folders")
 
 
 def _first_three(paths: list[str]) -> str:
@@ -138,9 +135,9 @@ def _first_three(paths: list[str]) -> str:
 def _data(root: Path) -> Iterator[Finding]:
     for name in tasks.TASKS:
         try:
-            yield _ok("data", f"{name}: fingerprint {tasks.fingerprint(name)}")
+            yield ok("data", f"{name}: fingerprint {tasks.fingerprint(name)}")
         except UsageError as error:
-            yield _problem("data", str(error))
+            yield problem("data", str(error))
 
 
 def _digests(root: Path) -> Iterator[Finding]:
@@ -149,11 +146,11 @@ def _digests(root: Path) -> Iterator[Finding]:
         wrong = damaged(folder)
         for name in wrong:
             what = f"'{folder / name}' is missing or damaged"
-            yield _problem(
+            yield problem(
                 "data", what, "delete it and prepare again: `htbench data prepare`, or the next run"
             )
         if not wrong:
-            yield _ok("data", f"'{folder}': all digests agree")
+            yield ok("data", f"'{folder}': all digests agree")
 
 
 CHECKS = (*machine.CHECKS, place.root, _store, _data)

@@ -17,7 +17,6 @@ from harness.data import registry as tasks
 from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
 from harness.store import Store
-from harness.store.points import read_points, sweep_names
 from harness.store.record import RunRecord
 from harness.upkeep import listing
 from harness.upkeep.gc import garbage, remove
@@ -77,7 +76,8 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     wanted = listing.filters(read_words(args.words))
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
-    found = listing.rows(store, _statuses(args), wanted, _keys_of(store, args.sweep))
+    keys = None if args.sweep is None else listing.keys_of(store, [args.sweep])
+    found = listing.rows(store, _statuses(args), wanted, keys)
     limit = args.limit or (None if args.all or args.json else NEWEST)
     shown = found[:limit]
     if args.json:
@@ -103,16 +103,6 @@ def _statuses(args: argparse.Namespace) -> Sequence[str]:
         if word not in known:
             raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
     return words
-
-
-def _keys_of(store: Store, sweep: str | None) -> set[str] | None:
-    if sweep is None:
-        return None
-    known = sweep_names(store.root)
-    if sweep not in known:
-        hint = nearest(sweep, known) if known else "the store has none"
-        raise UsageError(f"Unknown sweep '{sweep}'; {hint}")
-    return {point.key for point in read_points(store.root, sweep) if point.key}
 
 
 _COLUMNS = {

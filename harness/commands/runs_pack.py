@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection
 
 from harness.bench.progress import Progress
-from harness.errors import UsageError, nearest
+from harness.errors import UsageError
 from harness.store import Store
-from harness.store.points import read_points, sweep_names
-from harness.upkeep import packing, unpacking
+from harness.upkeep import listing, packing, unpacking
 from harness.upkeep.packing import Choice
 
 _DAY = 86400.0
@@ -34,7 +32,7 @@ def pack(args: argparse.Namespace, store: Store) -> int:
     """Pack what can be packed."""
     if not args.older_than >= 0:
         raise UsageError(f"--older-than takes a number of days from 0, not {args.older_than:g}.")
-    keys = None if args.sweep is None else _keys_of(store, args.sweep)
+    keys = None if args.sweep is None else listing.keys_of(store, args.sweep)
     if not store.root.exists():
         raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
     if args.dry_run:
@@ -69,16 +67,6 @@ def _count(number: int, word: str) -> str:
 
 def _wait() -> None:
     print("htbench: another process packs or unpacks this store; waiting for it", file=sys.stderr)
-
-
-def _keys_of(store: Store, sweeps: Collection[str]) -> set[str]:
-    known = sweep_names(store.root)
-    for name in sweeps:
-        if name not in known:
-            raise UsageError(
-                f"Unknown sweep '{name}'; {nearest(name, known) if known else 'the store has none'}"
-            )
-    return {point.key for name in sweeps for point in read_points(store.root, name) if point.key}
 
 
 def unpack(args: argparse.Namespace, store: Store) -> int:

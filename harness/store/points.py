@@ -13,12 +13,12 @@ import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, nearest
 from harness.store.layout import sweeps_folder
 from harness.system import atomic
 
@@ -184,3 +184,17 @@ def _row(point: Point) -> dict[str, Any]:
 def sweep_names(root: Path) -> list[str]:
     """The names of all sweeps that were planned in this store."""
     return sorted(path.parent.name for path in sweeps_folder(root).glob(f"*/{POINTS}"))
+
+
+def known_sweeps(root: Path, wanted: Iterable[str] = ()) -> list[str]:
+    """The names of all sweeps of a store.
+
+    Raises:
+        UsageError: one of those wanted is not among them.
+    """
+    known = sweep_names(root)
+    for name in wanted:
+        if name not in known:
+            hint = nearest(name, known) if known else "the store has none"
+            raise UsageError(f"Unknown sweep '{name}'; {hint}")
+    return known

@@ -84,9 +84,14 @@ def cancelled() -> bool:
 def _own_row() -> dict[str, str]:
     """What SLURM tells of this process's job by the names of its fields; nothing without an answer."""
     try:
-        return dict(re.findall(r"(\w+)=(\S+)", call("scontrol", "show", "job", "-o", own_job())))
+        return fields(call("scontrol", "show", "job", "-o", own_job()))
     except SlurmError:
         return {}
+
+
+def fields(line: str) -> dict[str, str]:
+    """The values in a line of `scontrol show -o` by the names of its fields, as far as the first blank."""
+    return dict(re.findall(r"(\w+)=(\S+)", line))
 
 
 def call(*command: str) -> str:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from harness.errors import UsageError, nearest
+from harness.errors import UsageError
 from harness.store import Store
 from harness.store.integrity import contradiction
-from harness.store.points import Point, read_points, sweep_names
+from harness.store.points import Point, known_sweeps, read_points
 from harness.trackers.outgoing import Outgoing, outgoing
 
 
@@ -34,11 +34,7 @@ def choose(store: Store, sweeps: Sequence[str] = ()) -> Chosen:
     Raises:
         UsageError: an unknown sweep, a damaged plan, or an empty store.
     """
-    known, keys = sweep_names(store.root), store.keys()
-    for name in sweeps:
-        if name not in known:
-            hint = nearest(name, known) if known else "the store has none"
-            raise UsageError(f"Unknown sweep '{name}'; {hint}")
+    known, keys = known_sweeps(store.root, sweeps), store.keys()
     chosen, points = Chosen(), [point for name in known for point in read_points(store.root, name)]
     wanted = [point for point in points if not sweeps or point.sweep in sweeps]
     if not (wanted or keys):

@@ -13,6 +13,7 @@ from harness.config.names import canonical, settings_of
 from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store import RunState, Store
+from harness.store.points import known_sweeps, read_points
 from harness.store.record import IMPORTED, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, resolve_value
 
@@ -83,6 +84,16 @@ def _unfinished(store: Store, key: str) -> Row:
     except UsageError:
         config = {}
     return Row(key, state.kind.value, config, time, state=state)
+
+
+def keys_of(store: Store, sweeps: Collection[str]) -> set[str]:
+    """The runs that sweeps want.
+
+    Raises:
+        UsageError: the store has no such sweep.
+    """
+    known_sweeps(store.root, sweeps)
+    return {point.key for name in sweeps for point in read_points(store.root, name) if point.key}
 
 
 # --- filters ---

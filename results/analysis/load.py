@@ -13,9 +13,9 @@ import pandas as pd
 
 from harness.config.names import canonical
 from harness.data import registry as tasks
-from harness.errors import UsageError, nearest
+from harness.errors import UsageError
 from harness.store import Store
-from harness.store.points import SEED_FIELDS, Point, read_points, search_of, sweep_names
+from harness.store.points import SEED_FIELDS, Point, known_sweeps, read_points, search_of
 from harness.store.record import IMPORTED, RunRecord
 from optimizers.zoo.registry import ZOO
 from results.analysis import identity, row_cache, run_row
@@ -149,11 +149,7 @@ def _origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], ide
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
-    known = sweep_names(store.root)
-    for name in wanted or ():
-        if name not in known:
-            hint = nearest(name, known) if known else "the store has none"
-            raise UsageError(f"Unknown sweep '{name}'; {hint}")
+    known = known_sweeps(store.root, wanted or ())
     return known if wanted is None else sorted(set(wanted))
 
 

@@ -196,7 +196,7 @@ def _rows(array: str, when: int) -> dict[str, dict[str, str]]:
         lines = slurm.call("scontrol", "show", "job", "-o", array).splitlines()
     except SlurmError:  # it has forgotten them
         return {}
-    rows = [dict(re.findall(r"(\w+)=(\S+)", line)) for line in lines]
+    rows = [slurm.fields(line) for line in lines]
     return {
         f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if "ArrayTaskId" in row else row.get("JobId", ""): row
         for row in rows
