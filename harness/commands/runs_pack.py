@@ -73,6 +73,7 @@ def unpack(args: argparse.Namespace, store: Store) -> int:
     """Bring packed runs back into their folders."""
     if bool(args.keys) == args.all:
         raise UsageError("Say which runs: their keys, or --all.")
+    wanted = {store.find(word) for word in args.keys}
     if not store.packed.look().archives and not store.packed.look().damaged:
         print("unpacked 0 runs: none is packed")
         return 0
@@ -82,7 +83,7 @@ def unpack(args: argparse.Namespace, store: Store) -> int:
             if saved.lost:
                 print(f"{_count(saved.lost, 'run')} of it lack the record; the sweep trains them again")
         packed = store.packed.now()
-        keys = set(packed.runs) if args.all else {store.find(word) for word in args.keys}
+        keys = set(packed.runs) if args.all else wanted
         if elsewhere := sorted(key for key in keys if key not in packed.runs):
             raise UsageError(
                 f"Run {elsewhere[0]} is not packed; its files are in '{store.run_folder(elsewhere[0])}'."

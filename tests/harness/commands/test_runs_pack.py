@@ -296,6 +296,12 @@ def test_wrong_words_are_told(runs, tmp_path, words, said):
     assert status == EXIT_USAGE and said in error
 
 
+def test_a_key_that_no_run_has_is_told_where_nothing_is_packed(runs, tmp_path):
+    put(tmp_path, lr=0.1)
+    status, _, error = runs("unpack", "zz")
+    assert status == EXIT_USAGE and "has the key 'zz'" in error
+
+
 def test_an_empty_store_has_nothing_to_pack(tmp_path, capsys):
     assert cli.main(["runs", "pack", "--root", str(tmp_path / "none")]) == EXIT_USAGE
     assert "There are no runs in" in capsys.readouterr().err
