@@ -40,11 +40,15 @@ LONG = FEW.replace("steps: 20", "steps: 600, checkpoint.every_steps: 5, log_ever
 @pytest.fixture(scope="session")
 def cluster():
     """Stop and start parts of the cluster."""
-    if "SLURM_CONF" not in os.environ:
+    if "SLURM_TEST_ROOT" not in os.environ:
         pytest.fail("There is no test cluster: call tests/slurm/run.")
+    # Each process of the tests has a cluster of its own.
+    root = f"{os.environ['SLURM_TEST_ROOT']}/{os.environ['PYTEST_XDIST_WORKER']}"
+    os.environ["SLURM_CONF"] = f"{root}/etc/slurm.conf"
 
     def control(*action):
-        subprocess.run([CLUSTER, *action], check=True, capture_output=True, timeout=120)
+        own = os.environ | {"SLURM_TEST_ROOT": root}
+        subprocess.run([CLUSTER, *action], env=own, check=True, capture_output=True, timeout=120)
 
     return control
 
@@ -81,6 +85,13 @@ def queue():
     """The ids of all jobs by state."""
     rows = [line.split() for line in ask("squeue", "-h", "-r", "-o", "%i %T").splitlines()]
     return {job: state for job, state in rows}
+
+
+def ended_as(job):
+    """How a job that has left the queue ended. The data base of jobs hears of it a little later."""
+    state = lambda: ask("sacct", "-n", "-X", "-P", "-j", job, "--format=State").strip()  # noqa: E731
+    wait_for(lambda: state() not in ("", "PENDING", "RUNNING"))
+    return state()
 
 
 def wait_for(condition):

@@ -14,6 +14,7 @@ from tests.helpers.on_cluster import (
     attempt,
     attempts,
     cluster,
+    ended_as,
     hold,
     owner,
     queue,
@@ -103,7 +104,7 @@ def test_a_run_that_is_cancelled_after_a_warning_saves_and_does_not_come_back(si
     wait_for(lambda: queue().get(job) not in ("RUNNING", "COMPLETING"))
     assert job not in queue(), "it does not wait for another start"
     assert attempt(folder)["outcome"]["reason"] == "stopped" and set(attempts(site.root).values()) == {1}
-    assert ask("sacct", "-n", "-X", "-P", "-j", job, "--format=State").startswith("CANCELLED")
+    assert ended_as(job).startswith("CANCELLED")
 
 
 def test_a_run_on_a_lost_node_goes_on_from_its_last_checkpoint(site, cluster, write_spec):

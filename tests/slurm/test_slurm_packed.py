@@ -14,6 +14,7 @@ from tests.helpers.on_cluster import (
     attempt,
     attempts,
     cluster,
+    ended_as,
     finish,
     finish_search,
     hold,
@@ -48,7 +49,7 @@ def test_a_killed_run_goes_on_in_its_job_and_its_neighbours_do_not_notice(site, 
     wait_for(lambda: not queue())
     assert list(attempts(site.root)[folder.name] for folder in folders) == [1, 1, 2, 1]
     assert {owner(folder)["job"] for folder in folders} == {owner(folders[2], 2)["job"]} == {job}
-    assert ask("sacct", "-n", "-X", "-P", "-j", job, "--format=State").split() == ["COMPLETED"]
+    assert ended_as(job) == "COMPLETED"
     finish(site, spec, "few")
     calm = Htbench(tmp_path / "calm")
     assert calm("sweep", "run", spec).returncode == 0

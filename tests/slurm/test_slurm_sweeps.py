@@ -24,6 +24,7 @@ from tests.helpers.on_cluster import (
     attempt,
     attempts,
     cluster,
+    ended_as,
     finish,
     held,
     hold,
@@ -80,8 +81,8 @@ def test_a_sweep_in_arrays_once_and_extended(site, write_spec, tmp_path):
 
     finish(site, spec, "tiny")
     assert set(attempts(site.root).values()) == {1} and len(attempts(site.root)) == 60
-    nodes = ask("sacct", "-n", "-X", "-P", "--format=NodeList").split()
-    assert set(NODES) <= set(nodes), "all nodes had their share"
+    # All nodes had their share.
+    wait_for(lambda: set(NODES) <= set(ask("sacct", "-n", "-X", "-P", "--format=NodeList").split()))
     records = Store(site.root).records(attempts(site.root)).values()
     (snapshot,) = (site.root / "code").iterdir()
     assert {record.environment["code"] for record in records} == {snapshot.name}
@@ -342,5 +343,4 @@ def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
     jobs = [owner(folder)["job"] for folder in folders]
     let_go(*folders)
     finish(site, spec, name)
-    states = ask("sacct", "-n", "-X", "-P", "-j", ",".join(jobs), "--format=State").split()
-    assert states == ["COMPLETED"] * 2, "the data base of jobs takes them, too"
+    assert [ended_as(job) for job in jobs] == ["COMPLETED"] * 2, "the data base of jobs takes them, too"
