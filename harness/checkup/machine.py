@@ -14,7 +14,7 @@ import psutil
 
 from harness.checkup.finding import Finding, note, ok, one_line, problem
 from harness.system import environment
-from harness.system.machine import ask, cgroup_limits, usable_cores
+from harness.system.machine import ask, cgroup_limits, gpu_variable, usable_cores
 
 CPU_BUILD = "pip install 'torch>=2.9,<2.14' --index-url https://download.pytorch.org/whl/cpu"
 WORKER_BYTES = 0.35 * 2**30  # memory of one worker on a nano model; measured: 0.28 GiB
@@ -76,15 +76,17 @@ def _torch(root: Path) -> Iterator[Finding]:
 
 
 def _gpus() -> Generator[Finding, None, list[str]]:
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if shutil.which("nvidia-smi") is None or hidden in ("", "-1"):
-        yield ok("gpus", "none" + (" (CUDA_VISIBLE_DEVICES hides them)" if hidden in ("", "-1") else ""))
+    variable = gpu_variable()
+    named = os.environ.get(variable)
+    hidden = named in ("", "-1")
+    if shutil.which("nvidia-smi") is None or hidden:
+        yield ok("gpus", f"none ({variable} hides them)" if hidden else "none")
         return []
     worked, text = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     if not worked:
         yield problem("gpus", f"nvidia-smi fails: {one_line(text)}", "runs use the CPU until it works")
         return []
-    shown = f"; CUDA_VISIBLE_DEVICES={hidden}" if hidden else ""
+    shown = f"; {variable}={named}" if named else ""
     yield ok("gpus", " | ".join(text.splitlines()) + shown)
     return text.splitlines()
 

@@ -21,7 +21,8 @@ _OF_A_RANK = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", 
 
 # Errors of a client that has no answer. Every other error of `sbatch` is the controller's answer.
 _SILENCE = re.compile(
-    "no answer within|Unable to contact|Connection refused|Zero Bytes|timed out|configuration file|munge",
+    "no answer within|Unable to contact|Connection refused|Zero Bytes|timed out|munge|"
+    "configuration (file|source)",
     re.IGNORECASE,
 )
 # Of these, after which the job may be in the queue all the same. "exit status" stands for no word at all.

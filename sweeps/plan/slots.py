@@ -30,6 +30,7 @@ from harness.store import points as plans
 from harness.store.points import SEARCH, Point, is_tuned, study_path
 from harness.system import atomic
 from harness.system.folders import make_folder
+from sweeps.plan.study_name import study_name
 from sweeps.spec.search import Range, Search
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
@@ -41,7 +42,7 @@ class Study:
     """One objective's search, in plain values.
 
     Attributes:
-        name: `<sweep>.<block>[.<fixed axes>].<digest>`.
+        name: `<sweep>.<block>[.<fixed axes>].<digest>`, see `study_name`.
         sweep: the sweep's name.
         block: the block's name.
         trials: how many slots it has.
@@ -178,7 +179,7 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     digest = hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()[:6]
     shown = [f"{name}={fixed[name]}" for name in block.space if not is_tuned(name)]
     return Study(
-        name=re.sub(r"[^\w.=-]+", "_", ".".join((spec.name, block.name, *shown, digest))),
+        name=study_name((spec.name, block.name, *shown, digest)),
         sweep=spec.name,
         block=block.name,
         trials=search.trials,

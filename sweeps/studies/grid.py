@@ -7,7 +7,6 @@ run folders. If the state of a run has changed, one process writes the whole jou
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.plan.planned import Planned, objective
 from sweeps.plan.states import states, word
+from sweeps.plan.study_name import study_name
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -38,7 +38,8 @@ def refresh(
     known = states(store, [one.point for one in planned])
     groups: dict[str, list[tuple[Planned, RunState]]] = {}
     for one in planned:
-        groups.setdefault(study_name(one, spec), []).append((one, known[one.point.id]))
+        name = study_name((spec.name, *objective(one.point, spec)))
+        groups.setdefault(name, []).append((one, known[one.point.id]))
     folder = studies_folder(store.root)
     make_folder(folder)
     paths = []
@@ -48,11 +49,6 @@ def refresh(
         with atomic.locked(sweep_folder(store.root, spec.name) / ".lock"):
             _refresh(store, path, name, rows, rebuild)
     return paths
-
-
-def study_name(one: Planned, spec: SweepSpec) -> str:
-    """The name of the study of a point; also the name of its journal file, without the suffix."""
-    return re.sub(r"[^\w.=-]+", "_", ".".join((spec.name, *objective(one.point, spec))))
 
 
 def _refresh(

@@ -241,6 +241,17 @@ def test_a_driver_that_fails(tmp_path, monkeypatch, programs):
     assert the(look(tmp_path, "gpus"), "Driver/library version mismatch").level == "problem"
 
 
+@pytest.mark.parametrize("name", machine.GPU_VARIABLES)
+def test_gpus_that_a_variable_hides_or_names(tmp_path, monkeypatch, programs, name):
+    programs("nvidia-smi", "echo 'NVIDIA H200, 550.54'")
+    for other in machine.GPU_VARIABLES:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "-1")
+    assert [one.finding for one in look(tmp_path, "gpus")] == [f"none ({name} hides them)"]
+    monkeypatch.setenv(name, "3")
+    assert [one.finding for one in look(tmp_path, "gpus")] == [f"NVIDIA H200, 550.54; {name}=3"]
+
+
 def test_a_gpu_that_torch_cannot_use(tmp_path, monkeypatch, programs):
     import torch
 

@@ -5,6 +5,7 @@ import os
 import psutil
 import pytest
 
+from harness.system.slurm import SlurmError
 from sweeps.cluster import sbatch
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from tests.helpers.waiting import wait_for
@@ -25,18 +26,28 @@ srun python
 
 
 @pytest.fixture
-def stand_in(tmp_path, monkeypatch):
+def be_sbatch(tmp_path, monkeypatch):
+    """Let `sbatch` be a shell script."""
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    def be(script):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    return be
+
+
+@pytest.fixture
+def stand_in(be_sbatch, tmp_path, monkeypatch):
     """Let `sbatch` be a shell script, and the shell have some variables; submits, returns the number."""
-    (tmp_path / "bin").mkdir()
     (tmp_path / "job.sh").write_text(SCRIPT)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     for name in ("SLURM_JOB_ID", "SLURM_CONF"):
         monkeypatch.delenv(name, raising=False)
 
     def submit(script, **environment):
-        program = tmp_path / "bin" / "sbatch"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
+        be_sbatch(script)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         return sbatch.submit(tmp_path / "job.sh")
@@ -94,6 +105,29 @@ def test_an_answer_that_leaves_it_open_is_no_refusal(stand_in, says, sentence):
     with pytest.raises(UnsureError) as caught:
         stand_in(says)
     assert str(caught.value) == sentence
+
+
+# Of version 22.05 on a machine where SLURM's programs are installed and nothing else is.
+UNKNOWN_CLUSTER = """echo 'sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host' >&2
+echo 'sbatch: fatal: Could not establish a configuration source' >&2; exit 1"""
+
+
+@pytest.mark.parametrize(
+    ("says", "error"),
+    [
+        ("echo 'sbatch: error: Invalid partition name specified' >&2; exit 1", RefusedError),
+        (
+            "echo 'sbatch: error: Unable to contact slurm controller' >&2; exit 1",
+            SlurmError,
+        ),
+        (UNKNOWN_CLUSTER, SlurmError),
+    ],
+    ids=["refusal", "dead", "unknown"],
+)
+def test_a_dry_run_tells_a_refusal_from_no_answer(be_sbatch, says, error):
+    be_sbatch(says)
+    with pytest.raises(error):
+        sbatch.test_only(SCRIPT)
 
 
 def test_a_silence_ends_with_what_was_said_and_with_all_that_was_started(stand_in, monkeypatch, tmp_path):

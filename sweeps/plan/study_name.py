@@ -1,0 +1,24 @@
+"""Names of studies, which are names of files, too."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+LONGEST = 200  # bytes: of the 255 of a file's name, suffixes and temporary names need some
+
+
+def study_name(words: Iterable[str]) -> str:
+    """The name of a study that its sweep, its block and what else tells it apart make up.
+
+    Args:
+        words: joined by dots; what does not belong into the name of a file becomes `_`. What is too long
+            gets a digest in the place of its end.
+    """
+    name = re.sub(r"[^\w.=-]+", "_", ".".join(words))
+    whole = name.encode()
+    if len(whole) <= LONGEST:
+        return name
+    end = "." + hashlib.sha256(whole).hexdigest()[:12]
+    return whole[: LONGEST - len(end)].decode(errors="ignore") + end
