@@ -1,6 +1,8 @@
 """Jobs in another environment: in a container, and with an interpreter that is missing.
 
-Apptainer itself is played by a script: it starts the command with the PATH of an image that has no SLURM.
+Debian 12 has no apptainer, so a script plays it: it starts the command with the PATH of an image that has no
+SLURM. With SLURM_TEST_IMAGE=IMAGE the machine's own apptainer runs the jobs, in an image that has Python and
+our requirements.
 """
 
 import json
@@ -29,6 +31,8 @@ from tests.helpers.on_cluster import (
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "site"]  # fixtures
 
+OWN_IMAGE = os.environ.get("SLURM_TEST_IMAGE")
+IMAGE = OWN_IMAGE or "/images/torch.sif"
 APPTAINER = f"""#!/bin/sh
 [ "$1" = exec ] || exit 64
 shift
@@ -50,16 +54,18 @@ PATH={Path(sys.executable).parent} exec "$@"
 @pytest.fixture
 def inside(site):
     """Resources of jobs that run in a container."""
+    if OWN_IMAGE:
+        return f"timeout_min: 20, container: {IMAGE}, srun_args: [--job-name=x]"
     place = site.root.parent / "bin"
     place.mkdir()
     (place / "apptainer").write_text(APPTAINER)
     (place / "apptainer").chmod(0o755)
     setup = f"export PATH={place}:{os.environ['PATH']}"
-    return f"timeout_min: 20, setup: ['{setup}'], container: /images/torch.sif, srun_args: [--job-name=x]"
+    return f"timeout_min: 20, setup: ['{setup}'], container: {IMAGE}, srun_args: [--job-name=x]"
 
 
 def in_container(pid):
-    return b"APPTAINER_CONTAINER=/images/torch.sif" in Path(f"/proc/{pid}/environ").read_bytes()
+    return f"APPTAINER_CONTAINER={IMAGE}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["one run per job", "several"])
