@@ -39,6 +39,17 @@ def count(number: int) -> str:
     return str(number)
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number and what it counts: `1 job`, `2 jobs`; `1 job waits`, `2 jobs wait`.
+
+    Args:
+        number: how many there are.
+        one: the words after 1.
+        many: those after other numbers; empty: with an s at the end of `one`.
+    """
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def hours(number: float) -> str:
     """Hours of processors: `6.6`, `142`, `9,320`."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"

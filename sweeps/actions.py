@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from harness.cost import gpus
-from harness.display import document
+from harness.display import counted, document
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.store import Store
 from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
@@ -148,14 +148,14 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     from sweeps.studies import refresh
 
     make_folder(store.root)
-    print(f"index.jsonl: {store.rebuild_index()} records")
+    print(f"index.jsonl: {counted(store.rebuild_index(), 'record')}")
     for key, what in faults(store).items():
         print(f"htbench: run {key}: {what}", file=sys.stderr)
     for spec in loaded:
         planned = everything(store, spec)
         replicated = [one for one in planned if one.point.stage == REPLICATE]
         write_plan(store.root, spec, search_points(spec) + replicated)
-        print(f"{spec.name}: {len(planned)} points")
+        print(f"{spec.name}: {counted(len(planned), 'point')}")
         for place in refresh.refresh(store, spec, planned, rebuild=True):
             print(f"  optuna-dashboard {place}")
     return 0

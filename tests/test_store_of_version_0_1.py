@@ -147,7 +147,7 @@ def test_what_was_submitted_is_known(root, views, tmp_path):
     path = os.pathsep.join(map(str, (views / "bin", tmp_path, os.environ["PATH"])))
     for action, expected in {
         "submit": "4 points, 2 finished, 2 in the queue already",
-        "reap": "1 arrays of killed submitters never reached the queue, or have left it",
+        "reap": "1 array of a killed submitter never reached the queue, or left it",
     }.items():
         done = htbench("sweep", action, FIXTURE / "sweeps" / "cluster.yaml", "--root", root, PATH=path)
         assert f"cluster: {expected}\n" in done.stdout, done.stderr

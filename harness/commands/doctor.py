@@ -15,6 +15,7 @@ from harness.checkup import finding, machine, place
 from harness.checkup.finding import Check, Finding, note, ok, problem
 from harness.data import registry as tasks
 from harness.data.cache import MANIFEST, damaged
+from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.integrity import AGAIN
@@ -76,8 +77,9 @@ def _store(root: Path) -> Iterator[Finding]:
     found = survey(root)
     own = [name for name in found.sweeps if not (sweep_folder(root, name) / SOURCE).exists()]
     mend = f"htbench sweep index {' '.join(own) or 'SPEC'} --root {shlex.quote(str(root))}"
-    runs = f"{found.runs} runs" + (f" ({found.packed} in archives)" if found.packed else "")
-    text = f"{runs}, {len(found.records)} records, {len(found.sweeps)} sweeps"
+    runs = counted(found.runs, "run") + (f" ({found.packed} in archives)" if found.packed else "")
+    records, sweeps = counted(len(found.records), "record"), counted(len(found.sweeps), "sweep")
+    text = f"{runs}, {records}, {sweeps}"
     yield ok("store", text if found.runs or found.sweeps else "nothing stored yet")
     if not found.complete:
         yield note("store", "it is large: the lines below are about the records counted above")
@@ -119,8 +121,9 @@ def _index(found: Survey, mend: str) -> Iterator[Finding]:
     lacking = [key for key, size in found.records.items() if found.index.get(key) != size]
     gone = found.index.keys() - found.records.keys() if found.complete else set()
     if lacking or gone or found.torn_index_lines:
-        text = f"index.jsonl lacks {len(lacking)} records, has {len(gone)} whose run has none"
-        yield note("index", f"{text}, and {found.torn_index_lines} torn lines", f"`{mend}` writes it anew")
+        text = f"index.jsonl lacks {counted(len(lacking), 'record')}, has {len(gone)} whose run has none"
+        text += f", and {counted(found.torn_index_lines, 'torn line')}"
+        yield note("index", text, f"`{mend}` writes it anew")
     elif differing := [key for key in found.differing if key not in lacking]:
         text = f"index.jsonl has other figures than record.json for {_first_three(differing)}"
         yield problem("index", text, f"`{mend}` writes it anew from the records")

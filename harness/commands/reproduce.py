@@ -102,8 +102,9 @@ def reproduce(args: argparse.Namespace) -> int:
     runs = sum(one.runs for one in left)
     if runs and wanted.scale == "paper" and not args.submit and not has_gpu():
         raise UsageError(
-            f"{runs} runs of the paper are missing, and this machine has no GPU; `{wanted.command} --submit` "
-            f"hands them to SLURM, and `htbench table --scale paper` prints what is there."
+            f"{display.counted(runs, 'run of the paper is', 'runs of the paper are')} missing, and this "
+            f"machine has no GPU; `{wanted.command} --submit` hands them to SLURM, and "
+            f"`htbench table --scale paper` prints what is there."
         )
     if runs and not _agreed(args, wanted, left):
         print("Nothing was started.")

@@ -39,7 +39,7 @@ class Left:
         """In words."""
         time = [display.duration(self.seconds)] if self.seconds else []
         time += [f"{display.hours(self.gpu_hours)} GPU-hours"] if self.gpu_hours else []
-        time += [f"not known for {self.unknown} runs"] if self.unknown else []
+        time += [f"not known for {display.counted(self.unknown, 'run')}"] if self.unknown else []
         return " + ".join(time) or "-"
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.points import SOURCE, SPEC, sweep_folder
@@ -102,10 +103,11 @@ def _foreign(args: argparse.Namespace, store: Store) -> int:
     verb = "would import" if args.dry_run else "imported"
     taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()) if n)
     results = len({(run.task, run.model, run.optimizer) for run in runs})
-    count = f"{done.taken.total()} runs{f' ({taken})' if taken else ''}"
+    count = f"{counted(done.taken.total(), 'run')}{f' ({taken})' if taken else ''}"
     print(f"{verb} {count} as '{args.name}'; {done.here} are here already")
     way = "higher" if runs[0].higher_is_better else "lower"
-    print(f"the files have {len(runs)} runs of {results} results; val_{runs[0].metric}, {way} is better")
+    held = f"{counted(len(runs), 'run')} of {counted(results, 'result')}"
+    print(f"the files have {held}; val_{runs[0].metric}, {way} is better")
     return 0
 
 
@@ -130,7 +132,8 @@ def _store(args: argparse.Namespace, store: Store) -> int:
     done = merge(store, args.other, dry_run=args.dry_run)
     taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()))
     verb = "would import" if args.dry_run else "imported"
-    print(f"{verb} {done.taken.total()} runs{f' ({taken})' if taken else ''}; {done.here} are here already")
+    count = f"{counted(done.taken.total(), 'run')}{f' ({taken})' if taken else ''}"
+    print(f"{verb} {count}; {done.here} are here already")
     if done.sweeps:
         has_studies = any((sweep_folder(args.other, name) / SPEC).exists() for name in done.sweeps)
         hint = "; `htbench sweep index NAME` writes their studies" if has_studies else ""

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from harness.bench.progress import Progress
+from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
 from harness.upkeep import listing, packing, unpacking
@@ -50,19 +51,15 @@ def pack(args: argparse.Namespace, store: Store) -> int:
 
 def _told(verb: str, number: int, choice: Choice, todo: packing.Packing) -> str:
     """One line: "packed 2000 runs into 2 archives; 3 stay in their folders (2 unfinished, 1 pruned)"."""
-    text = f"{verb} {_count(number, 'run')}"
+    text = f"{verb} {counted(number, 'run')}"
     if todo.runs:
-        text += f" into {_count(len(todo.runs), 'archive')}"
+        text += f" into {counted(len(todo.runs), 'archive')}"
         old = sum(map(len, todo.runs)) + len(todo.gone) - number
         text += f", with {old} that were packed before" if old > 0 else ""
     if total := choice.left.total():
         kinds = ", ".join(f"{n} {why}" for why, n in sorted(choice.left.items()))
         text += f"; {total} stay in their folders ({kinds})"
     return text
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word if number == 1 else word + 's'}"
 
 
 def _wait() -> None:
@@ -79,9 +76,9 @@ def unpack(args: argparse.Namespace, store: Store) -> int:
         return 0
     with packing.packing(store, _wait):
         for saved in unpacking.salvage(store) if args.all else ():
-            print(f"brought back {_count(saved.runs, 'run')} from the damaged archive {saved.path}")
+            print(f"brought back {counted(saved.runs, 'run')} from the damaged archive {saved.path}")
             if saved.lost:
-                print(f"{_count(saved.lost, 'run')} of it lack the record; the sweep trains them again")
+                print(f"{counted(saved.lost, 'run')} of it lack the record; the sweep trains them again")
         packed = store.packed.now()
         keys = set(packed.runs) if args.all else wanted
         if elsewhere := sorted(key for key in keys if key not in packed.runs):
@@ -91,5 +88,5 @@ def unpack(args: argparse.Namespace, store: Store) -> int:
         parts = len({packed.runs[key].path for key in keys})
         with Progress(parts, packing.RUNS, "run") as progress:
             unpacking.unpack(store, keys, progress.begin, progress.advance)
-    print(f"unpacked {_count(len(keys), 'run')}")
+    print(f"unpacked {counted(len(keys), 'run')}")
     return 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.display import counted
 from harness.errors import UsageError
 from harness.spectra import names
 from harness.spectra.selection import Tensors
@@ -79,7 +80,7 @@ def _read_shards(index: Path) -> dict[str, Stored | Tensor]:
         raise UsageError(f"'{index}' is damaged: it must be JSON with a 'weight_map'.") from None
     missing = [file for file in files if not (index.parent / file).exists()]
     if missing:
-        raise UsageError(f"'{index}' names {len(missing)} files that are missing, such as '{missing[0]}'.")
+        raise UsageError(f"'{index}' names {counted(len(missing), 'missing file')}, such as '{missing[0]}'.")
     found: dict[str, Stored | Tensor] = {}
     for file in files:
         found |= _read_file(index.parent / file)

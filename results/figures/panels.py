@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from harness.display import counted
 from harness.store import Store
 from harness.store.points import SEARCH
 from results.analysis.metrics import Metric, reported
@@ -87,5 +88,5 @@ def titles(part: pd.DataFrame) -> tuple[str, str]:
     task, model, setting = part[list(WORKLOAD)].iloc[0]
     open_runs = part[(part["stage"] == SEARCH) & part["state"].isin(["waiting", "running"])]["key"].nunique()
     return f"{task}, {model}", ", ".join(
-        filter(None, [setting, f"{open_runs} runs to come" if open_runs else ""])
+        filter(None, [setting, f"{counted(open_runs, 'run')} to come" if open_runs else ""])
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.display import counted
 from harness.paper import experiments
 from harness.store.record import IMPORTED
 from results.analysis.cost import TOTAL_FLOPS
@@ -57,7 +58,8 @@ def _imported(frame: pd.DataFrame) -> dict[str, str]:
     own = frame[frame[IMPORTED] != ""]
     if own.empty:
         return {}
-    return {"of others": f"{own['key'].nunique()} runs, imported as {', '.join(own[IMPORTED].unique())}"}
+    runs = counted(own["key"].nunique(), "run")
+    return {"of others": f"{runs}, imported as {', '.join(own[IMPORTED].unique())}"}
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.display import counted
 from harness.store.record import IMPORTED
 from results.analysis.identity import DATA
 from results.analysis.metrics import word
@@ -89,7 +90,7 @@ def _line(runs: Sequence[Row]) -> str:
         return " and ".join(_values(runs, column))
 
     if runs[0][IMPORTED]:
-        return f"Made by {len(runs)} runs of others: {values('machine')}."
+        return f"Made by {counted(len(runs), 'run')} of others: {values('machine')}."
     parts = [
         f"code {values('code')}",
         f"torch {values('torch')}",
@@ -98,7 +99,7 @@ def _line(runs: Sequence[Row]) -> str:
     ]
     parts += [f"threads {values('threads')}", f"processes {values('processes')}"]
     parts += ["compiled"] if "True" in values("compile") else []
-    return f"Made by {len(runs)} runs: {', '.join(parts)}; data {values(DATA)}."
+    return f"Made by {counted(len(runs), 'run')}: {', '.join(parts)}; data {values(DATA)}."
 
 
 def _values(runs: Iterable[Row], column: str) -> list[str]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.display import counted
 from harness.store import Store
 from harness.store.points import Point, filled
 from harness.system import slurm
@@ -226,18 +227,19 @@ def lines(sweep: str, ended: Sequence[EarlyEnd]) -> list[str]:
     """A line for each error."""
     groups = grouped(ended)
     shown = [
-        f"{sweep}: {len(group)} jobs ended before their {_runs(group)} began: {group[0].told.error} "
+        f"{sweep}: {counted(len(group), 'job')} ended before {_runs(group)} began: {group[0].told.error} "
         f"({''.join(f'{where}; ' for where in [_nodes(group)] if where)}log: {group[0].path})"
         for group in groups[:MOST_LINES]
     ]
     rest = [one for group in groups[MOST_LINES:] for one in group]
-    more = [f"{sweep}: {len(rest)} more jobs ended before their {_runs(rest)} began"]
+    more = [f"{sweep}: {counted(len(rest), 'more job')} ended before {_runs(rest)} began"]
     return shown + (more if rest else [])
 
 
 def _runs(ended: Sequence[EarlyEnd]) -> str:
-    runs = _number_of_runs(ended)
-    return "run" if runs == len(ended) else f"{runs} runs"
+    jobs, runs = len(ended), _number_of_runs(ended)
+    whose = "its" if jobs == 1 else "their"
+    return f"{whose} run" if runs == jobs else f"{whose} {runs} runs"
 
 
 def _number_of_runs(ended: Sequence[EarlyEnd]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.display import duration
+from harness.display import counted, duration
 from sweeps.cluster import early_ends, job_log
 from sweeps.cluster.early_ends import FIRST_MINUTE, EarlyEnd
 
@@ -39,7 +39,7 @@ class FailingNode:
     def __str__(self) -> str:
         within = "" if self.seconds is None else f", each within {duration(self.seconds)}"
         reason = f" ({self.reason})" if self.reason else ""
-        return f"node {self.node} ended {self.early} of its {self.jobs} jobs early{within}{reason}"
+        return f"node {self.node} ended {self.early} of its {counted(self.jobs, 'job')} early{within}{reason}"
 
     def to_json(self) -> dict[str, Any]:
         """The node in plain values."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
 from harness.system import slurm
@@ -37,8 +38,8 @@ def submit_and_report(
         *(store, spec, planned, retry, block), replace_queued=replace_queued, exclude_failing=exclude_failing
     )
     for one, wants in report.arrays:
-        runs = f"{len(one.points)} runs" + (f" in {one.tasks} jobs" if one.runs_per_job > 1 else "")
-        print(f"{spec.name}: {runs} as job {one.job} ({wants})")
+        jobs = f" in {counted(one.tasks, 'job')}" if one.runs_per_job > 1 else ""
+        print(f"{spec.name}: {counted(len(one.points), 'run')}{jobs} as job {one.job} ({wants})")
     counts = {
         "finished": report.finished,
         "submitted": report.submitted,
@@ -50,7 +51,7 @@ def submit_and_report(
     }
     if not quiet:
         shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-        print(f"{spec.name}: {len(submit.of_block(planned, block))} points, {shown}")
+        print(f"{spec.name}: {counted(len(submit.of_block(planned, block)), 'point')}, {shown}")
     _advise(spec, report)
     for line in report.troubles.lines_of_submit(len(report.exchanged) if replace_queued else None):
         print(line)
@@ -64,7 +65,7 @@ def _advise(spec: SweepSpec, report: Report) -> None:
         print(f"  {report.ending} of them wait for jobs that were cancelled and are saving these runs")
     for name, n in report.left_to.items():
         print(
-            f"  {n} runs of the exchanged jobs are those of '{name}' only; "
+            f"  of the exchanged jobs, {counted(n, 'run is', 'runs are')} of '{name}' only; "
             f"`htbench sweep submit` of that sweep gives them a job again"
         )
     if report.left:
@@ -80,8 +81,9 @@ def cancel_and_report(
     """Cancel a sweep's jobs, or only those for some points, and print how many."""
     ours, others, mixed = submissions.cancel(store.root, spec.name, points, spared)
     rest = f"; {others} of other people go on" if others else ""
-    rest += f"; {mixed} jobs with runs of other blocks, too, go on" if mixed else ""
-    print(f"{spec.name}: {ours} jobs cancelled{rest}")
+    too = "with runs of other blocks, too,"
+    rest += f"; {counted(mixed, f'job {too} goes on', f'jobs {too} go on')}" if mixed else ""
+    print(f"{spec.name}: {counted(ours, 'job')} cancelled{rest}")
 
 
 def in_queue(store: Store, points: Collection[str]) -> dict[str, Job]:
@@ -112,7 +114,10 @@ def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[
 def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
     """Why jobs are pending: one line for each reason that SLURM gives."""
     reasons = Counter(job.reason for job in {job.id: job for job in jobs.values()}.values() if job.pending)
-    return [f"{spec.name}: {n} jobs wait in the queue ({why})" for why, n in sorted(reasons.items())]
+    return [
+        f"{spec.name}: {counted(n, 'job waits', 'jobs wait')} in the queue ({why})"
+        for why, n in sorted(reasons.items())
+    ]
 
 
 def without_pickles(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
@@ -132,7 +137,7 @@ def without_pickles(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> l
         found = set(os.listdir(folder)) if folder.is_dir() else set()
         lost[folder] += sum(task in waiting and place.name not in found for task, place in expected.items())
     return [
-        f"{spec.name}: {n} jobs in the queue will end at once, what they are to do is gone from '{folder}'; "
+        f"{spec.name}: {counted(n, 'job')} in the queue will end at once, the work is gone from '{folder}'; "
         f"`htbench sweep cancel` and `submit` replace them"
         for folder, n in lost.items()
         if n

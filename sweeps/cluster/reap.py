@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.display import counted
 from harness.store import Kind, RunState, Store
 from harness.store.owner import STALE_SECONDS, current_user, seconds_since_touched
 from harness.store.points import Point, submitting
@@ -48,16 +49,17 @@ class Reaped:
 
     def lines(self) -> list[str]:
         """A line for each count above 0."""
-        counts = {
-            "runs left by dead processes wait for the next `run` or `submit`": self.abandoned,
-            "temporary files removed": self.leftovers,
-            "studies brought up to date": self.studies,
-            "jobs of settled runs cancelled": self.cancelled,
-            "jobs of points that the sweep no longer has cancelled": self.unwanted,
-            "arrays of killed submitters found in the queue and noted": self.mended,
-            "arrays of killed submitters never reached the queue, or have left it": self.lost,
-        }
-        lines = [f"{n} {what}" for what, n in counts.items() if n]
+        array = ("array of a killed submitter", "arrays of killed submitters")
+        counts = (
+            (self.abandoned, "run of a dead process", "runs of dead processes", "left for `run` or `submit`"),
+            (self.leftovers, "temporary file", "temporary files", "removed"),
+            (self.studies, "study", "studies", "brought up to date"),
+            (self.cancelled, "job of settled runs", "jobs of settled runs", "cancelled"),
+            (self.unwanted, "job", "jobs", "of points that the sweep no longer has cancelled"),
+            (self.mended, *array, "found in the queue and noted"),
+            (self.lost, *array, "never reached the queue, or left it"),
+        )
+        lines = [f"{counted(n, one, many)} {rest}" for n, one, many, rest in counts if n]
         return lines + ([f"the queue is left out: {self.silence}"] if self.silence else [])
 
 

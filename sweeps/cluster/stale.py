@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.owner import current_user
@@ -152,7 +153,8 @@ def removed_lines(sweep: str, found: Sequence[Removed]) -> list[str]:
     rest = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     points = len({point for one in found for point in one.points})
     return [
-        f"{sweep}: {len(found)} jobs in the queue are for {points} points that the sweep no longer has "
+        f"{sweep}: {counted(len(found), 'job in the queue is', 'jobs in the queue are')} for "
+        f"{counted(points, 'point')} that the sweep no longer has "
         f"({named}{rest}); `htbench sweep reap` cancels those that wait"
     ]
 
@@ -164,7 +166,7 @@ def _names(points: Sequence[str]) -> str:
 def outdated_lines(sweep: str, found: Sequence[Outdated]) -> list[str]:
     """A line for each change that queued jobs do not know of."""
     return [
-        f"{sweep}: {len(group)} queued jobs {_sentence(changes)}; "
+        f"{sweep}: {counted(len(group), 'queued job')} {_sentence(changes)}; "
         f"`htbench sweep submit --replace` exchanges them"
         for changes, group in _grouped(found)
     ]
@@ -172,12 +174,12 @@ def outdated_lines(sweep: str, found: Sequence[Outdated]) -> list[str]:
 
 def _sentence(changes: Mapping[str, tuple[str, str]]) -> str:
     wants = {name: pair for name, pair in changes.items() if name not in (RUNS, AVOIDED)}
-    parts = [f"ask for {_words(wants, 0)}, the file now says {_words(wants, 1)}"] if wants else []
+    parts = [f"asked for {_words(wants, 0)}, the file now says {_words(wants, 1)}"] if wants else []
     if AVOIDED in changes:
-        parts.append(f"do not keep off {changes[AVOIDED][1]}")
+        parts.append(f"did not keep off {changes[AVOIDED][1]}")
     if RUNS in changes:
         before, now = changes[RUNS]
-        parts.append(f"have {before} runs each, the file now has {now} of these")
+        parts.append(f"had {before} runs each, the file now has {now} of these")
     return ", and ".join(parts)
 
 

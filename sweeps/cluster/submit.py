@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
 from harness.store.layout import code_folder
@@ -328,12 +329,12 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
     remarks |= {"label": job_name.of_blocks(array.points), "runs_per_job": array.resources.runs_per_job}
     one = submissions.intend(root, spec.name, names, remarks)
-    already = f"; {report.submitted} runs had been submitted before" if report.submitted else ""
+    already = f"; {counted(report.submitted, 'run')} had been submitted before" if report.submitted else ""
     try:
         job = job_array.submit(root, code, one, asked, array.points)
     except UnsureError as error:  # without an answer noted, `recover` looks for it in the queue
         raise UsageError(
-            f"{jobs} jobs of '{spec.name}' may be in the queue ({error}){already}. Give the same "
+            f"{counted(jobs, 'job')} of '{spec.name}' may be in the queue ({error}){already}. Give the same "
             f"command again within a minute: it finds them there, or submits them anew."
         ) from None
     except RefusedError as error:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.display import counted
 from harness.store import Kind, RunState, Store
 from harness.store.points import Point
 from harness.system import slurm
@@ -55,7 +56,7 @@ class Troubles:
         """
         offer = "`htbench sweep submit --replace --exclude-failing` moves the jobs that wait elsewhere"
         began = len(self.outdated) - (replaced or 0)
-        begun = [f"{self.sweep}: {began} queued jobs had begun meanwhile and go on as they are"]
+        begun = [f"{self.sweep}: {counted(began, 'queued job')} began meanwhile and stayed unchanged"]
         return [
             *early_ends.lines(self.sweep, self.ended),
             *self._nodes("the new jobs keep off it" if self.avoid else offer),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.display import counted
 from harness.store import RunState, Store
 from harness.store.owner import Owner
 from harness.store.points import Point
@@ -86,5 +87,5 @@ def _nodes(group: Sequence[Mapping[str, Any]]) -> str:
     nodes = Counter(one["host"] or "an unknown host" for one in group).most_common()
     if len(nodes) == 1:
         return nodes[0][0]
-    rest = f" and {len(nodes) - MOST_NODES} more nodes" if len(nodes) > MOST_NODES else ""
+    rest = f" and {counted(len(nodes) - MOST_NODES, 'more node')}" if len(nodes) > MOST_NODES else ""
     return ", ".join(f"{node} ({n})" for node, n in nodes[:MOST_NODES]) + rest

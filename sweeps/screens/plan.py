@@ -257,8 +257,8 @@ def _counts(view: Preview) -> str:
     counts = Counter(word(view.found[one.point.id]) for one in view.planned)
     finished = sum(state.record is not None for state in view.found.values())
     others = {name: n for name, n in counts.items() if name in ("failed", "running", "queued")}
-    coming = f" and {view.to_come} replicas of winners to come" if view.to_come else ""
-    parts = [f"{len(view.planned)} points{coming}", f"{finished} finished"]
+    coming = f" and {display.counted(view.to_come, 'replica')} of winners to come" if view.to_come else ""
+    parts = [f"{display.counted(len(view.planned), 'point')}{coming}", f"{finished} finished"]
     parts += [f"{n} {name}" for name, n in others.items()]
     return ", ".join([*parts, f"{view.left} to run"])
 
@@ -287,7 +287,7 @@ def _table(rows: Sequence[Row]) -> list[list[object]]:
         if cost is None:
             lines.append([*start, "-", *length, "-", *times, "-", "-"])
             continue
-        seen = f"{cost.runs} runs" if cost.runs else "measured"
+        seen = display.counted(cost.runs, "run") if cost.runs else "measured"
         memory = display.memory(cost.peak_memory)
         step = display.duration(cost.step)
         lines.append([*start, display.count(cost.parameters), *length, step, *times, memory, seen])
@@ -339,14 +339,21 @@ def _jobs(view: Preview) -> list[str]:
         if wants.runs_per_job > 1:
             jobs[wants.runs_per_job, wants.side_by_side(array.processes)] += array.jobs
     return [
-        f"{n} jobs of up to {runs} runs, {f'{at_once} at once' if at_once > 1 else 'one after another'}"
+        f"{display.counted(n, 'job')} of up to {runs} runs, "
+        f"{f'{at_once} at once' if at_once > 1 else 'one after another'}"
         for (runs, at_once), n in jobs.items()
     ]
 
 
 def _others(view: Preview) -> list[str]:
-    again = [f"{n} runs have results, and are trained again: {why}" for why, n in view.again.items()]
-    codes = (f"{n} finished runs are of other code: {code}" for code, n in view.other_code.items())
+    again = [
+        f"{display.counted(n, 'run has results and is', 'runs have results and are')} trained again: {why}"
+        for why, n in view.again.items()
+    ]
+    codes = (
+        f"{display.counted(n, 'finished run is', 'finished runs are')} of other code: {code}"
+        for code, n in view.other_code.items()
+    )
     return [*again, *codes]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.display import counted
 from harness.errors import UsageError
 from sweeps.spec.shape import check_keys, whole
 
@@ -104,8 +105,8 @@ class Resources:
         if most > together:
             better = f"runs_per_job={most} or more would use {most * processes} of them, or {better}"
         return (
-            f"gpus_per_node={gpus}, but a job trains {together} runs at once on {busy} of these GPUs, and "
-            f"{gpus - busy} stay idle; {better}"
+            f"gpus_per_node={gpus}, but a job trains {counted(together, 'run')} at once on {busy} of these "
+            f"GPUs, which leaves {gpus - busy} idle; {better}"
         )
 
     def describe(self, processes: int = 1) -> str:

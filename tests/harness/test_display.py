@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.display import Column, aligned, shortened, wrapped
+from harness.display import Column, aligned, counted, shortened, wrapped
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?")
 HEADS = ("name", "task", "steps", "lr", "val", "host")
@@ -67,3 +67,8 @@ def test_a_line_is_wrapped_and_not_cut():
     assert wrapped(line, None) == [line]
     assert " ".join(part.strip() for part in wrapped(line, 20)) == line
     assert max(map(len, wrapped(line, 20))) <= 20
+
+
+def test_words_agree_with_their_number():
+    assert [counted(n, "job") for n in (0, 1, 2)] == ["0 jobs", "1 job", "2 jobs"]
+    assert [counted(n, "job waits", "jobs wait") for n in (1, 2)] == ["1 job waits", "2 jobs wait"]

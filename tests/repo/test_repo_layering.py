@@ -72,7 +72,7 @@ PICTURE = {
     # sweeps
     "sweeps": "",
     "sweeps.experiments": "harness.paper optimizers",
-    "sweeps.spec": "harness.config harness.errors harness.store",
+    "sweeps.spec": "harness.config harness.display harness.errors harness.store",
     "sweeps.plan": (
         "harness.config harness.errors harness.store harness.system optimizers optimizers.zoo sweeps.spec"
     ),
@@ -110,11 +110,12 @@ PICTURE = {
     "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
     "results.track3": "results.analysis results.formats",
     "results.figures": (
-        "harness.paper harness.store harness.system results.analysis results.paper results.track3"
+        "harness.display harness.paper harness.store harness.system results.analysis results.paper "
+        "results.track3"
     ),
     "results.tables": (
-        "harness.cost harness.paper harness.store results.analysis results.formats results.paper "
-        "results.track3"
+        "harness.cost harness.display harness.paper harness.store results.analysis results.formats "
+        "results.paper results.track3"
     ),
     "results.commands": (
         "harness.errors harness.paper harness.store harness.system results.analysis results.figures "

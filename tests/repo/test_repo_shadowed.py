@@ -63,7 +63,7 @@ def test_several_processes_and_a_measurement_beside_them(project):
     assert done.returncode == 0 and "completed after 2 steps" in done.stdout, done.stderr
     plan = call(project, "sweep", "plan", "tiny.yaml", "steps=3")
     assert plan.returncode == 0 and "can't be measured" not in plan.stdout, plan.stderr
-    assert "1 runs" in plan.stdout or "measured" in plan.stdout
+    assert "1 run" in plan.stdout or "measured" in plan.stdout
 
 
 LOOK = """

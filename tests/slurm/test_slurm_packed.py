@@ -40,7 +40,7 @@ PACKED = "timeout_min: 20, runs_per_job: 4, runs_at_once: 4"
 def test_a_killed_run_goes_on_in_its_job_and_its_neighbours_do_not_notice(site, write_spec, tmp_path):
     spec = write_spec(LONG.replace("timeout_min: 20", PACKED))
     done = submit(site, spec)
-    assert "4 runs in 1 jobs as job" in done.stdout
+    assert "4 runs in 1 job as job" in done.stdout
     (job,) = queue()
     folders = run_folders(site.root, "few")
     hold(*folders)
@@ -78,7 +78,7 @@ def test_a_cancelled_job_saves_its_runs_and_the_next_submit_goes_on(site, write_
     assert accepted(site, spec) == 4
     folders = run_folders(site.root, "few")
     wait_for(lambda: all((folder / "checkpoint.pt").exists() for folder in folders))
-    assert "1 jobs cancelled" in site("sweep", "cancel", spec).stdout
+    assert "1 job cancelled" in site("sweep", "cancel", spec).stdout
     assert accepted(site, spec) == 4, "the new job waits until the old one has saved"
     finish(site, spec, "few")
     assert [attempt(folder)["outcome"]["reason"] for folder in folders] == ["stopped"] * 4

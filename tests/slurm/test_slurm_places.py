@@ -223,7 +223,7 @@ def test_two_people_share_a_store(people, held):
     assert accepted(bert, his) == 1, "the other four are in the queue already"
     (seen,) = json.loads(bert("sweep", "status", his, "--json").stdout)
     assert seen.get("queued", 0) + seen.get("running", 0) == 5, "with hers"
-    assert "1 jobs cancelled" in bert("sweep", "cancel", his).stdout
+    assert "1 job cancelled" in bert("sweep", "cancel", his).stdout
     assert "4 of other people go on" in bert("sweep", "cancel", hers).stdout
     partition("UP")
     folders = run_folders(anna.root, "few")

@@ -210,7 +210,7 @@ def test_queued_jobs_are_exchanged_and_running_ones_go_on(site, write_spec):
     assert accepted(site, spec) == 6
     wait_for(lambda: list(queue().values()).count("RUNNING") == 2)
     write_spec(wide.replace("timeout_min: 20", "timeout_min: 30"))
-    said = "few: 4 queued jobs ask for timeout_min=20, the file now says timeout_min=30"
+    said = "few: 4 queued jobs asked for timeout_min=20, the file now says timeout_min=30"
     assert said in site("sweep", "status", spec).stdout
     killed = submit(site, spec, "--replace", HTBENCH_CRASH="submit.exchange")
     assert killed.returncode == -signal.SIGKILL
@@ -233,7 +233,7 @@ def test_jobs_that_nobody_needs_any_more_are_cancelled(site, write_spec, held):
     write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"), "part.yaml")
     assert site("sweep", "run", spec.with_name("part.yaml")).returncode == 0
     spec.write_text(FEW)
-    assert "few: 1 jobs of settled runs cancelled" in lines(site("sweep", "reap", spec))
+    assert "few: 1 job of settled runs cancelled" in lines(site("sweep", "reap", spec))
     wait_for(lambda: len(queue()) == 2)
     assert not any("cancelled" in line for line in lines(site("sweep", "reap", spec)))
 
@@ -241,12 +241,12 @@ def test_jobs_that_nobody_needs_any_more_are_cancelled(site, write_spec, held):
 def test_submissions_of_killed_submitters_are_settled(site, write_spec, tmp_path, held):
     spec = write_spec(FEW)
     assert submit(site, spec, HTBENCH_CRASH="submit.before").returncode == -signal.SIGKILL
-    assert "few: 1 arrays of killed submitters never reached the queue, or have left it" in lines(
+    assert "few: 1 array of a killed submitter never reached the queue, or left it" in lines(
         site("sweep", "reap", spec)
     )
     killed = submit(site, spec, **sbatch_that_kills_its_caller(tmp_path))
     assert killed.returncode == -signal.SIGKILL
-    assert "few: 1 arrays of killed submitters found in the queue and noted" in lines(
+    assert "few: 1 array of a killed submitter found in the queue and noted" in lines(
         site("sweep", "reap", spec)
     )
     assert submitted(site.root, "few")[-1]["job"] in next(iter(queue()))

@@ -221,7 +221,7 @@ def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, wri
     )
     assert [one["owner"]["restart"] or "0" for one in (first, second)] == ["0", "1"]
     assert second["began"] - first["began"] > 40, "it was the time limit"
-    assert "1 jobs cancelled" in site("sweep", "cancel", spec).stdout
+    assert "1 job cancelled" in site("sweep", "cancel", spec).stdout
     wait_for(lambda: not queue())
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert row["waiting"] == 1, "saved, and nobody is at it"

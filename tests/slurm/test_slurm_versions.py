@@ -29,7 +29,7 @@ __all__ = ["cluster", "held", "site"]  # fixtures
 FEW_TRIALS = SEARCH.replace("replicate: {seeds: 1}\n", "resources: {timeout_min: 20}\n")
 SAID = {
     "submit": "in the queue already",
-    "reap": "1 arrays of killed submitters found in the queue and noted",
+    "reap": "1 array of a killed submitter found in the queue and noted",
 }
 assert "trials: 4" in FEW_TRIALS and "timeout_min" in FEW_TRIALS
 

@@ -313,7 +313,7 @@ def test_a_check_that_breaks_is_a_finding(tmp_path, monkeypatch):
 def test_a_sound_store(store):
     found = look(store[0].root)
     assert {one.level for one in found if one.subject in STORE} == {"ok"}
-    assert the(found, "1 runs, 1 records, 1 sweeps").subject == "store"
+    assert the(found, "1 run, 1 record, 1 sweep").subject == "store"
     assert the(found, "index.jsonl agrees").subject == "index"
 
 
@@ -355,7 +355,7 @@ def test_garbage_is_named_left_alone_and_mended_by_the_command_that_is_named(sto
 @pytest.mark.parametrize(
     ("index", "words"),
     [
-        (lambda text: "", "lacks 1 records, has 0 whose run has none, and 0 torn lines"),
+        (lambda text: "", "lacks 1 record, has 0 whose run has none, and 0 torn lines"),
         (
             lambda text: text + '{"size": 1, "rec',
             "lacks 0 records, has 0 whose run has none, and 1 torn lines",
@@ -393,7 +393,7 @@ def test_a_store_of_garbage_alone(tmp_path):
         path.write_bytes(b"\x00\xff{[")
     found = {one.finding: one.level for one in look(tmp_path, "store")}
     assert found == {
-        "1 runs, 0 records, 1 sweeps": "ok",
+        "1 run, 0 records, 1 sweep": "ok",
         "damaged points files: sweeps/s/points.jsonl": "problem",
         "damaged slot files: sweeps/s/slots/s.muon/0.json": "problem",
         "damaged study files: studies/s.journal": "problem",

@@ -39,7 +39,7 @@ def test_the_same_file_again_changes_nothing_and_a_grown_one_adds(take):
     assert out.startswith("imported 0 runs as 'others'; 4 are here already") and err == ""
     assert files(take.root) == before
     out, _ = take.tidy(FOUR + "soap,1,5,4\nsoap,1,10,3.5\n")
-    assert out.startswith("imported 1 runs (1 completed) as 'others'; 4 are here already")
+    assert out.startswith("imported 1 run (1 completed) as 'others'; 4 are here already")
     assert [point.block for point in read_points(take.root, "others")] == [
         *["muon"] * 2,
         *["adamw"] * 2,
@@ -75,7 +75,7 @@ def test_runs_without_a_word_are_known_by_what_both_tell(take):
     assert "2 are here already" in take.tidy(text).out
     out, err = take.tidy(text, "--set", "batch_size=8")
     assert "imported 0 runs" in out and err.count("batch_size=None here and 8 in the file") == 2
-    assert "imported 1 runs" in take.tidy(text.replace("muon,1,0.1", "muon,1,0.4")).out
+    assert "imported 1 run (" in take.tidy(text.replace("muon,1,0.1", "muon,1,0.4")).out
 
 
 @pytest.mark.parametrize("instant", ["claim", "claimed", "record.before", "record.after", "slot"])
@@ -107,7 +107,7 @@ def test_damaged_files_are_written_anew_by_the_same_command(take):
     (Store(take.root).run_folder(first.key) / "record.json").write_text("{")
     (take.root / "index.jsonl").unlink()
     assert not sound(take.root)
-    assert "imported 1 runs" in take.tidy(FOUR).out
+    assert "imported 1 run (" in take.tidy(FOUR).out
     assert sound(take.root) and {one.key for one in take.records()} == {
         first.key,
         *(one.key for one in others),

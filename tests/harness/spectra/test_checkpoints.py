@@ -71,7 +71,7 @@ def test_shards(tmp_path, suffix):
     (tmp_path / f"{stem}.{suffix}.index.json").write_text(json.dumps({"weight_map": places}))
     same(read(tmp_path), whole)
     (tmp_path / f"part-1.{suffix}").unlink()
-    with pytest.raises(UsageError, match=f"names 1 files that are missing, such as 'part-1.{suffix}'"):
+    with pytest.raises(UsageError, match=f"names 1 missing file, such as 'part-1.{suffix}'"):
         read(tmp_path)
 
 

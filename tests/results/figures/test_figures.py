@@ -177,7 +177,7 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
     (panel,) = lr_curve(load(bench.write()), bench.store)
     assert (panel.title, panel.subtitle) == (
         "digits, resnet-nano",
-        "batch_size=64, steps=100, 1 runs to come",
+        "batch_size=64, steps=100, 1 run to come",
     )
     (line,) = panel.series
     assert [(point.x, point.y) for point in line.points] == [(0.01, 90.0), (0.02, 80.0)]

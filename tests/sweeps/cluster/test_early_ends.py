@@ -102,7 +102,7 @@ def test_jobs_are_grouped_by_reason_and_node(sweep):
         "(3 on n2, 1 on n4; log: "
     )
     assert second.startswith(
-        "tiny: 1 jobs ended before their run began: setup line 2 exited with 3: exit 3 (on n4; log: "
+        "tiny: 1 job ended before its run began: setup line 2 exited with 3: exit 3 (on n4; log: "
     )
     rows = found.to_json()["ended_early"]
     assert [(row["node"], row["jobs"], row["seconds"]) for row in rows] == [

@@ -442,7 +442,7 @@ def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want
     assert submissions.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]]) == (1, 0, 1)
     assert called == [("scancel", "--quiet", "8_1")], "8_0 has two runs of the other block"
     queue.cancel_and_report(Store(tmp_path), tiny_spec, ids[2:6], [*ids[:3], *ids[6:]])
-    said = "tiny: 1 jobs cancelled; 1 jobs with runs of other blocks, too, go on\n"
+    said = "tiny: 1 job cancelled; 1 job with runs of other blocks, too, goes on\n"
     assert capsys.readouterr().out == said
 
 

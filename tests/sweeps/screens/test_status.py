@@ -354,7 +354,7 @@ def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
     fail(store, points[0], "it had begun")
     remarks = status.look(store, [(spec, points)]).remarks
     log = folder / "7_1_0_log.out"
-    what = "tiny: 1 jobs ended before their run began: module: command not found"
+    what = "tiny: 1 job ended before its run began: module: command not found"
     assert remarks == [f"{what} (log: {log})"]
 
 
@@ -375,15 +375,15 @@ def test_jobs_that_find_nothing_to_do_are_explained(planned, squeue, tmp_path):
     )
     _, *remarks = status.look(store, [(spec, points)]).remarks
     assert remarks == [
-        f"tiny: 1 jobs in the queue will end at once, what they are to do is gone from '{folder}'; "
+        f"tiny: 1 job in the queue will end at once, the work is gone from '{folder}'; "
         f"`htbench sweep cancel` and `submit` replace them",
-        f"tiny: 1 jobs ended before their run began: {NO_TASK} (log: {log})",
+        f"tiny: 1 job ended before its run began: {NO_TASK} (log: {log})",
     ]
     shutil.rmtree(folder)
     _, *remarks = status.look(store, [(spec, points)]).remarks
     assert [line.split(",")[0] for line in remarks] == [
         "tiny: 2 jobs in the queue will end at once",
-        f"tiny: 1 jobs ended before their run began: '{folder}'",
+        f"tiny: 1 job ended before its run began: '{folder}'",
     ]
 
 

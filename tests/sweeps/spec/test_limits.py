@@ -142,10 +142,10 @@ def test_jobs_are_held_against_what_they_ask_for(tmp_path, capsys, write_spec):
 @pytest.mark.parametrize(
     ("gpus", "runs", "processes", "sentence"),
     [
-        (4, 2, 1, "gpus_per_node=4, but a job trains 2 runs at once on 2 of these GPUs, and 2 stay idle; "
+        (4, 2, 1, "gpus_per_node=4, but a job trains 2 runs at once on 2 of these GPUs, which leaves 2 idle; "
          "runs_per_job=4 or more would use 4 of them, or gpus_per_node=2 would do."),
-        (4, 8, 3, "trains 1 runs at once on 3 of these GPUs, and 1 stay idle; gpus_per_node=3 would do."),
-        (5, 8, 2, "trains 2 runs at once on 4 of these GPUs, and 1 stay idle; gpus_per_node=4 would do."),
+        (4, 8, 3, "trains 1 run at once on 3 of these GPUs, which leaves 1 idle; gpus_per_node=3 would do."),
+        (5, 8, 2, "trains 2 runs at once on 4 of these GPUs, which leaves 1 idle; gpus_per_node=4 would do."),
         (4, 4, 1, ""),
         (4, 2, 2, ""),
     ],
