@@ -3,6 +3,6 @@
 MINUTES ?= 20
 
 soak:  ## sweeps under fire on the SLURM test cluster for MINUTES; docs/cluster.md keeps a log
-	HTBENCH_SOAK_MINUTES=$(MINUTES) tests/slurm/run -k chaos -s
+	HTBENCH_SOAK_MINUTES=$(MINUTES) tests/slurm/run -k chaos -rP
 
 .PHONY: soak

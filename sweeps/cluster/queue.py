@@ -43,7 +43,7 @@ def submit_and_report(
     counts = {
         "finished": report.finished,
         "submitted": report.submitted,
-        "queued jobs exchanged": len(report.exchanged),
+        "exchanged in the queue": len(report.exchanged),
         "in the queue already": report.queued,
         "at work": report.live,
         "failed": len(report.failed),

@@ -42,8 +42,8 @@ def cluster():
     """Stop and start parts of the cluster."""
     if "SLURM_TEST_ROOT" not in os.environ:
         pytest.fail("There is no test cluster: call tests/slurm/run.")
-    # Each process of the tests has a cluster of its own.
-    root = f"{os.environ['SLURM_TEST_ROOT']}/{os.environ['PYTEST_XDIST_WORKER']}"
+    # Each process of the tests has a cluster of its own; one that debugs (-n 0) takes the first.
+    root = f"{os.environ['SLURM_TEST_ROOT']}/{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}"
     os.environ["SLURM_CONF"] = f"{root}/etc/slurm.conf"
 
     def control(*action):

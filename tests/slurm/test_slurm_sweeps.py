@@ -204,27 +204,41 @@ def test_cancelled_and_submitted_at_once_every_run_has_a_job(site, write_spec, t
     assert results(site.root) == results(calm.root)
 
 
-def test_before_the_time_limit_a_run_is_saved_and_its_job_queued_again(site, write_spec):
-    endless = "steps: 1000000, divergence.patience: 1000000"
-    text = FEW.replace("steps: 20", endless).replace("[0.03, 0.1, 0.2]", "[0.1]")
-    # SLURM may send its warning a minute early: 40 to 100 s after the start.
-    spec = write_spec(text.replace("timeout_min: 20", "timeout_min: 2, signal_delay_s: 20"))
-    assert accepted(site, spec) == 1
-    (job,) = queue()
-    wait_for(lambda: list(site.root.glob("runs/*/*/attempts/2.json")))
-    assert set(queue()) == {job} and accepted(site, spec) == 0
-    (folder,) = site.root.glob("runs/*/*")
-    wait_for(lambda: "going on from step" in (folder / "log.txt").read_text())
-    first, second = attempt(folder), attempt(folder, 2)
-    assert first["outcome"]["reason"] == "stopped" and "stopped at step" in (
-        next(site.root.glob("sweeps/few/logs/*/*_log.out")).read_text()
-    )
-    assert [one["owner"]["restart"] or "0" for one in (first, second)] == ["0", "1"]
-    assert second["began"] - first["began"] > 40, "it was the time limit"
-    assert "1 job cancelled" in site("sweep", "cancel", spec).stdout
+# SLURM may send its warning a minute early: 40 to 100 s after the start.
+ENDLESS = """
+name: few
+base: {task: digits, model: resnet-nano, steps: 1000000, divergence.patience: 1000000, batch_size: 16}
+blocks:
+  - {name: alone, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.1]}}
+  - name: together
+    set: {optimizer.name: sgdm}
+    space: {optimizer.lr: [0.02, 0.03]}
+    resources: {runs_per_job: 2, runs_at_once: 2}
+resources: {timeout_min: 2, signal_delay_s: 20}
+"""
+
+
+def test_before_the_time_limit_runs_are_saved_and_their_jobs_queued_again(site, write_spec):
+    spec = write_spec(ENDLESS)
+    assert accepted(site, spec) == 3
+    jobs = set(queue())
+    folders = run_folders(site.root, "few")
+    assert len(jobs) == 2 and len(folders) == 3
+    wait_for(lambda: all((folder / "attempts" / "2.json").exists() for folder in folders))
+    assert set(queue()) == jobs and accepted(site, spec) == 0
+    wait_for(lambda: all("going on from step" in (folder / "log.txt").read_text() for folder in folders))
+    for folder in folders:
+        first, second = attempt(folder), attempt(folder, 2)
+        assert first["outcome"]["reason"] == "stopped"
+        assert first["owner"]["job"] == second["owner"]["job"]
+        assert [one["owner"]["restart"] or "0" for one in (first, second)] == ["0", "1"]
+        assert second["began"] - first["began"] > 40, "it was the time limit"
+    logs = "".join(path.read_text() for path in site.root.glob("sweeps/few/logs/*/*.out"))
+    assert logs.count("stopped at step") >= 3
+    assert "2 jobs cancelled" in site("sweep", "cancel", spec).stdout
     wait_for(lambda: not queue())
-    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
-    assert row["waiting"] == 1, "saved, and nobody is at it"
+    rows = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert sum(row["waiting"] for row in rows) == 3, "saved, and nobody is at it"
 
 
 def test_a_warning_in_the_first_second_is_kept(site, write_spec):

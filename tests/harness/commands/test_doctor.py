@@ -358,7 +358,7 @@ def test_garbage_is_named_left_alone_and_mended_by_the_command_that_is_named(sto
         (lambda text: "", "lacks 1 record, has 0 whose run has none, and 0 torn lines"),
         (
             lambda text: text + '{"size": 1, "rec',
-            "lacks 0 records, has 0 whose run has none, and 1 torn lines",
+            "lacks 0 records, has 0 whose run has none, and 1 torn line",
         ),
         (
             lambda text: text + text.replace(json.loads(text)["record"]["key"], "0" * 12),

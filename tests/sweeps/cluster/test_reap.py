@@ -43,14 +43,14 @@ def test_after_a_kill_and_again(htbench, write_spec):
     assert done.stdout.splitlines() == [
         "tiny: 1 run of a dead process left for `run` or `submit`",
         "tiny: 2 temporary files removed",
-        "tiny: 1 studies brought up to date",
+        "tiny: 1 study brought up to date",
     ]
     assert not any(path.exists() for path in remains)
     assert len(trials_by_state(htbench.root)["WAITING"]) == 2
     assert htbench("sweep", "reap", spec).stdout.count("temporary files") == 0
     assert htbench("sweep", "run", spec).returncode == 0
     check_whole(htbench.root)
-    assert htbench("sweep", "reap", spec).stdout == "tiny: 1 studies brought up to date\n"
+    assert htbench("sweep", "reap", spec).stdout == "tiny: 1 study brought up to date\n"
 
 
 @pytest.fixture

@@ -74,12 +74,10 @@ def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(ht
     one, two = packed.replace("0.1, ", ""), packed.replace(", 0.1, 0.2", "")
     said = "tiny: 1 queued job had 2 runs each, the file now has 1 of these"
     assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("submit", one)
-    both = (
-        "ask for timeout_min=240, the file now says timeout_min=480, and have 2 runs each, the file now has 1"
-    )
+    both = "asked for timeout_min=240, the file now says timeout_min=480, and had 2 runs each, the file now"
     assert any(both in line for line in sweep("status", one.replace("240", "480")))
     assert any(line.startswith("tiny: 1 job in the queue is for 1 point") for line in sweep("status", two))
-    assert "1 queued jobs exchanged" in sweep("submit", one, "--replace")[1]
+    assert "1 exchanged in the queue" in sweep("submit", one, "--replace")[1]
     assert cluster.jobs() == {"9_1": "PENDING", "10": "PENDING"}
     assert "tiny: 1 job of points that the sweep no longer has cancelled" in sweep("reap", two)
     assert cluster.jobs() == {"10": "PENDING"}
@@ -130,7 +128,7 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
     assert len(cluster.jobs()) == 3, "nothing is exchanged that nobody asked for"
     assert sweep("submit", LONGER, "--replace") == [
         "tiny: 2 runs as job 9 (timeout_min=480)",
-        "tiny: 3 points, 2 submitted, 2 queued jobs exchanged, 1 in the queue already",
+        "tiny: 3 points, 2 submitted, 2 exchanged in the queue, 1 in the queue already",
     ]
     assert cluster.jobs() == {"8_0": "RUNNING", "9_0": "PENDING", "9_1": "PENDING"}
     assert cluster.called("scancel") == ["scancel --quiet --state=PENDING 8"], "one message for an array"
@@ -151,7 +149,7 @@ def test_words_for_srun_and_containers_that_have_changed_are_told_whole(sweep):
     said = "3 queued jobs asked for container=None, the file now says container=/images/b.sif"
     assert any(said in line for line in sweep("status", inside))
     assert any(
-        "3 submitted, 3 queued jobs exchanged" in line for line in sweep("submit", inside, "--replace")
+        "3 submitted, 3 exchanged in the queue" in line for line in sweep("submit", inside, "--replace")
     )
 
 

@@ -237,7 +237,7 @@ def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
     (store.run_folder(record.key) / "record.json").unlink()
     store.write_record(dataclasses.replace(record, environment=record.environment | {"code": "of-yore"}))
     plan.show(plan.preview(store, spec, Costs(store, measure=False)), with_arrays=False)
-    assert "1 finished runs are of other code: of-yore" in capsys.readouterr().out
+    assert "1 finished run is of other code: of-yore" in capsys.readouterr().out
 
 
 def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsys):
