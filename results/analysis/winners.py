@@ -85,6 +85,13 @@ def chosen_among(found: Sequence[Winner]) -> str:
     return f"best of {span(sizes)} settings"
 
 
+def over_seeds(counts: Sequence[int], spread: str = "") -> str:
+    """How many seeds, and what is drawn of several: "mean and sd of 2-3 seeds", "3 seeds", "one seed"."""
+    if max(counts) == 1:
+        return "one seed"
+    return f"{spread} of {span(counts)} seeds" if spread else f"{span(counts)} seeds"
+
+
 def span(numbers: Sequence[int]) -> str:
     """The least and the greatest of some numbers: "3", or "1-3"."""
     return "-".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from results.analysis.spectra import Row, Spectra, is_sound, mean_alpha, sound_layers
+from results.analysis.winners import over_seeds
 from results.figures.kinds import Bar, LayerPanel
 from results.figures.style import display_name
 
@@ -28,7 +29,7 @@ def layer_panel(title: str, lines: Sequence[str], found: Found, column: str, kin
     rows = {name: row for name, row in first.items() if not kind or row["kind"] == kind}
     sound = set(sound_layers(found))
     hides = is_alpha and bool(sound)  # an alpha of few eigenvalues would stretch the axis
-    how = f"mean and range of {seeds(found)} seeds" if most_seeds(found) > 1 else "one seed"
+    how = over_seeds(seeds(found), "mean and range")
     missing = is_alpha and not sound
     few = f"no layer is fit for a mean{_reasons(found, [])}" if missing else ""
     return LayerPanel(
@@ -109,14 +110,9 @@ def first_weights(found: Found) -> Mapping[str, Row]:
     return next(iter(found.values()))[0].weights
 
 
-def most_seeds(found: Found) -> int:
-    """The number of seeds of the optimizer that has most."""
-    return max(map(len, found.values()))
-
-
-def seeds(found: Found) -> str:
-    """The number of seeds: "3", or "2-3" if the optimizers differ."""
-    return "-".join(map(str, sorted({len(own) for own in found.values()})))
+def seeds(found: Found) -> list[int]:
+    """The number of seeds of each optimizer."""
+    return [len(own) for own in found.values()]
 
 
 def method(found: Found) -> str:

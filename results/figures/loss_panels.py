@@ -17,7 +17,7 @@ from harness.store import Store, curve
 from results.analysis import imported
 from results.analysis.metrics import loss_unit, reported
 from results.analysis.select import OPTIMIZER, Row, choose
-from results.analysis.winners import span
+from results.analysis.winners import over_seeds
 from results.figures.kinds import CurvePanel, Point, Series, spread
 from results.figures.panels import titles, workloads
 
@@ -159,9 +159,8 @@ def loss_panel(
         window: steps of the moving average; None takes a part of the longest run.
     """
     window = window or max(1, max(run.steps for own in runs.values() for run in own) // _WINDOWS)
-    seeds = span([len(own) for own in runs.values()])
     smoothed = f", {window}-step moving average" if window > 1 else ""
-    how = f"mean and range of {seeds} seeds{smoothed}"
+    how = over_seeds([len(own) for own in runs.values()], "mean and range") + smoothed
     return LossPanel(title, "\n".join(filter(None, [setting, how])), unit, window, runs)
 
 

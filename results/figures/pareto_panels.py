@@ -18,7 +18,7 @@ from results.analysis.metrics import Metric, reported
 from results.analysis.provenance import timings
 from results.analysis.stats import Summary, summarize
 from results.analysis.summary import finite_values
-from results.analysis.winners import Winner, chosen_among, span, winners_along
+from results.analysis.winners import Winner, chosen_among, over_seeds, winners_along
 from results.figures.focus import worst_shown
 from results.figures.kinds import RUNS, DataRow
 from results.figures.panels import titles, workloads
@@ -123,7 +123,7 @@ def _panel(part: pd.DataFrame, column: str) -> CostPanel | None:
     name, size = unit(units, min(costs))
     points = [_point(one, own, size) for one, own in values if own]
     title, setting = titles(part)
-    seeds = f"mean ± sd of {span([point.metric.n for point in points])} seeds"
+    seeds = over_seeds([point.metric.n for point in points], "mean ± sd")
     how = ", ".join(filter(None, [seeds, chosen_among(found)]))
     mixed = f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
     subtitle = "\n".join(filter(None, [setting, how, _without(found, points), mixed]))

@@ -8,7 +8,7 @@ from harness.store import Store
 from results.analysis.metrics import Metric, reported, within
 from results.analysis.stats import summarize
 from results.analysis.summary import finite_values
-from results.analysis.winners import Winner, chosen_among, span, winners
+from results.analysis.winners import Winner, chosen_among, over_seeds, winners
 from results.figures.focus import worst_shown
 from results.figures.panels import titles, workloads
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
@@ -29,7 +29,7 @@ def _panel(part: pd.DataFrame) -> RowPanel:
     entries.sort(key=lambda one: (one.mark is None, sign * (one.mark or 0)))
     title, setting = titles(part)
     seeds = [len(one.dots) for one in entries if one.dots]
-    how = [f"n={span(seeds)} seeds" if seeds else "", chosen_among(found)]
+    how = [over_seeds(seeds) if seeds else "", chosen_among(found)]
     subtitle = "\n".join(filter(None, [setting, ", ".join(filter(None, how))]))
     means = [one.mark for one in entries if one.mark is not None]
     limit = worst_shown(means, higher_is_better=metric.higher_is_better)

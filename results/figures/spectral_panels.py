@@ -9,6 +9,7 @@ import pandas as pd
 from harness.store import Store
 from results.analysis.select import OPTIMIZER, choose
 from results.analysis.spectra import Row, of_winner
+from results.analysis.winners import over_seeds
 from results.figures import updates
 from results.figures.kinds import BarPanel, CurvePanel, LayerPanel, Level, Series
 from results.figures.layers import (
@@ -49,7 +50,7 @@ def alpha_bars(frame: pd.DataFrame, store: Store) -> list[BarPanel]:
     for part, found in _with_weights(frame, store):
         bars, counted = mean_bars(found)
         if bars:
-            how = f"mean and sd of {seeds(found)} seeds, {method(found)}"
+            how = f"{over_seeds(seeds(found), 'mean and sd')}, {method(found)}"
             said = "\n".join(filter(None, [titles(part)[1], how, counted]))
             panels.append(BarPanel(titles(part)[0], said, "mean alpha", bars))
     return panels
@@ -103,7 +104,7 @@ def _update_panel(part: pd.DataFrame, found: Found, step: int, shape: updates.Sh
     title, setting = titles(part)
     most = max(map(len, values.values()))
     runs = max(map(len, found.values()))
-    how = f"{updates.said(step, range(most), runs, shape)}, {seeds(found)} seeds"
+    how = f"{updates.said(step, range(most), runs, shape)}, {over_seeds(seeds(found))}"
     series = [Series(name, updates.points(own, found[name])) for name, own in values.items()]
     subtitle = "\n".join(filter(None, [setting, how]))
     one = [Level("", "all ones", 1.0)]

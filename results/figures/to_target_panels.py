@@ -19,7 +19,7 @@ from results.analysis.provenance import timings
 from results.analysis.select import Row
 from results.analysis.summary import finite_values
 from results.analysis.to_target import Evaluation, evaluations, seconds_to, steps_to
-from results.analysis.winners import Winner, chosen_among, span, winners
+from results.analysis.winners import Winner, chosen_among, over_seeds, span, winners
 from results.figures.panels import titles, workloads
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel
 from results.figures.style import display_name
@@ -86,9 +86,9 @@ def _reach(run: Row, curve: Sequence[Evaluation], target: float, metric: Metric)
 
 
 def _how(sizes: Sequence[int], curves: Sequence[Sequence[Evaluation]], found: Sequence[Winner]) -> str:
-    """ "n=3 seeds, best of 6 settings, 10 evaluations"."""
+    """ "3 seeds, best of 6 settings, 10 evaluations"."""
     counts = [len(curve) for curve in curves if curve]
-    parts = [f"n={span(sizes)} seeds", chosen_among(found), f"{span(counts)} evaluations"]
+    parts = [over_seeds(sizes), chosen_among(found), f"{span(counts)} evaluations"]
     return ", ".join(filter(None, parts))
 
 

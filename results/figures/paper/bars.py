@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.paper.reported import Reported
 from results.analysis.spectra import of_runs
+from results.analysis.winners import span
 from results.figures.kinds import Bar, BarPanel
 from results.figures.layers import Found, mean_bars, method, seeds, with_weights
 from results.figures.paper import words
@@ -101,7 +102,7 @@ def _alpha(view: View) -> list[BarPanel]:
             group = words.model_word(view, "c4", model)
             own, counted = mean_bars(found, group)
             bars += own or [Bar(group, name, None, state="no layer fit") for name in found]
-            said.append(f"{group}: {counted}, {words.n_of(seeds(found))}, {method(found)}")
+            said.append(f"{group}: {counted}, {words.n_of(span(seeds(found)))}, {method(found)}")
     if not bars:
         return []
     subtitle = "\n".join([words.source(view), *said])

@@ -2,7 +2,7 @@
 
 from harness.store.points import REPLICATE
 from results.analysis.load import load
-from results.analysis.winners import along, chosen_among, span, winners
+from results.analysis.winners import along, chosen_among, over_seeds, span, winners
 
 
 def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):
@@ -39,6 +39,11 @@ def test_neighbours_differ_in_one_setting_only(bench, make):
     assert [(one.value("lr"), one.value("p")) for one in found] == [
         (lr, 0.1) for lr in (0.01, 0.02, 0.04, 0.08)
     ]
+
+
+def test_one_seed_has_no_spread():
+    assert over_seeds([3, 2], "mean ± sd") == "mean ± sd of 2-3 seeds" and over_seeds([2]) == "2 seeds"
+    assert over_seeds([1, 1], "mean ± sd") == over_seeds([1]) == "one seed"
 
 
 def test_spans_in_words():

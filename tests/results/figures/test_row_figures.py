@@ -57,7 +57,7 @@ def test_every_seed_is_a_dot_and_the_best_mean_is_on_top(bench, make):
         4.302653 * 2 / 3**0.5
     )  # Student's t, 2 degrees of freedom
     assert (muon.text, adamw.text, sgdm.text) == ("92.00 ± 2.00", "82.00 ± 2.83 (2/3)", "waiting")
-    assert panel.subtitle.endswith("n=2-3 seeds")
+    assert panel.subtitle.endswith("2-3 seeds")
 
 
 # --- to_target ---
@@ -70,7 +70,7 @@ def test_the_target_is_muons_worst_run_and_who_misses_it_is_marked(bench, make):
     steps, time = to_target(load(bench.write()), bench.store)
     assert steps.subtitle.splitlines()[1:] == [
         "to validation accuracy (%) 80.00, Muon's worst run",
-        "n=2 seeds, 4 evaluations",
+        "2 seeds, 4 evaluations",
     ]
     htmuon, muon, adamw = steps.entries
     assert [dot.x for dot in muon.dots] == pytest.approx([100, 75 + 25 * 2 / 3])
