@@ -9,6 +9,7 @@ import functools
 import os
 import re
 import shutil
+import signal
 import socket
 import time
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ from harness.system.squeue import Job
 
 PATIENCE = 10.0  # seconds for one answer; a busy controller takes a few
 FRESH = 30.0  # seconds for which an answer is used again: sites limit the number of requests
+
+# How a command ends that was hit by the signal to all processes of our job; it can be asked again.
+_TERMINATED = f"exit status {-signal.SIGTERM}"
 
 # Set by the script of a job of ours (`sweeps/cluster/job_array.py`): a pickle may be older than the script.
 GPUS_VARIABLE = "HTBENCH_GPUS_PER_NODE"
@@ -105,6 +109,8 @@ def call(*command: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     # What goes to the standard error of a command that succeeds are warnings of the site or of the shell.
     worked, text = ask(*command, patience=PATIENCE, environment=environment, remarks=False)
+    if text == _TERMINATED:
+        worked, text = ask(*command, patience=PATIENCE, environment=environment, remarks=False)
     if not worked:
         said = " ".join(text.replace(f"{command[0]}: ", "").split())
         raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")

@@ -55,6 +55,14 @@ def test_a_queue_that_does_not_answer_is_one_sentence_and_no_wait(squeue, monkey
     assert slurm.recent_queue() is None, "a silent controller is not asked again at once"
 
 
+def test_a_command_that_the_signal_to_our_job_has_hit_is_asked_once_more(squeue, tmp_path):
+    squeue(RUNNING, script=f"[ -e {tmp_path}/hit ] || {{ touch {tmp_path}/hit; kill -TERM $$; }}")
+    assert list(slurm.queue()) == ["8_1"] and (tmp_path / "hit").exists()
+    squeue(script="kill -TERM $$")
+    with pytest.raises(slurm.SlurmError, match="exit status -15"):
+        slurm.queue()
+
+
 HTML = "<!DOCTYPE html>\n<html><body>Please sign in</body></html>\n"
 WHOLE = stand_in.table(stand_in.row(*RUNNING), stand_in.row(*PENDING))
 
