@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-LONGEST = 200  # bytes: of the 255 of a file's name, suffixes and temporary names need some
+LONGEST = 225  # bytes: of the 255 of a file's name, `.journal` and the marks of a temporary file need 30
 
 
 def study_name(words: Iterable[str]) -> str:
