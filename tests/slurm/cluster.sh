@@ -125,7 +125,8 @@ up() {
   down
   unshare --uts --pid --mount --fork true 2>/dev/null || {
     echo "The nodes are hosts of their own: this needs root and namespaces (in Docker --privileged)." >&2; exit 1; }
-  rm -rf "$ROOT/state" "$ROOT/spool"   # jobs and drained nodes of an earlier cluster are not ours
+  # Jobs and drained nodes of an earlier cluster are not ours; in its data base they have the numbers of our jobs.
+  rm -rf "$ROOT/state" "$ROOT/spool" "$ROOT/db"
   conf
   mount --bind "$ROOT/mnt" "$ROOT/mnt"
   mount --make-shared "$ROOT/mnt"
@@ -133,11 +134,9 @@ up() {
     --pid-file="$ROOT/run/munged.pid" --log-file="$ROOT/log/munged.log" --seed-file="$ROOT/munge/seed"
   say munged
   if [ "$DBD" = 1 ]; then
-    if [ ! -d "$ROOT/db/mysql" ]; then
-      mariadb-install-db --no-defaults --datadir="$ROOT/db" --user="$(id -un)" --skip-test-db \
-        --auth-root-authentication-method=normal >"$ROOT/log/mariadb-install.log" 2>&1
-      say mariadb-install-db
-    fi
+    mariadb-install-db --no-defaults --datadir="$ROOT/db" --user="$(id -un)" --skip-test-db \
+      --auth-root-authentication-method=normal >"$ROOT/log/mariadb-install.log" 2>&1
+    say mariadb-install-db
     mariadbd --no-defaults --user="$(id -un)" --datadir="$ROOT/db" --socket="$MYSQL_UNIX_PORT" --skip-networking \
       --pid-file="$ROOT/run/mariadbd.pid" --innodb-buffer-pool-size=32M --innodb-log-file-size=8M \
       --innodb-flush-log-at-trx-commit=0 --innodb-lock-wait-timeout=60 --performance-schema=OFF \
