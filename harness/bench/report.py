@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.data import registry as tasks
+from harness.display import counted
 
 if TYPE_CHECKING:
     from harness.bench.chunked import LossRow
@@ -54,7 +55,7 @@ def loop_report(about: Mapping[str, Any], rows: Sequence[Measurement]) -> str:
 def optimizers_report(about: Mapping[str, Any], rows: Sequence[Row], found: Sequence[PeerRow]) -> str:
     """Of `htbench bench optimizers`; `about` is its JSON."""
     overrides = "".join(f", {name} {value}" for name, value in about["overrides"].items())
-    threads = f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}"
+    threads = counted(about["threads"], "thread")
     peaks = (f"{name} {rate / 1e9:.4g}" for name, rate in about["peak_flops_per_second"].items())
     lines = [
         f"{about['model']}{overrides}: {about['parameters']:,} parameters in {about['dtype']}, "

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from harness.bench.progress import Progress
+from harness.display import counted
 from harness.errors import UsageError, nearest
 from harness.store import Store
 from harness.trackers import export
@@ -48,7 +49,7 @@ def give(args: argparse.Namespace, store: Store) -> int:
 def _told(work: export.Needed, chosen: Chosen, place: str) -> str:
     """One line: "exported 12 runs to 'here', 30 were there already, 3 unfinished left out (3 running)"."""
     number = len(work.runs)
-    parts = [f"exported {number} {'run' if number == 1 else 'runs'} to {place}"]
+    parts = [f"exported {counted(number, 'run')} to {place}"]
     parts[0] += f" ({work.replaced} in place of older content)" if work.replaced else ""
     parts.append(f"{work.here} were there already")
     if left := chosen.unfinished.total():

@@ -22,6 +22,7 @@ from harness.cost.price import DATA_SHEET, Times
 from harness.cost.run_class import RunClass, run_class
 from harness.cost.shapes import NotEstimatedError
 from harness.data import registry as tasks
+from harness.display import counted
 from harness.errors import UsageError
 from harness.store.record import RunRecord, is_imported
 
@@ -154,16 +155,12 @@ def _calibrated(
     same = [record for record in there if _place_free(run_class(record.config)) == kind]
     if same:
         step = statistics.median(record.useful_seconds / record.steps for record in same)
-        return step, f"measured by {_runs(len(same))}"
+        return step, f"measured by {counted(len(same), 'run')}"
     ratios = _ratios([record for record in there if _is_similar(record, found.config)], processor)
     if ratios:
         factor = statistics.median(ratios)
-        return factor * times.step, f"{DATA_SHEET} x {factor:.2g} by {_runs(len(ratios), 'similar ')}"
+        return factor * times.step, f"{DATA_SHEET} x {factor:.2g} by {counted(len(ratios), 'similar run')}"
     return times.step, DATA_SHEET
-
-
-def _runs(number: int, kind: str = "") -> str:
-    return f"{number} {kind}run{'s' * (number > 1)}"
 
 
 def _is_on(record: RunRecord, processor: Processor) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
+from harness.display import counted
 from harness.errors import NodeError, UsageError
 from harness.parallel.group import ALONE, Group
 from harness.system import slurm
@@ -42,7 +43,7 @@ def choose(wanted: str, group: Group = ALONE) -> str:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
     if 0 < found < group.size:
         raise UsageError(
-            f"This run has {group.size} processes and {found} GPU{'s' * (found > 1)}, and each process needs "
+            f"This run has {group.size} processes and {counted(found, 'GPU')}, and each process needs "
             f"its own: use processes={found}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
         )
     return "cuda" if found else "cpu"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from harness.display import counted
 from results.analysis.spectra import Spectra
 from results.figures.kinds import Point, spread
 
@@ -57,4 +58,4 @@ def _ranks(length: int) -> list[int]:
 def said(step: int, updates: Sequence[object], runs: int, shape: Shape) -> str:
     """ "step 90, 3 matrices 64 x 64"."""
     count = len(updates) // max(1, runs)
-    return f"step {step}, {count} {'matrix' if count == 1 else 'matrices'} {shape[0]} x {shape[1]}"
+    return f"step {step}, {counted(count, 'matrix', 'matrices')} {shape[0]} x {shape[1]}"

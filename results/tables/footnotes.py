@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.display import counted
 from harness.store.record import IMPORTED
 from results.analysis import imported
 from results.analysis.edges import edges
@@ -134,7 +135,7 @@ def stale(choice: Choice) -> tuple[str, ...]:
 def fewer(what: str, n: int, others: Iterable[int]) -> tuple[str, ...]:
     """The footnote to a value over fewer seeds than others: "chosen on 1 seed, others on 3"."""
     most = max(others, default=n)
-    return (f"{what} {n} seed{'s' if n > 1 else ''}, others on {most}",) if n < most else ()
+    return (f"{what} {counted(n, 'seed')}, others on {most}",) if n < most else ()
 
 
 def seeds_of_search(choices: Iterable[Choice]) -> list[int]:

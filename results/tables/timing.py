@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from harness.display import counted
 from harness.store.record import IMPORTED
 from results.analysis.metrics import is_number, word
 from results.analysis.provenance import TIMING, timing
@@ -92,7 +93,7 @@ def _left_out(n: int, others: Iterable[tuple[str, ...]], used: tuple[str, ...]) 
     if not n:
         return []
     conditions = " and ".join(_differing(one, used) for one in sorted(others))
-    return [f"{n} run{'s' if n > 1 else ''} with {conditions} not counted: times of unlike conditions"]
+    return [f"{counted(n, 'run')} with {conditions} not counted: times of unlike conditions"]
 
 
 def _differing(conditions: tuple[str, ...], usual: tuple[str, ...]) -> str:

@@ -51,7 +51,12 @@ class Reaped:
         """A line for each count above 0."""
         array = ("array of a killed submitter", "arrays of killed submitters")
         counts = (
-            (self.abandoned, "run of a dead process", "runs of dead processes", "left for `run` or `submit`"),
+            (
+                self.abandoned,
+                "run of a dead process waits",
+                "runs of dead processes wait",
+                "for the next `run` or `submit`",
+            ),
             (self.leftovers, "temporary file", "temporary files", "removed"),
             (self.studies, "study", "studies", "brought up to date"),
             (self.cancelled, "job of settled runs", "jobs of settled runs", "cancelled"),

@@ -26,7 +26,7 @@ PICTURE = {
     "harness.paper": "harness.errors",
     "harness.system": "harness.errors",
     "harness.contract": "optimizers",
-    "harness.parallel": "harness.errors harness.system",
+    "harness.parallel": "harness.display harness.errors harness.system",
     "harness.sources": "harness.errors harness.system optimizers.zoo",
     "harness.spectra": "harness.display harness.errors harness.system",
     "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
@@ -39,8 +39,8 @@ PICTURE = {
     "harness.store": "harness.config harness.data harness.errors harness.system",
     "harness.cli": "harness.errors harness.store harness.system",
     "harness.cost": (
-        "harness.building harness.config harness.data harness.errors harness.paper harness.parallel "
-        "harness.published harness.store harness.system models optimizers"
+        "harness.building harness.config harness.data harness.display harness.errors harness.paper "
+        "harness.parallel harness.published harness.store harness.system models optimizers"
     ),
     "harness.foreign": (
         "harness.config harness.data harness.errors harness.paper harness.store harness.system optimizers.zoo"
@@ -58,8 +58,8 @@ PICTURE = {
         "harness.train models"
     ),
     "harness.bench": (
-        "harness.config harness.cost harness.data harness.errors harness.export harness.parallel "
-        "harness.spectra harness.store harness.train models optimizers optimizers.zoo"
+        "harness.config harness.cost harness.data harness.display harness.errors harness.export "
+        "harness.parallel harness.spectra harness.store harness.train models optimizers optimizers.zoo"
     ),
     "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
     "harness.checkup": "harness.display harness.system",

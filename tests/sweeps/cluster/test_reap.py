@@ -41,7 +41,7 @@ def test_after_a_kill_and_again(htbench, write_spec):
     done = htbench("sweep", "reap", spec)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "tiny: 1 run of a dead process left for `run` or `submit`",
+        "tiny: 1 run of a dead process waits for the next `run` or `submit`",
         "tiny: 2 temporary files removed",
         "tiny: 1 study brought up to date",
     ]
