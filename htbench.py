@@ -1,12 +1,16 @@
-"""The command's own door: it lets Python find our packages before others of the same names.
+"""The command's own door: Python finds our packages before others of the same names, and nothing by chance.
 
 `models` and `results` are names that people give to folders of their own, and a folder on PYTHONPATH or the
 working folder comes before what is installed. Importing this module settles it for the process, whatever the
 order of `sys.path`; the processes of a pool import it, too. The standard library is all it needs.
+
+Libraries look for optional modules (pandas for `numexpr`), so a command must not search the folder that its
+user happens to be in, nor that of its own script. `harness/config/parts.py` adds them for who names a part.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -39,13 +43,37 @@ def clash() -> str:
     return ""
 
 
+def leave_out_chance_folders() -> None:
+    """Take out of `sys.path` what nobody asked for: the working folder, and that of the script.
+
+    Python puts one of them first. An empty word or a dot in PYTHONPATH is the working folder, too. Where our
+    packages lie stays.
+    """
+    here, script = _real(""), _real(os.path.dirname(sys.argv[0]))
+    asked = os.environ.get("PYTHONPATH", "")
+    anywhere = {here} if asked and {"", "."} & set(asked.split(os.pathsep)) else set()
+    first = set() if getattr(sys.flags, "safe_path", False) else {here, script}
+    unasked = [first | anywhere, *[anywhere] * len(sys.path)]
+    sys.path[:] = [
+        place
+        for place, left_out in zip(sys.path, unasked, strict=False)
+        if _real(place) not in left_out - {str(HOME)}
+    ]
+
+
+def _real(place: str) -> str:
+    try:
+        return os.path.realpath(place)
+    except FileNotFoundError:  # the working folder was deleted
+        return place
+
+
 def main() -> int:
     """The command `htbench`. Returns its exit status."""
     if sentence := clash():
         print(f"htbench: {sentence}", file=sys.stderr)
         return 2
-    if "" not in sys.path:
-        sys.path.append("")  # what is in the working folder can be named, after all that is installed
+    leave_out_chance_folders()
     from harness.cli import main as command
 
     return command()

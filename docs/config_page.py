@@ -143,11 +143,20 @@ change nothing for it."""
 
 _AFTER_SEARCH = """\
 In a search, axes of `optimizer.*`, `schedule.*` and `grad_clip` are searched: a range between its ends, a
-list as choices. Each combination of the other axes is a search of its own. Every trial trains on the one seed
-of `seeds`. A pruner looks at evaluations, so it needs `evaluation.every` in `base`. More `trials` go on with
-the studies that there are; any other change begins new ones. A `storage` of `postgresql://USER@HOST/NAME`
-needs `pip install 'htbench[postgres]'`, and takes the password from `~/.pgpass`: what stands in the file also
-stands in the store. SQLite is refused, since it hands one trial to several workers."""
+list as choices. Each combination of the other axes is a search of its own. Every trial trains on the one
+seed of `seeds`. A pruner looks at evaluations, so it needs `evaluation.every` in `base`. More `trials` go
+on with the studies that there are; any other change begins new ones. A `storage` of
+`postgresql://USER@HOST/NAME` needs `pip install 'htbench[postgres]'`, and takes the password from
+`~/.pgpass`. One in the file is refused: what stands in the file also stands in the store. `storage:
+${oc.env:NAME}`, or `...//USER:${oc.env:NAME}@HOST/...`, is resolved only by the process that connects, a
+job in its own environment; the store keeps these words. Anything else that `${oc.env:NAME}` stands for in
+a sweep file is a setting like any other, and is stored: no secrets there. In `setup` it is refused; write
+`$NAME`. SQLite is refused, since it hands one trial to several workers.
+
+Stores may share a database: the names of a store's studies there end in the nonce of its `store.json`,
+which `htbench runs import` does not copy. `cp -r` of a whole store does; remove the file in one of the
+two before both go on with a search, and its studies are made again from its runs. The replicas of winners
+are journal files in any case."""
 
 _AFTER_SWEEP = """\
 An axis is a list of values (`optimizer.lr: [0.01, 0.02]`) or a range
@@ -155,7 +164,9 @@ An axis is a list of values (`optimizer.lr: [0.01, 0.02]`) or a range
 multiplied out in a grid. Values of `optimizer.*`, `schedule.*` and `grad_clip` compete; every other axis
 (task, model, steps ...) splits the sweep into objectives with a winner each. Seeds are no axis.
 
-Words of the form `key=value` after the file on the command line override its `base`."""
+Words of the form `key=value` after the file on the command line override its `base`; `name=...` gives the
+sweep another name. The copy in the store has these words in it, so that the name of a stored sweep means what
+was planned."""
 
 
 def render() -> str:

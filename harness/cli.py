@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import htbench  # noqa: F401  # finds our packages before others of these names
+import htbench  # finds our packages before others of these names
 from harness.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
@@ -27,6 +27,7 @@ from harness.errors import (
     UsageError,
     nearest,
 )
+from harness.harmless import in_a_line
 from harness.system import streams
 
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
@@ -67,7 +68,7 @@ _WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store it
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run the command of this process.
 
     Args:
         words: the command line without the program; None: this process's.
@@ -75,10 +76,24 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         the exit status.
     """
-    words = list(sys.argv[1:] if words is None else words)
-    streams.take_any_text()
+    streams.settle()
+    status = call(sys.argv[1:] if words is None else words)
+    if refusal := streams.refusal():
+        return _complain(f"standard output is incomplete: {refusal.strerror}.", status or EXIT_RUN_FAILED)
+    return status
+
+
+def call(words: Sequence[str]) -> int:
+    """Run one command within the work of another, or as all of it.
+
+    Args:
+        words: the command line without the program.
+
+    Returns:
+        the exit status.
+    """
     try:
-        return _dispatch(words)
+        return _dispatch(list(words))
     except UsageError as error:
         return _complain(error, EXIT_USAGE)
     except (RunFailedError, LostOwnershipError) as error:
@@ -87,9 +102,6 @@ def main(words: Sequence[str] | None = None) -> int:
         return _complain(f"{error} The same command goes on from there.", EXIT_INTERRUPTED)
     except KeyboardInterrupt:
         return _complain("interrupted; the same command goes on from here.", EXIT_INTERRUPTED)
-    except BrokenPipeError:  # the reader, for instance `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
         # A full disk or a missing permission is not a bug of ours.
         place = f" '{error.filename}'" if error.filename else ""
@@ -100,7 +112,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _complain(what: object, status: int) -> int:
-    print(f"htbench: {what}", file=sys.stderr)
+    print(f"htbench: {in_a_line(str(what))}", file=sys.stderr)
     return status
 
 
@@ -192,4 +204,5 @@ def _overview() -> str:
 
 
 if __name__ == "__main__":
+    htbench.leave_out_chance_folders()
     sys.exit(main())

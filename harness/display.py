@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from harness.harmless import in_a_line
+
 
 def duration(seconds: float | None) -> str:
     """A time in the unit that fits: `85 ms`, `12 s`, `3.4 h`."""
@@ -104,7 +106,7 @@ def aligned(
         width: of the terminal; None: nothing is shortened or left out.
         more: where the columns that are left out can be seen.
     """
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[in_a_line(str(cell)) for cell in row] for row in rows]
     kinds = [columns.get(head, Column()) for head in cells[0]]
     whole = [max(map(len, column)) for column in zip(*cells, strict=True)]
     least = [_least(*each) for each in zip(cells[0], kinds, whole, strict=True)]
@@ -166,6 +168,7 @@ def shortened(text: str, width: int) -> str:
 
 def wrapped(line: str, width: int | None, indent: str = "    ") -> list[str]:
     """A line as lines of a terminal, all but the first indented; `width` None: as it is."""
+    line = in_a_line(line)
     if width is None:
         return [line]
     room = max(width, 2 * len(indent))

@@ -9,7 +9,7 @@ import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from models import outside
+from models import imported, outside
 from models.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def spec(name: str) -> ModelSpec:
     """The row called `name`, or one made from "module:factory" or an entry point of `htbench.models`.
 
     Raises:
-        ValueError: there is none, and the message names the nearest ones; or the factory can't be used.
+        ValueError: there is none, and the message names the nearest ones; or the factory can't be used, or is
+            not allowed (`models.imported`); `build` allows it.
     """
     row = SIZES.get(name) or outside.spec(name)
     if row is None:
@@ -89,6 +90,7 @@ def build(name: str, **overrides: Any) -> nn.Module:
     `overrides` replace settings of the row, for example `vocabulary=`, `classes=`, `max_length=`.
     Of a model from outside they are what is offered. Raises ValueError for an unknown name or setting.
     """
+    imported.allowed.add(name)  # who builds a part wants its code to run
     row = spec(name)
     if row.outside:
         return outside.build(row, overrides)  # type: ignore[no-any-return]

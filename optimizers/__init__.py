@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from optimizers.zoo import imported
 from optimizers.zoo.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def build(
     Raises:
         ValueError: one sentence naming the unknown name, the value and what is allowed.
     """
+    imported.allowed.add(name)  # who builds a part wants its code to run
     row = spec(name)
     if not callable(routing):
         resolve_value(ROUTING, "routing", routing)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["curve", "frame", "spectra"]
 
 
-def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
+def frame(root: Path | str, sweeps: str | Iterable[str] | None = None) -> pd.DataFrame:
     """All points of some sweeps as a tidy frame: one row per point, whatever became of its run.
 
     docs/results.md has a table of the columns, each with its type, which does not depend on the runs: words
@@ -25,7 +25,7 @@ def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame
 
     Args:
         root: the store.
-        sweeps: names; None means all.
+        sweeps: a name, or several; None means all.
 
     Raises:
         harness.errors.UsageError: no such store or sweep.
@@ -37,7 +37,7 @@ def frame(root: Path | str, sweeps: Iterable[str] | None = None) -> pd.DataFrame
 
     if not Path(root).is_dir():
         raise UsageError(f"There is no store '{root}'.")
-    return typed(load(Store(root), sweeps))
+    return typed(load(Store(root), [sweeps] if isinstance(sweeps, str) else sweeps))
 
 
 def curve(root: Path | str, key: str) -> pd.DataFrame:

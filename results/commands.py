@@ -13,8 +13,8 @@ from harness.store import Store
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
-from results.analysis.load import load
-from results.figures.files import update
+from results.analysis.load import load, tell
+from results.figures.files import check_folder, of_selection, update
 from results.figures.kinds import PUBLISHED
 from results.figures.registry import FIGURES
 from results.figures.view import SOURCES, views
@@ -92,7 +92,7 @@ def _look_beside_the_store(args: argparse.Namespace, names: Sequence[str]) -> No
 def _view(args: argparse.Namespace, sweeps: list[str] | None) -> View:
     """What is to be shown. Published numbers alone need no store."""
     store = Store(args.root)
-    frame = None if args.source == "published" else load(store, sweeps)
+    frame = None if args.source == "published" else load(store, sweeps, tell)
     return View(frame, args.source, args.scale, store, named=args.names)
 
 
@@ -126,22 +126,30 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     """Add [NAME ...] [--sweep NAME]... [--source SOURCE] [--scale SCALE]... [--out DIR]."""
     _add_common(parser, FIGURES)
     add_paper_arguments(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to put them (default: ROOT/figures)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where to put them (default: ROOT/figures; those of some runs in a folder of their own there)",
+    )
 
 
 def figure(args: argparse.Namespace) -> int:
     """Draw the figures whose data have changed, as PNG and PDF, with the CSV file of their values.
 
     Raises:
-        UsageError: a figure is unknown, or the folder can't be written to.
+        UsageError: a figure is unknown, the folder can't be written to, or it has files of somebody else.
     """
     names, sweeps = _select(args, FIGURES, "figure")
+    folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
     _look_beside_the_store(args, names)
     store = Store(args.root)
-    frame = None if args.source == PUBLISHED else load(store, sweeps)
+    frame = None if args.source == PUBLISHED else load(store, sweeps, tell)
     shown = views(frame, store, args.source, args.scale)
+    if args.out:
+        check_folder(args.out, names)
     for name in names:
-        done = update(name, frame, store, args.out or store.root / "figures", shown)
+        done = update(name, frame, store, folder, shown)
         for warning in done.warnings:
             print(f"htbench: {warning}", file=sys.stderr)
         print(": ".join([f"{name}: {done.outcome}", *filter(None, [", ".join(map(str, done.paths))])]))

@@ -11,15 +11,16 @@ from harness.cost import gpus
 from harness.display import counted, document
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.store import Store
-from harness.store.points import REPLICATE, SPEC, Point, read_points, sweep_folder
-from harness.system import slurm
+from harness.store.points import REPLICATE, Point, ever_planned
+from harness.system import slurm, streams
 from harness.system.folders import make_folder
 from harness.system.machine import visible_gpus
 from harness.upkeep.check import faults
-from sweeps.plan.planned import Planned, filled, search_points, write_plan
+from sweeps.plan.planned import Planned, filled, search_points
 from sweeps.plan.replicas import everything
 from sweeps.plan.start import check_start
 from sweeps.plan.states import settled, state, states
+from sweeps.plan.stored import refuse_losses, stored, write_plan
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -28,7 +29,8 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     from sweeps.local.progress import Progress
     from sweeps.local.runner import Runner
 
-    runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet))
+    _check_plans(args, store, loaded)
+    runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet), replace=args.replace)
     for live in runner.sweeps:
         check_start(live.spec, _unsettled(store, live.search), store.root, action="run")
     make_folder(store.root)
@@ -47,6 +49,13 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
             file=sys.stderr,
         )
     return EXIT_RUN_FAILED if runner.unfinished else 0
+
+
+def _check_plans(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> None:
+    """Raise UsageError before anything is written if a sweep would drop stored points unasked."""
+    for spec in loaded:
+        if not args.replace and store.root.is_dir():
+            refuse_losses(store.root, spec, search_points(spec))
 
 
 def _unsettled(store: Store, planned: Sequence[Planned]) -> list[Planned]:
@@ -69,13 +78,14 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)
+    _check_plans(args, store, loaded)
     plans = [(spec, everything(store, spec)) for spec in loaded]
     for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
     for spec, planned in plans:
         queue.submit_and_report(
             *(store, spec, planned, args.retry),
-            replace_queued=args.replace,
+            replace=args.replace,
             exclude_failing=args.exclude_failing,
             quiet=args.quiet,
             block=args.block or "",
@@ -94,7 +104,7 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
             queue.cancel_and_report(store, spec)
         return 0
     # The plan in the store may have blocks and points that the file has no more.
-    planned = [[*_points(args, store, spec), *read_points(store.root, spec.name)] for spec in loaded]
+    planned = [[*_points(store, spec), *ever_planned(store.root, spec.name)] for spec in loaded]
     blocks = [{point.block for point in points} for points in planned]
     wanted = {point.id for points in planned for point in points if point.block == args.block}
     others = {point.id for points in planned for point in points if point.block != args.block}
@@ -119,6 +129,7 @@ def _with_block(
 
 def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Like `run`, but failed runs are tried again, too."""
+    _check_plans(args, store, loaded)
     keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
     tried_again = sum(store.reset_failure(key) for key in keys)
     if not args.quiet:
@@ -128,6 +139,7 @@ def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
 def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Run the winners on fresh seeds; UsageError if they are not known yet."""
+    _check_plans(args, store, loaded)
     for spec in loaded:
         if not spec.fresh_seeds:
             raise UsageError(
@@ -147,6 +159,7 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     """Write index, plan and studies anew."""
     from sweeps.studies import refresh
 
+    _check_plans(args, store, loaded)
     make_folder(store.root)
     print(f"index.jsonl: {counted(store.rebuild_index(), 'record')}")
     for key, what in faults(store).items():
@@ -154,7 +167,7 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     for spec in loaded:
         planned = everything(store, spec)
         replicated = [one for one in planned if one.point.stage == REPLICATE]
-        write_plan(store.root, spec, search_points(spec) + replicated)
+        write_plan(store.root, spec, search_points(spec) + replicated, replace=args.replace)
         print(f"{spec.name}: {counted(len(planned), 'point')}")
         for place in refresh.refresh(store, spec, planned, rebuild=True):
             print(f"  optuna-dashboard {place}")
@@ -178,7 +191,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
         if args.sbatch or args.test_only:
             view.arrays += dry_run.scripts(
                 *(store, spec, view.planned),
-                replace_queued=bool(args.replace),
+                replace=bool(args.replace),
                 exclude_failing=bool(args.exclude_failing),
                 block=args.block or "",
             )
@@ -208,7 +221,7 @@ def _gpus(args: argparse.Namespace, loaded: Sequence[SweepSpec]) -> str | None:
 def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Show how far the sweeps are, once or until all is done."""
     try:
-        while not _look(args, store, loaded) and args.watch:
+        while not _look(args, store, loaded) and args.watch and streams.is_read():
             time.sleep(args.every)
     except KeyboardInterrupt:
         if not args.watch:
@@ -222,7 +235,7 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     from sweeps.cluster import queue
     from sweeps.screens import status as screens
 
-    screen = screens.look(store, [(spec, _points(args, store, spec)) for spec in loaded])
+    screen = screens.look(store, [(spec, _points(store, spec)) for spec in loaded])
     if args.json:
         blocks = [block.to_json() for block in screen.blocks]
         print(document(blocks, in_a_line=args.watch), flush=True)
@@ -236,7 +249,7 @@ def cost(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     """Show what the sweeps have taken so far."""
     from sweeps.screens import spent
 
-    bills = {spec.name: spent.blocks(store, spec, _points(args, store, spec)) for spec in loaded}
+    bills = {spec.name: spent.blocks(store, spec, _points(store, spec)) for spec in loaded}
     if args.json:
         print(document([spent.to_json(name, blocks) for name, blocks in bills.items()]))
         return 0
@@ -250,16 +263,14 @@ def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     """Tidy up what dead processes left."""
     from sweeps.cluster import reap
 
+    _check_plans(args, store, loaded)
     for spec in loaded:
-        for line in reap.reap(store, spec, everything(store, spec)).lines():
+        for line in reap.reap(store, spec, everything(store, spec), replace=args.replace).lines():
             print(f"{spec.name}: {line}")
     return 0
 
 
-def _points(args: argparse.Namespace, store: Store, spec: SweepSpec) -> list[Point]:
-    """The points as last planned, which is quick; planned again if the file or the words have changed."""
-    stored = sweep_folder(store.root, spec.name) / SPEC
-    overridden = any("=" in word for word in args.words)
-    if not overridden and stored.exists() and stored.read_bytes() == spec.text.encode():
-        return read_points(store.root, spec.name)
-    return [one.point for one in everything(store, spec)]
+def _points(store: Store, spec: SweepSpec) -> list[Point]:
+    """The points as last planned, which is quick; planned again if the file or the words are others."""
+    points = stored(store.root, spec)
+    return [one.point for one in everything(store, spec)] if points is None else points

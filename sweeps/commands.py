@@ -12,6 +12,7 @@ from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError
 from harness.store import Store
 from sweeps import actions
+from sweeps.spec import given
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.sweep import SweepSpec
 
@@ -20,11 +21,12 @@ Options = Mapping[str, Any]  # of a flag, as argparse takes them
 
 @dataclass(frozen=True)
 class Action:
-    """An action of `htbench sweep`: what it calls, its line of help, its flags."""
+    """An action of `htbench sweep`: what it calls, its line of help, its flags, whether it trains runs."""
 
     call: Callable[[argparse.Namespace, Store, Sequence[SweepSpec]], int]
     help: str
     flags: Mapping[str, Options] = field(default_factory=dict)
+    trains: bool = False
 
 
 def _switch(help: str) -> Options:
@@ -36,6 +38,10 @@ _POOL = {
     "--workers": {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"},
     **_QUIET,
 }
+_REPLACE: Mapping[str, Options] = {
+    "--replace": _switch("drop stored points that the file lacks; runs stay in the store and in budgets")
+}
+_RUN = {**_POOL, **_REPLACE}
 _BLOCK = {"--block": {"metavar": "NAME", "help": "only the points of this block"}}
 _JSON = {"--json": _switch("as JSON, with every point")}
 
@@ -53,7 +59,10 @@ ACTIONS = {
         },
     ),
     "run": Action(
-        actions.run, "train whatever is missing on this machine, then the winners on fresh seeds", _POOL
+        actions.run,
+        "train whatever is missing on this machine, then the winners on fresh seeds",
+        _RUN,
+        trains=True,
     ),
     "submit": Action(
         actions.submit,
@@ -62,10 +71,11 @@ ACTIONS = {
             **_QUIET,
             "--dry-run": _switch("the same as `plan --sbatch`"),
             "--retry": _switch("failed runs again, too"),
-            "--replace": _switch("exchange queued jobs that ask for other resources than the file"),
+            "--replace": _switch("like `run`, and exchange queued jobs that ask for other resources"),
             "--exclude-failing": _switch("keep off nodes that end jobs early, as `status` names them"),
             **_BLOCK,
         },
+        trains=True,
     ),
     "status": Action(
         actions.status,
@@ -86,17 +96,24 @@ ACTIONS = {
         "the GPU- and core-hours spent so far, by block, and how many of them in vain",
         {"--json": _switch("as JSON, with every block")},
     ),
-    "reap": Action(actions.reap, "tidy up after dead processes and jobs that nobody needs any more"),
+    "reap": Action(
+        actions.reap, "tidy up after dead processes and jobs that nobody needs any more", _REPLACE
+    ),
     "cancel": Action(
         actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first", _BLOCK
     ),
     "retry": Action(
-        actions.retry, "like run, and failed runs are tried again (on SLURM: submit --retry)", _POOL
+        actions.retry,
+        "like run, and failed runs are tried again (on SLURM: submit --retry)",
+        _RUN,
+        trains=True,
     ),
     "replicate": Action(
-        actions.replicate, "run the winners of a finished grid or search on fresh seeds", _POOL
+        actions.replicate, "run the winners of a finished grid or search on fresh seeds", _RUN, trains=True
     ),
-    "index": Action(actions.index, "write index, plan and Optuna studies anew from the run folders"),
+    "index": Action(
+        actions.index, "write index, plan and Optuna studies anew from the run folders", _REPLACE
+    ),
 }
 
 
@@ -151,7 +168,11 @@ def sweep(args: argparse.Namespace) -> int:
     names = [word for word in args.words if "=" not in word]
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
-    loaded = [specs.load(path, words) for name in names for path in specs.find_all(name, args.root)]
+    action = ACTIONS[args.action]
+    loaded = given.load_all(names, words, args.root, trains=action.trains)
+    called: dict[str, SweepSpec] = {}
     for spec in loaded:
         specs.check_own(args.root, spec.name)
-    return ACTIONS[args.action].call(args, Store(args.root), loaded)
+        if called.setdefault(spec.name, spec) != spec:
+            raise UsageError(f"Two of these sweeps are called '{spec.name}'; give each a command of its own.")
+    return action.call(args, Store(args.root), loaded)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError
@@ -48,6 +48,7 @@ def execute(
         0: there is a record; 1: it ended otherwise, as the store says; 2: it was asked to stop.
     """
     monitor.stop_on_signals()
+    parts.allow(parts.named(point.overrides))
     store = Store(root)
     try:
         with joined() as group:

@@ -22,6 +22,7 @@ FIXTURE = Path(__file__).with_name("fixtures") / "store-0.1"
 GOLDEN = sorted(path.name for path in (FIXTURE / "golden").iterdir() if path.is_file())
 STOPPED = Path("runs/fb/fb3bf3c0d34d")
 STOPPED_AT = 35
+REPLICATED = ("grid", "search")  # sweeps whose winners have replicas
 SETTINGS = ("task=digits", "model=resnet-nano", "steps=60", "batch_size=16", "checkpoint.every_steps=8")
 SETTINGS += ("evaluation.every=25", "optimizer.name=sgdm", "optimizer.lr=0.02")
 
@@ -77,6 +78,12 @@ def trials(root):
     return found
 
 
+def told(root):
+    """What the studies know of each run: state, value and evaluations."""
+    rows = [row for found in trials(root).values() for row in found]
+    return {key: (state, value, evaluations) for _, state, _, value, evaluations, key in rows}
+
+
 @pytest.mark.parametrize("name", GOLDEN)
 def test_commands_print_the_same_bytes(views, name):
     assert (views / name).read_text() == (FIXTURE / "golden" / name).read_text()
@@ -84,9 +91,26 @@ def test_commands_print_the_same_bytes(views, name):
 
 def test_the_index_and_the_studies_are_written_anew_alike(views):
     before, after = FIXTURE / "store", views / "store"
-    assert sorted(rows(after / "index.jsonl"), key=repr) == sorted(rows(before / "index.jsonl"), key=repr)
-    assert trials(after) == trials(before)
-    assert len(trials(after)) == 8, "of two grids, a search and three single runs"
+    index = rows(after / "index.jsonl")
+    assert all(row.pop("modified") for row in index), "version 0.1 did not note it"
+    assert all(row["record"].pop("digest") for row in index), "nor a digest"
+    assert sorted(index, key=repr) == sorted(rows(before / "index.jsonl"), key=repr)
+    then, now = trials(before), trials(after)
+    assert len(then) == 8, "of two grids, a search and three single runs"
+    assert {name: rows for name, rows in now.items() if name.startswith("search") and name in then} == {
+        name: rows for name, rows in then.items() if name.startswith("search")
+    }
+    # A winner's replicas are a study of their own now, those of the search too, and a seed is no parameter.
+    assert now.keys() - then.keys() == {
+        f"{name}-replicas" for name in then if name.split(".")[0] in REPLICATED
+    }
+    assert told(after).items() >= told(before).items()
+    (name,) = (name for name in now if name.startswith("search") and name not in then)
+    assert len(told(after)) == len(told(before)) + len(now[name])
+    assert {axis for name in now for row in now[name] for axis in row[2]} == {
+        "optimizer.lr",
+        "optimizer.momentum",
+    }
 
 
 def test_nothing_is_found_wrong(root, capsys):
@@ -121,10 +145,16 @@ def test_a_finished_grid_is_trained_no_more(root, capsys, monkeypatch):
     as_then = runpy.run_path(FIXTURE / "views.py")["as_then"]
     for name, row in optimizers.ZOO.items():
         monkeypatch.setitem(optimizers.ZOO, name, as_then(row))
+    words = ["sweep", "run", str(FIXTURE / "sweeps" / "grid.yaml"), "--root", str(root)]
     before = files(root)
-    assert main(["sweep", "run", str(FIXTURE / "sweeps" / "grid.yaml"), "--root", str(root)]) == 0
+    assert main(words) == 0
     assert capsys.readouterr().out == "grid: 8 of 8 points have a result\n"
-    assert files(root) == before
+    after = files(root)
+    assert main(words) == 0 and files(root) == after
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert {name.split(".")[0] for name in changed} == {"studies/grid", "sweeps/grid/points"}, (
+        "studies are of another form now, and points have a digest"
+    )
 
 
 def test_a_search_goes_on_with_the_trials_it_had(root, tmp_path):

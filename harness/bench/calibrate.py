@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig
+from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
 from harness.config.settings import resolve_config
 from harness.cost.run_class import Cost, passes, processor
 from harness.data import registry as tasks
@@ -115,8 +115,9 @@ def _early(steps: int) -> EvaluationConfig:
 
 
 def main() -> int:
-    """Read config and cache folder from standard input, write the cost to standard output."""
+    """Read config and folders from standard input, write the cost to standard output."""
     given = json.load(sys.stdin)
+    parts.allow(parts.named(given["settings"]), *map(Path, given["folders"]))
     with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
         cache_folder(Path(folder)).symlink_to(given["cache"])
         try:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.config import parts
 from harness.errors import UsageError
 from optimizers.zoo.registry import ZOO, resolve, spec
 
@@ -74,6 +75,7 @@ def entry(label: str, ns_dtype: str | None = None) -> Entry:
     """
     name, _, words = label.partition(":")
     given = dict(_setting(word, label) for word in words.split(",") if word)
+    parts.allow([name])
     try:
         if ns_dtype is not None and "ns_dtype" in spec(name).params:
             given.setdefault("ns_dtype", ns_dtype)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import display
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
 from harness.data import registry as tasks
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CORPORA = ("c4", "openwebtext")
 PREPARED = (*CORPORA, "cifar10", "cifar100", "imagenet-1k")
 # These read sweep files. They lie above `harness`, so they are named by strings, as in `harness/cli.py`.
-SWEEP_FILES, PLANNED = "sweeps.spec.sweep_file", "sweeps.plan.planned"
+SWEEP_FILES, PLANNED = "sweeps.spec.given", "sweeps.plan.planned"
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
@@ -159,11 +159,13 @@ def _given(words: Sequence[str], root: Path) -> Iterator[RunConfig]:
     for word in words:
         tree = read_yaml(Path(word)) if Path(word).is_file() else {}
         if tree and not tree.keys() & {"base", "blocks", "space"}:
-            yield resolve_config(flatten(tree))
+            settings = flatten(tree)
+            parts.allow(parts.named(settings), Path(word).parent)
+            yield resolve_config(settings)
             continue
         reader, planner = importlib.import_module(SWEEP_FILES), importlib.import_module(PLANNED)
-        for file in reader.find_all(word, root):
-            yield from (one.config for one in planner.search_points(reader.load(file)))
+        for spec in reader.load_all([word], [], root):
+            yield from (one.config for one in planner.search_points(spec))
 
 
 def _planned(root: Path, task: str) -> Iterator[RunConfig]:
@@ -175,7 +177,8 @@ def _planned(root: Path, task: str) -> Iterator[RunConfig]:
             length = tuple(point.overrides.get(setting) for setting in lengths)
             if length[0] == task and length not in seen and not is_imported(point.overrides):
                 seen.add(length)
-                yield resolve_config(point.overrides)
+                given = {name: point.overrides[name] for name in lengths if name in point.overrides}
+                yield resolve_config(given)  # the rest may name parts that nobody here asked for
 
 
 class Bar:

@@ -6,31 +6,37 @@ It repairs nothing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import shlex
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.checkup import finding, machine, place
 from harness.checkup.finding import Check, Finding, note, ok, problem
 from harness.data import registry as tasks
-from harness.data.cache import MANIFEST, damaged
+from harness.data.cache import MANIFEST, damaged, differing
 from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.integrity import AGAIN
 from harness.store.layout import cache_folder
 from harness.store.points import SOURCE, sweep_folder
-from harness.upkeep.check import Survey, survey
+from harness.upkeep.check import SECONDS, Survey, survey
 
 PROBE = "sweeps.cluster.probe"  # a name, as those in `harness/cli.py`: `harness` imports nothing above it
+ROW_CACHE = "results.analysis.row_cache"  # likewise
 PATIENCE = 600.0
 
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, `--data`, `--sbatch` and `--patience`."""
     parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.add_argument("--data", action="store_true", help="read all prepared data and check its digests")
+    parser.add_argument(
+        "--data", action="store_true", help="read all prepared data; make what is embedded again and compare"
+    )
     parser.add_argument(
         "--sbatch",
         nargs="*",
@@ -85,6 +91,7 @@ def _store(root: Path) -> Iterator[Finding]:
         yield note("store", "it is large: the lines below are about the records counted above")
     unpack = f"htbench runs unpack --all --root {shlex.quote(str(root))}"
     advice = {
+        "link": "no command follows them; remove them, or put the file or the folder itself there",
         "archive": f"`{unpack}` brings back what can be read; `htbench sweep run` trains the rest again",
         "record": f"`{mend}` restores what index.jsonl has; `htbench sweep run` trains the rest again",
         "points": f"`{mend}` writes them again",
@@ -95,7 +102,12 @@ def _store(root: Path) -> Iterator[Finding]:
     }
     for kind, paths in found.damaged.items():
         level = note if kind in ("attempt", "submissions") else problem
-        yield level("store", f"damaged {kind} files: {_first_three(paths)}", advice[kind])
+        named = "links" if kind == "link" else f"damaged {kind} files"
+        yield level("store", f"{named}: {', '.join(paths)}", advice[kind])
+    if found.ahead:
+        text = f"heartbeats from the future: {_first_three(found.ahead)}"
+        clock = "they prove no life: the same command takes such a run over; set the clock of its machine"
+        yield note("store", text, clock)
     yield from _records(found, root)
     yield from _index(found, mend)
     if found.leftovers:
@@ -112,6 +124,11 @@ def _records(found: Survey, root: Path) -> Iterator[Finding]:
             delete = f"`htbench runs unpack {key}`, then {delete}"
         advice = "" if AGAIN in what else f"{delete}: then the same command trains the run again"
         yield problem("records", f"run {key}: {what}", advice)
+    for key, contradictions in found.contested.items():
+        for path, differences in contradictions.items():
+            told = (f"{one.name} is {one.here}, and {one.there} in '{path}'" for one in differences)
+            keep = f"`htbench runs pack`, then delete '{path}' to keep what tables show"
+            yield problem("records", f"run {key}: {', '.join(told)}", keep)
     if found.without_curve:
         text = f"completed runs without metrics.jsonl: {_first_three(found.without_curve)}"
         yield note("records", text, "nothing vouches for their figures")
@@ -131,6 +148,17 @@ def _index(found: Survey, mend: str) -> Iterator[Finding]:
         yield ok("index", "index.jsonl agrees with the run folders")
 
 
+def _rows(root: Path) -> Iterator[Finding]:
+    """Compare the rows that tables keep with what they were made of; tables trust them."""
+    cache: Any = importlib.import_module(ROW_CACHE)
+    compared, differing = cache.differing(Store(root), SECONDS)
+    if differing:
+        text = f"cache/rows.json has other values than the records of runs {', '.join(differing)}"
+        yield problem("cache", text, "delete it: the next table makes it anew")
+    elif compared:
+        yield ok("cache", f"cache/rows.json agrees with {counted(compared, 'record')}")
+
+
 def _first_three(paths: list[str]) -> str:
     return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
@@ -145,15 +173,33 @@ def _data(root: Path) -> Iterator[Finding]:
 
 def _digests(root: Path) -> Iterator[Finding]:
     """Read every prepared set; a run looks at sizes only."""
+    made = _made_again(cache_folder(root))
+    advice = "delete it and prepare again: `htbench data prepare`, or the next run"
     for folder in sorted(path.parent for path in cache_folder(root).glob(f"[!.]*/{MANIFEST}")):
-        wrong = damaged(folder)
+        wrong, other = damaged(folder), made.get(folder, [])
         for name in wrong:
-            what = f"'{folder / name}' is missing or damaged"
-            yield problem(
-                "data", what, "delete it and prepare again: `htbench data prepare`, or the next run"
-            )
-        if not wrong:
-            yield ok("data", f"'{folder}': all digests agree")
+            yield problem("data", f"'{folder / name}' is missing or damaged", advice)
+        for name in other:
+            if name not in wrong:
+                yield problem("data", f"'{folder / name}' is not what its source gives", advice)
+        if not wrong and not other:
+            source = ", and its source gives the same" if folder in made else ""
+            yield ok("data", f"'{folder}': all digests agree{source}")
 
 
-CHECKS = (*machine.CHECKS, place.root, _store, _data)
+def _made_again(cache: Path) -> dict[Path, list[str]]:
+    """The prepared folders of embedded data, each with the files that its source gives otherwise today.
+
+    The digests of a folder stand beside what they are of: whoever changes one may change the other.
+    """
+    found = {}
+    for name, row in tasks.TASKS.items():
+        with contextlib.suppress(UsageError), tempfile.TemporaryDirectory() as place:  # `_data` tells it
+            folder = cache / f"{name}-{tasks.fingerprint(name)}"
+            if not row.ready and (folder / MANIFEST).exists():
+                tasks.build(name, cache=Path(place), batch_size=1, data_seed=0)
+                found[folder] = differing(folder, Path(place, folder.name))
+    return found
+
+
+CHECKS = (*machine.CHECKS, place.root, _store, _rows, _data)

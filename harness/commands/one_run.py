@@ -1,4 +1,4 @@
-"""The words that say what one run is: a YAML file, and settings over it."""
+"""The words that say what one run is: a YAML file, settings over it; the parts that they name are allowed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.config import parts
 from harness.config.names import flatten
 from harness.config.settings import read_words, read_yaml
 from harness.errors import UsageError
@@ -14,7 +15,7 @@ _OF_SWEEPS = {"base", "blocks", "space"}
 
 
 def settings(words: Sequence[str], for_sweeps: str) -> dict[str, Any]:
-    """The settings by their dotted names.
+    """The settings by their dotted names; modules of parts may lie beside the file, or in the working folder.
 
     Args:
         words: `CONFIG` at most once, and `key=value`.
@@ -30,4 +31,6 @@ def settings(words: Sequence[str], for_sweeps: str) -> dict[str, Any]:
     if tree.keys() & _OF_SWEEPS:
         instead = for_sweeps.format(file=files[0])
         raise UsageError(f"'{files[0]}' describes a sweep, not a run; {instead}.")
-    return flatten(tree) | read_words([word for word in words if "=" in word])
+    found = flatten(tree) | read_words([word for word in words if "=" in word])
+    parts.allow(parts.named(found), *(Path(name).parent for name in files))
+    return found

@@ -69,7 +69,7 @@ class Wanted:
 
 
 def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
-    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--yes] [--workers N] [--gpu NAME]."""
+    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--replace] [--yes] [--workers N] [--gpu NAME]."""
     parser.add_argument(
         "words",
         nargs="*",
@@ -78,6 +78,7 @@ def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="nano with fewer steps and settings")
     parser.add_argument("--submit", action="store_true", help="hand the runs to SLURM and return at once")
+    parser.add_argument("--replace", action="store_true", help="drop what an earlier plan has besides")
     parser.add_argument("--yes", action="store_true", help="do not ask before anything starts")
     parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: by cores or GPUs)")
     parser.add_argument(
@@ -92,7 +93,8 @@ def reproduce(args: argparse.Namespace) -> int:
     """Run or submit what is missing; then evaluate, draw, print the tables and write the report.
 
     Raises:
-        UsageError: an unknown experiment, or runs of the paper's scale that this machine can't make.
+        UsageError: an unknown experiment, runs of the paper's scale that this machine can't make, or nobody
+            to ask whether they shall start.
     """
     at_least(args, 1, *(["workers"] if args.workers is not None else []))
     wanted = _wanted(args.words, args.quick)
@@ -138,10 +140,13 @@ def _left(args: argparse.Namespace, wanted: Wanted) -> tuple[int, list[reproduce
 
 
 def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[reproduce_card.Left]) -> bool:
-    """Show what it takes; whether it may start. Who is not at a terminal has agreed by the command."""
+    """Show what it takes; whether it may start. Only a person at a terminal can be asked."""
+    if not (args.yes or (sys.stdin.isatty() and sys.stderr.isatty())):
+        runs = display.counted(sum(one.runs for one in left), "run is", "runs are")
+        raise UsageError(f"{runs} missing, and there is no terminal to ask at; add --yes to start them.")
     card = reproduce_card.card(left, display.terminal_width(sys.stderr))
     print(f"{card}\n{_how(args, wanted, left)}", file=sys.stderr)
-    if args.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if args.yes:
         return True
     print("Start? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -158,7 +163,7 @@ def _how(args: argparse.Namespace, wanted: Wanted, left: Sequence[reproduce_card
 
 
 def _submit(args: argparse.Namespace, wanted: Wanted) -> int:
-    status = _call(args, "sweep", "submit", *wanted.files)
+    status = _call(args, "sweep", "submit", *wanted.files, *_replace(args))
     if status == EXIT_OK:
         print(f"`htbench sweep status {' '.join(wanted.sweeps)}` says how far they are.")
         print(
@@ -173,7 +178,7 @@ def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
     """All that follows the plan. A failed run is shown in the tables, so what can be printed is printed."""
     workers = ["--workers", str(args.workers)] if args.workers else []
     own = ["--sweep", ",".join(wanted.sweeps)]
-    worst = _say(args, "sweep", "run", *wanted.files, *workers)
+    worst = _say(args, "sweep", "run", *wanted.files, *workers, *_replace(args))
     if worst not in (EXIT_OK, EXIT_RUN_FAILED):
         return worst
     if wanted.scale != "paper" and _QUESTIONS in wanted.tables:
@@ -187,6 +192,10 @@ def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
         worst = max(worst, _say(args, *step))
         print(flush=True)
     return worst
+
+
+def _replace(args: argparse.Namespace) -> list[str]:
+    return ["--replace"] if args.replace else []
 
 
 def _ask_questions(args: argparse.Namespace, wanted: Wanted) -> int:
@@ -222,4 +231,4 @@ def _say(args: argparse.Namespace, *words: str) -> int:
 
 
 def _call(args: argparse.Namespace, *words: str) -> int:
-    return cli.main([*words, "--root", str(args.root)])
+    return cli.call([*words, "--root", str(args.root)])

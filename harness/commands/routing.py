@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from harness.config import parts
 from harness.config.settings import read_words
 from harness.display import Column, aligned, document, shown, terminal_width
 from harness.errors import UsageError
@@ -29,6 +30,7 @@ def show(words: Sequence[str], *, as_json: bool) -> int:
         raise UsageError(
             f"--routing takes a model and an optimizer, such as 'llama-60m muon', not '{words[0]}'."
         )
+    parts.allow(words[:2])
     rows, note = routes(words[0], words[1], read_words(words[2:]))
     print(document(rows) if as_json else _table(rows))
     if note:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import multiprocessing
-import signal
 import sys
 from multiprocessing.connection import wait
 
@@ -25,7 +24,7 @@ from harness.parallel.processes import Ranks
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system.folders import make_folder
-from harness.train.monitor import STOP_SIGNALS, Monitor, signals_held_back
+from harness.train.monitor import Monitor, handle, signals_held_back
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,8 +81,7 @@ def _start_all(args: argparse.Namespace, processes: int) -> int:
     words = ["run", "--root", str(args.root), *args.words, *(["--quiet"] if args.quiet else [])]
     with signals_held_back():
         ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
-        for number in STOP_SIGNALS:
-            signal.signal(number, lambda number, frame: ranks.signal(number))
+        handle(lambda number, frame: ranks.signal(number))
     while (status := ranks.poll()) is None:
         wait(ranks.sentinels, 0.2)
     if status < 0:

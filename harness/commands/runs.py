@@ -20,8 +20,9 @@ from harness.store import Store
 from harness.store.record import RunRecord
 from harness.upkeep import listing
 from harness.upkeep.gc import garbage, remove
-from harness.upkeep.listing import FINISHED, UNFINISHED, Row
+from harness.upkeep.listing import DAMAGED, FINISHED, UNFINISHED, Row
 
+STATUSES = (*FINISHED, *UNFINISHED, DAMAGED)
 NEWEST = 50  # the default limit of the table; JSON has all
 
 
@@ -33,7 +34,7 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="key=value", help="only runs with this setting: optimizer.name=muon"
     )
     ls.add_argument("--sweep", metavar="NAME", help="only runs that this sweep wants")
-    ls.add_argument("--status", help=f"some of {','.join(FINISHED + UNFINISHED)}")
+    ls.add_argument("--status", help=f"some of {','.join(STATUSES)}")
     ls.add_argument("--all", action="store_true", help=f"unfinished runs, too, and more than {NEWEST}")
     ls.add_argument("--limit", type=int, metavar="N", help=f"at most so many (default: {NEWEST})")
     ls.add_argument("--json", action="store_true", help="as JSON, with all settings and figures")
@@ -95,13 +96,12 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
 
 
 def _statuses(args: argparse.Namespace) -> Sequence[str]:
-    known = FINISHED + UNFINISHED
     if args.status is None:
-        return known if args.all else FINISHED
+        return STATUSES if args.all else (*FINISHED, DAMAGED)
     words: list[str] = args.status.split(",")
     for word in words:
-        if word not in known:
-            raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
+        if word not in STATUSES:
+            raise UsageError(f"Unknown status '{word}'; {nearest(word, STATUSES)}")
     return words
 
 
@@ -169,10 +169,7 @@ def _cells(row: Row, names: Sequence[str]) -> list[str]:
 
 def _metric(record: RunRecord) -> str:
     """The validation metric of the task, in words."""
-    try:
-        metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
-    except ValueError:  # a task of older or newer code
-        return ""
+    metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
     value = record.metrics.get(f"val_{metric}")
     return "" if value is None else f"{metric} {value:.4g}"
 
@@ -188,7 +185,8 @@ def _plain(row: Row) -> dict[str, Any]:
     return {
         "key": row.key,
         "status": row.status,
-        "reason": row.state.reason if row.state is not None else row.record.note if row.record else "",
+        "reason": row.reason
+        or (row.state.reason if row.state is not None else row.record.note if row.record else ""),
         "time": row.time,
         "host": _host(row),
         "code": record.environment.get("code", "") if record is not None else "",

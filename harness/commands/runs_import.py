@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.points import SOURCE, SPEC, sweep_folder
-from harness.store.record import RunRecord
 from harness.system.folders import make_folder
+from harness.upkeep.copies import Difference
 from harness.upkeep.importing import Merged, merge
 
 _SHOWN = 10  # sentences on runs that were not taken
@@ -134,6 +135,11 @@ def _store(args: argparse.Namespace, store: Store) -> int:
     verb = "would import" if args.dry_run else "imported"
     count = f"{counted(done.taken.total(), 'run')}{f' ({taken})' if taken else ''}"
     print(f"{verb} {count}; {done.here} are here already")
+    if done.completed:
+        what = Counter(name for names in done.completed.values() for name in names)
+        told = ", ".join(f"{n} {name}" for name, n in sorted(what.items()))
+        verb_of = "would complete" if args.dry_run else "completed"
+        print(f"{verb_of} {counted(len(done.completed), 'run')} of these by what is missing here ({told})")
     if done.sweeps:
         has_studies = any((sweep_folder(args.other, name) / SPEC).exists() for name in done.sweeps)
         hint = "; `htbench sweep index NAME` writes their studies" if has_studies else ""
@@ -143,7 +149,7 @@ def _store(args: argparse.Namespace, store: Store) -> int:
 
 
 def _warn(done: Merged, other: Path) -> None:
-    lines = [f"conflict: run {key} {_difference(*pair)}; ours stays" for key, pair in done.conflicts.items()]
+    lines = [f"conflict: run {key} has {_told(what)}; ours stays" for key, what in done.conflicts.items()]
     lines += [f"left out: run {key}: {why}" for key, why in done.left.items()]
     lines += [f"refused: {name}: {why}" for name, why in done.refused.items()]
     for name in done.differing:
@@ -154,8 +160,5 @@ def _warn(done: Merged, other: Path) -> None:
     _say(lines)
 
 
-def _difference(ours: RunRecord, theirs: RunRecord) -> str:
-    here = {"status": ours.status, "steps": ours.steps, **ours.metrics}
-    there = {"status": theirs.status, "steps": theirs.steps, **theirs.metrics}
-    names = [name for name in here | there if here.get(name) != there.get(name)]
-    return "has " + ", ".join(f"{name}={here.get(name)} here and {there.get(name)} there" for name in names)
+def _told(what: Iterable[Difference]) -> str:
+    return ", ".join(f"{one.name}={one.here} here and {one.there} there" for one in what)

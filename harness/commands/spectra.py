@@ -73,7 +73,7 @@ def spectra(args: argparse.Namespace) -> int:
     means = report.summary(table, args.small)
     about = {"method": args.method, "include": args.include, "exclude": args.exclude}
     if args.format == "csv":
-        print(table.to_csv(index=False), end="")
+        print(report.as_csv(table), end="")
     else:
         print(report.as_json(about, table, means) if args.format == "json" else report.markdown(table, means))
     return 0
@@ -161,6 +161,6 @@ def _of_run(word: str, files: RunFolder) -> Place:
 
 def _settings(files: RunFolder) -> dict[str, Any]:
     try:
-        return settings_of(read_yaml(files.config))
+        return settings_of(read_yaml(files.config, resolve=False))
     except UsageError:
         return {}

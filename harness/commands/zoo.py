@@ -40,8 +40,9 @@ def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON, with types and allowed ranges")
     parser.add_argument(
         "--check",
-        metavar="OPTIMIZER",
-        help="whether it does all that training expects of it, for example: mypkg.opt:MyOpt",
+        nargs="+",
+        metavar=("OPTIMIZER", "key=value"),
+        help="whether it does all that training expects of it, for example: mypkg.opt:MyOpt beta=0.9",
     )
     parser.add_argument(
         "--routing",

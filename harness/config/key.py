@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import models
@@ -18,6 +19,9 @@ import optimizers
 from harness.config import OptimizerConfig, RunConfig, ScheduleConfig
 from harness.data import registry as tasks
 from optimizers.zoo.registry import UNSET, Param
+from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
+
+_INHERITED: tuple[Mapping[str, Param], ...] = ({}, MUON, NORMUON, ADAMUON)  # by classes derived from ours
 
 
 def run_key(config: RunConfig) -> str:
@@ -27,6 +31,21 @@ def run_key(config: RunConfig) -> str:
         config: resolved, i.e. as `harness.config.settings` builds it, with every default written in.
     """
     return _digest(identity(config))
+
+
+def stored_keys(config: RunConfig) -> set[str]:
+    """The keys that a stored run with this config may have; nothing that it names is imported.
+
+    Of parts from outside it is not known whether a batch's division counts, and which of our tables of
+    hyperparameters a class inherits; so there are several keys.
+
+    Args:
+        config: as `harness.config.settings.as_stored` reads it.
+    """
+    model, rule = models.SIZES.get(config.model), optimizers.ZOO.get(config.optimizer.name)
+    divided = (False, True) if model is None else (model.batch_norm,)
+    tables = _INHERITED if rule is None else (rule.params,)
+    return {_digest(_identity(config, table, one)) for table in tables for one in divided}
 
 
 def keys_so_far(config: RunConfig) -> set[str]:
@@ -39,8 +58,13 @@ def keys_so_far(config: RunConfig) -> set[str]:
 
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of the config that the key covers, as nested plain values."""
-    kept = _kept(config)
-    if models.spec(config.model).batch_norm:
+    params = optimizers.spec(config.optimizer.name).params
+    return _identity(config, params, models.spec(config.model).batch_norm)
+
+
+def _identity(config: RunConfig, params: Mapping[str, Param], divided: bool) -> dict[str, Any]:
+    kept = _kept(config, params)
+    if divided:
         # A batch's statistics depend on how it is split, so for these models the split is part of the run.
         kept |= {} if config.micro_batch is None else {"micro_batch": config.micro_batch}
         kept |= {} if config.processes == 1 else {"processes": config.processes}
@@ -60,16 +84,16 @@ def _released(config: RunConfig) -> dict[str, int]:
     }
 
 
-def _kept(group: Any) -> dict[str, Any]:
+def _kept(group: Any, params: Mapping[str, Param]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for field in dataclasses.fields(group):
         value = getattr(group, field.name)
         if not field.metadata["key"]:
             continue
         if "part" in field.metadata:
-            kept[field.name] = _kept(value)
+            kept[field.name] = _kept(value, params)
         elif isinstance(group, OptimizerConfig) and field.name == "hyper":
-            kept[field.name] = _kept_hyper(group)
+            kept[field.name] = _kept_hyper(group, params)
         elif isinstance(group, ScheduleConfig) and field.name == "hyper":
             kept |= {field.name: {name: dict(one) for name, one in value.items()}} if value else {}
         elif field.name == "revisions":
@@ -79,9 +103,11 @@ def _kept(group: Any) -> dict[str, Any]:
     return kept
 
 
-def _kept_hyper(optimizer: OptimizerConfig) -> dict[str, Any]:
-    params = optimizers.spec(optimizer.name).params
-    return {name: value for name, value in optimizer.hyper.items() if not _is_neutral(params[name], value)}
+def _kept_hyper(optimizer: OptimizerConfig, params: Mapping[str, Param]) -> dict[str, Any]:
+    neutral = {
+        name for name, value in optimizer.hyper.items() if name in params and _is_neutral(params[name], value)
+    }
+    return {name: value for name, value in optimizer.hyper.items() if name not in neutral}
 
 
 def _is_neutral(param: Param, value: Any) -> bool:

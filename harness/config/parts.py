@@ -2,6 +2,9 @@
 
 A part may lie anywhere on Python's path: in a loose file, which is digested with all loose files that it
 imports, or in an installed distribution, whose version says more than a digest of one of its files.
+
+Its code runs as soon as it is imported. So a process imports only what `allow` was told, by the commands that
+train, check or cost what their user names; all others show such a name as a word.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import functools
 import hashlib
 import importlib.metadata
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,35 @@ from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.sources import digest as sources
 from harness.sources import loose_files
+from models import imported as of_models
+from optimizers.zoo import imported as of_optimizers
 from optimizers.zoo.imported import load, target
+
+_SETTINGS = ("optimizer.name", "model", "task")
+folders: list[Path] = []  # where the modules of allowed parts are looked for, after all that is installed
+
+
+def allow(names: Iterable[str], *places: Path) -> None:
+    """Let this process import parts from outside.
+
+    Args:
+        names: of optimizers, models and tasks, as a user gave them; those of htbench need nothing.
+        places: folders to look for modules in, such as that of the file with the names; the working folder
+            comes after them. If all names are htbench's own, nothing is looked for anywhere.
+    """
+    others = set(names).difference(optimizers.ZOO, models.SIZES, tasks.TASKS)
+    of_optimizers.allowed.update(others)
+    of_models.allowed.update(others)
+    for place in (*places, Path()) if others else ():
+        if (folder := place.resolve()) not in folders:
+            folders.append(folder)
+            sys.path.append(str(folder))
+
+
+def named(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The optimizer, model and task that settings name, by dotted names; of lists all."""
+    for value in map(settings.get, _SETTINGS):
+        yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
 
 
 def parts(config: RunConfig) -> dict[str, str]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optimizers
 from harness.config import RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
@@ -95,10 +95,15 @@ def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
     return name in known_settings() or (free and own)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, loaded safely and with interpolations resolved.
+def read_yaml(path: Path, resolve: bool = True) -> dict[str, Any]:
+    """The mapping in a YAML file, loaded safely.
 
     OmegaConf reads `1e-3` as a number, plain PyYAML as a word.
+
+    Args:
+        path: the file.
+        resolve: interpolations such as `${oc.env:NAME}`; not those of a file in a store, which could ask for
+            what this user's environment holds.
 
     Raises:
         UsageError: no such file, no YAML, or no mapping.
@@ -110,7 +115,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         yaml_text.check(text)
-        loaded = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=True)
+        loaded = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=resolve)
     except UsageError as error:
         raise UsageError(f"'{path}' can't be taken: {error}") from None
     except FileNotFoundError:
@@ -124,6 +129,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(loaded, dict):
         raise UsageError(f"'{path}' must hold a mapping of settings, not a {type(loaded).__name__}.")
     return {str(name): value for name, value in loaded.items()}
+
+
+def resolved(tree: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """What `read_yaml` of a file has left unresolved. Raises UsageError as that does."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        found = OmegaConf.to_container(OmegaConf.create(dict(tree)), resolve=True)
+    except OmegaConfBaseException as error:
+        raise UsageError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from None
+    return cast("dict[str, Any]", found)
 
 
 def read_words(words: Sequence[str]) -> dict[str, Value]:
@@ -176,9 +193,33 @@ def resolve_config(settings: Settings) -> RunConfig:
         raise UsageError(str(error)) from None
 
 
+def as_stored(settings: Settings) -> RunConfig:
+    """The config that a record or a stored file holds. It is complete, so none of its parts is looked up.
+
+    Raises:
+        UsageError: an unknown name, or a value that no config has; one sentence.
+    """
+    try:
+        given = _divide(settings)
+        config: RunConfig = _build(RunConfig, given.fields)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return dataclasses.replace(
+        config,
+        optimizer=dataclasses.replace(config.optimizer, hyper=given.hyper),
+        schedule=dataclasses.replace(config.schedule, hyper=given.schedules),
+        revisions=given.code,
+    )
+
+
 def to_settings(config: RunConfig) -> dict[str, Value]:
     """The inverse of `resolve_config`: all settings of a config, by dotted names."""
-    return settings_of(dataclasses.asdict(config))
+    return settings_of(_nested(config))
+
+
+def _nested(part: Any) -> dict[str, Any]:
+    """As `dataclasses.asdict`, which copies every value and so takes three times as long."""
+    return {n: _nested(v) if dataclasses.is_dataclass(v) else v for n, v in vars(part).items()}
 
 
 def to_yaml(config: RunConfig) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 import optimizers
 from harness.contract import properties
+from harness.contract.net import Net
 from harness.contract.properties import Build
 from optimizers.groups import Model
 
@@ -44,20 +45,38 @@ PROPERTIES: dict[str, Property] = {
 }
 
 
-def check(name: str) -> Iterator[tuple[str, str]]:
-    """Test every property on an optimizer with its default hyperparameters.
+def builder(name: str, settings: Mapping[str, Any]) -> Build:
+    """What makes the optimizer in all checks; a small net's is made at once, to see whether it can be made.
 
     Args:
         name: a row of the zoo, or "module:Class".
+        settings: of `optimizers.build`, such as hyperparameters without a default.
+
+    Raises:
+        ValueError: it can't be made; the message is one sentence.
+    """
+
+    def build(model: Model, **more: Any) -> Optimizer:
+        routing = {} if isinstance(model, nn.Module) else {"routing": "matrix"}  # some look at modules
+        return optimizers.build(name, model, **{**routing, **settings, **more})
+
+    try:
+        build(Net())
+    except Exception as error:  # a user's class may raise anything
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"'{name}' can't be built: {kind}{' '.join(str(error).split())}") from None
+    return build
+
+
+def check(build: Build) -> Iterator[tuple[str, str]]:
+    """Test every property.
+
+    Args:
+        build: as `builder` returns it.
 
     Yields:
         each property and what is wrong with it; empty if it holds.
     """
-
-    def build(model: Model, **settings: Any) -> Optimizer:
-        routing = {} if isinstance(model, nn.Module) else {"routing": "matrix"}  # some look at modules
-        return optimizers.build(name, model, **(routing | settings))
-
     for words, holds in PROPERTIES.items():
         yield words, _wrong(holds, build)
 

@@ -41,6 +41,7 @@ class Estimate:
         states: bytes of the optimizer's state, over all processes.
         steps: of the run; None if nothing tells the size of an epoch.
         note: what was assumed; empty if nothing.
+        cache: the folder that it was found in, for estimates of similar runs.
     """
 
     config: RunConfig
@@ -49,6 +50,7 @@ class Estimate:
     states: int
     steps: int | None
     note: str
+    cache: Path
 
     @property
     def training(self) -> float:
@@ -114,7 +116,7 @@ def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estim
     if config.processes > 1 and config.shard_optimizer:
         whole = kept.make(replace(config, processes=1), cache, where)
     steps, states = _steps(config, cache), whole.memory.states
-    return Estimate(config, found.work, found.memory, states, steps, found.note)
+    return Estimate(config, found.work, found.memory, states, steps, found.note, cache)
 
 
 def _steps(config: RunConfig, cache: Path) -> int | None:
@@ -156,7 +158,8 @@ def _calibrated(
     if same:
         step = statistics.median(record.useful_seconds / record.steps for record in same)
         return step, f"measured by {counted(len(same), 'run')}"
-    ratios = _ratios([record for record in there if _is_similar(record, found.config)], processor)
+    similar = [record for record in there if _is_similar(record, found.config)]
+    ratios = _ratios(similar, processor, found.cache)
     if ratios:
         factor = statistics.median(ratios)
         return factor * times.step, f"{DATA_SHEET} x {factor:.2g} by {counted(len(ratios), 'similar run')}"
@@ -185,14 +188,14 @@ def _is_similar(record: RunRecord, config: RunConfig) -> bool:
     return all(other.get(name) == plain.get(name, getattr(config, name)) for name in _ALIKE)
 
 
-def _ratios(records: Sequence[RunRecord], processor: Processor) -> list[float]:
+def _ratios(records: Sequence[RunRecord], processor: Processor, cache: Path) -> list[float]:
     """Measured time / that of the data sheet, for the latest runs, one of each class."""
     latest = list({run_class(record.config): record for record in records}.values())[-_LOOKED_AT:]
     ratios = []
     for record in latest:
         try:
             config = resolve_config(record.settings)
-            other = estimate(config, Path(), "cuda")
+            other = estimate(config, cache, "cuda")
         except (NotEstimatedError, UsageError):  # of other code
             continue
         told = price.times(other.work, config, processor, other.memory.gradients).step

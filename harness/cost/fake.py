@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,16 +15,20 @@ from harness.config import RunConfig
 from harness.cost.shapes import LM, Shapes
 from harness.data.images import ImageTask
 from harness.data.task import SPLITS, Batch
-from harness.data.text import TextTask
 from harness.parallel.group import ALONE
 
-DataTask: TypeAlias = TextTask | ImageTask
+if TYPE_CHECKING:
+    from harness.data.text import TextTask
+
+    DataTask: TypeAlias = TextTask | ImageTask
 
 
 def task(config: RunConfig, shapes: Shapes) -> DataTask:
     """A task of these sizes with the loss of ours, and without data."""
     options = shapes.options
     if shapes.kind == LM:
+        from harness.data.text import TextTask  # its tokenizer takes longer to import than images to count
+
         length, streams = options["max_length"], {split: np.zeros(0, dtype=np.uint16) for split in SPLITS}
         lengths = np.ones(options["vocabulary"], dtype=np.int64)
         return TextTask(streams, lengths, batch_size=1, seq_len=length, data_seed=0, held_out_tokens=length)

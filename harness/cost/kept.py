@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.config import RunConfig
 from harness.cost import flops, memory, shapes
 from harness.cost.flops import TrainingFlops
 from harness.cost.memory import Memory
 from harness.cost.run_class import run_class
-from harness.system import atomic, environment
+from harness.system import atomic, environment, typed
 from harness.system.folders import make_folder
 
 
@@ -31,6 +31,12 @@ class Simulated:
 
     work: TrainingFlops
     memory: Memory
+    note: str
+
+
+class _File(TypedDict):
+    work: dict[str, Any]
+    memory: dict[str, Any]
     note: str
 
 
@@ -84,10 +90,10 @@ def _keep(place: Path, found: Simulated) -> None:
 
 
 def _read(value: Any) -> Simulated | None:
-    try:
-        return Simulated(TrainingFlops(**value["work"]), Memory(**value["memory"]), value["note"])
-    except (TypeError, KeyError):  # no file, or that of other code
+    if not typed.fits(_File, value):  # no file, or that of other code
         return None
+    work, memory = typed.made(TrainingFlops, value["work"]), typed.made(Memory, value["memory"])
+    return Simulated(work, memory, value["note"]) if work is not None and memory is not None else None
 
 
 def _place(cache: Path, config: RunConfig, device: str) -> Path:
@@ -95,21 +101,21 @@ def _place(cache: Path, config: RunConfig, device: str) -> Path:
     return cache / "costs" / f"estimate-{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
 
-def for_record(config: RunConfig, cache: Path, device: str, *, simulate: bool) -> dict[str, float]:
-    """What the estimate adds to a record; empty if there is none, for whatever reason.
+def for_record(config: RunConfig, cache: Path, device: str) -> dict[str, float]:
+    """What the estimate adds to a record; empty if the model or the optimizer can't be counted.
+
+    Whether a record has it depends on the class of the run and not on how long it took, so that two machines
+    give the same tables. The first run of a class in a store waits 0.2 to 0.5 s for it (docs/cost.md).
 
     `flops_per_step`: of forward and backward pass, and of what is computed again. `optimizer_flops_per_step`.
     `state_bytes`: that the optimizer keeps, and `estimated_peak_memory`: of all tensors, in one process.
 
     Args:
         config, cache, device: as in `find`.
-        simulate: whether to simulate a class that is not known.
     """
     try:
-        found = make(config, cache, device) if simulate else find(config, cache, device)
+        found = make(config, cache, device)
     except Exception:  # a price tag never fails a run, whatever a user's model does
-        found = None
-    if found is None:
         return {}
     return {
         "flops_per_step": found.work.per_step - found.work.optimizer,

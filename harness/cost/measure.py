@@ -13,12 +13,12 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.config.settings import to_settings
 from harness.cost.run_class import Cost, RunClass, run_class
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.system import atomic, environment
+from harness.system import atomic, environment, typed
 from harness.system.folders import make_folder
 
 PATIENCE = 180.0  # seconds for the measurement of a class
@@ -30,11 +30,7 @@ class NotMeasuredError(Exception):
 
 def remembered(cache: Path, kind: RunClass) -> Cost | None:
     """What was measured of a class with this code on this machine before."""
-    value = atomic.read_json(_place(cache, kind))
-    try:
-        return Cost(**value) if isinstance(value, dict) else None
-    except TypeError:  # written by other code
-        return None
+    return typed.made(Cost, atomic.read_json(_place(cache, kind)))  # None also if other code has written it
 
 
 def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
@@ -85,7 +81,8 @@ sys.exit(main())
 
 def _calibrated(cache: Path, config: RunConfig) -> Cost:
     words = [sys.executable, "-c", _CALIBRATE]
-    given = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve())})
+    folders = [str(folder) for folder in parts.folders]
+    given = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve()), "folders": folders})
     try:
         done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:

@@ -42,13 +42,13 @@ _DETAILS = {
 
 def run_class(config: RunConfig | Mapping[str, Any]) -> RunClass:
     """The class of a run by its config, or by that in its record."""
-    values = vars(config) if isinstance(config, RunConfig) else config
+    values: Mapping[str, Any] = vars(config) if isinstance(config, RunConfig) else config
     rule = _plain(values.get("optimizer"))
     details = {name: values.get(name, default) for name, default in _DETAILS.items()}
     details |= _plain(values.get("precision"))
     work = {name: value for name, value in rule.get("hyper", {}).items() if isinstance(value, int | str)}
     details |= {f"optimizer.{name}": value for name, value in work.items()}
-    return RunClass(values["task"], values["model"], rule["name"], tuple(details.items()))
+    return RunClass(values["task"], values.get("model", ""), rule.get("name", ""), tuple(details.items()))
 
 
 def _plain(part: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.system import atomic
+from harness.system import atomic, typed
 
 MANIFEST = "manifest.json"  # file -> SHA-256
 SIZES = "sizes.json"  # file -> bytes, of a large set
@@ -41,10 +41,16 @@ def cached(folder: Path, fill: Callable[[Path], None], *, large: bool = False) -
 def damaged(folder: Path) -> list[str]:
     """The files of a sealed folder that are missing or differ from their digest, sorted. Reads all of it."""
     manifest = atomic.read_json(folder / MANIFEST)
-    if not isinstance(manifest, dict):
+    if manifest is None or not typed.fits(dict[str, str], manifest):
         return [MANIFEST]
     files = {name: folder / name for name in sorted(manifest)}
     return [name for name, path in files.items() if not path.is_file() or digest(path) != manifest[name]]
+
+
+def differing(folder: Path, other: Path) -> list[str]:
+    """The names of the files that only one of two folders has, or that differ, sorted; manifests aside."""
+    ours, theirs = _digests(folder), _digests(other)
+    return sorted(name for name in ours | theirs if ours.get(name) != theirs.get(name))
 
 
 def digest(path: Path) -> str:

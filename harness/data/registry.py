@@ -23,6 +23,7 @@ GROUP: Final = "htbench.tasks"  # of entry points
 OF_OTHERS: Final = (
     "imported"  # the kind of a task in a record that was imported, even if one of ours is called so
 )
+UNKNOWN: Final = "unknown"  # the metric of a task that nothing describes
 
 # The settings of a run that only some tasks take, each with the values that mean nothing to the others.
 OPTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
@@ -115,7 +116,8 @@ def spec(name: str) -> TaskSpec:
     """The row called `name`, or the `TaskSpec` that "module:NAME" or an entry point of `htbench.tasks` names.
 
     Raises:
-        ValueError: there is none, and the message names the nearest one; or it is no `TaskSpec`.
+        ValueError: there is none, and the message names the nearest one; or it is no `TaskSpec`, or is not
+            allowed (`harness/config/parts.py`).
     """
     row = TASKS.get(name) or _outside(name)
     if row is None:
@@ -146,21 +148,20 @@ def described(name: str) -> dict[str, Any]:
 
 
 def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
-    """The row of a finished run's task: of our table, or as its record describes it.
+    """The row of a finished run's task: of our table, or as its record describes it. Nothing is imported.
 
     Args:
         name: of the task.
-        environment: of the record.
+        environment: of the record; without a description the kind is empty and the metric UNKNOWN.
     """
     noted = environment.get("task")
-    if not isinstance(noted, Mapping) or (name in TASKS and noted.get("kind") != OF_OTHERS):
-        return spec(name)
-    return TaskSpec(name, **noted, fingerprint="", loader="", adamw_lr=0.0)
-
-
-def is_recorded(name: str, environment: Mapping[str, Any]) -> bool:
-    """Whether `recorded` needs no module from outside."""
-    return name in TASKS or isinstance(environment.get("task"), Mapping)
+    if name in TASKS and not (isinstance(noted, Mapping) and noted.get("kind") == OF_OTHERS):
+        return TASKS[name]
+    told = noted if isinstance(noted, Mapping) else {}
+    kind, metric, higher = (told.get(field) for field in ("kind", "metric", "higher_is_better"))
+    if not (isinstance(kind, str) and isinstance(metric, str) and isinstance(higher, bool)):
+        kind, metric, higher = "", UNKNOWN, False
+    return TaskSpec(name, kind, metric, higher, fingerprint="", loader="", adamw_lr=0.0)
 
 
 # --- data ---

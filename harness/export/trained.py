@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 import models
 from harness.config.settings import read_yaml
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.export.families import FAMILIES, Family, family
 from harness.store import Store
@@ -53,7 +52,7 @@ class Trained:
         """
         key = store.find(word)
         files, record = store.files(key), store.record(key)
-        config = record.config if record is not None else read_yaml(files.config)
+        config = record.config if record is not None else read_yaml(files.config, resolve=False)
         row = _family(key, str(config.get("model")))
         state, step = weights.load(files)
         settings = _settings(key, config, row, state)
@@ -119,5 +118,5 @@ def _settings(
     own = dict(models.spec(str(config["model"])).settings)
     if config.get("dropout") and "dropout" in own:
         own["dropout"] = config["dropout"]
-    length = config.get("seq_len") or tasks.spec(str(config["task"])).seq_len or own["max_length"]
+    length = config.get("seq_len") or own["max_length"]
     return own | {"vocabulary": len(state[row.embedding]), "max_length": length}

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from harness.display import document
 from harness.errors import UsageError
+from harness.harmless import csv_cell, markdown_cell
 from harness.spectra.summary import summarize
 from harness.system import atomic
 
@@ -98,6 +99,16 @@ def as_json(about: Mapping[str, Any], table: pd.DataFrame, means: pd.DataFrame) 
     return document({**about, "layers": _rows(table), "summary": _rows(means)})
 
 
+def as_csv(table: pd.DataFrame) -> str:
+    """The layers as CSV."""
+    words = table.select_dtypes(exclude="number").columns
+    return table.assign(**{name: table[name].map(_cell) for name in words}).to_csv(index=False)
+
+
+def _cell(value: Any) -> Any:
+    return csv_cell(value) if isinstance(value, str) else value
+
+
 def write(path: Path, table: pd.DataFrame) -> None:
     """Write the layers of all places.
 
@@ -107,7 +118,7 @@ def write(path: Path, table: pd.DataFrame) -> None:
 
     def put(file: IO[bytes]) -> None:
         if path.suffix == ".csv":
-            file.write(table.to_csv(index=False).encode())
+            file.write(as_csv(table).encode())
         else:
             table.to_parquet(file, index=False)
 
@@ -143,7 +154,7 @@ def _number(value: Any) -> str:
 
 def _pipes(rows: Iterable[Sequence[object]], words: Sequence[str]) -> str:
     """A Markdown table with columns as wide as they need to be."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[markdown_cell(str(cell)) for cell in row] for row in rows]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     left = [head in words for head in cells[0]]
     rule = [

@@ -5,13 +5,17 @@
     the comment     where the deflated contents.json begins, its two sizes and its CRC
 
 The list is there because `zipfile` needs half a second to read the directories of ten thousand runs.
-An archive never changes. Another one takes its place, under a number that is higher.
+An archive never changes. Another one takes its place, under a number that is higher. The digest in its name
+is that of its bytes: archives of several stores may be copied into one folder. Anybody may have made an
+archive, so it has files of runs only, and nothing is inflated beyond LARGEST.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
+import mmap
 import os
 import re
 import struct
@@ -21,12 +25,21 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from harness.errors import UsageError
+from harness.store.layout import is_key
 from harness.system import atomic
+from harness.system.links import no_follow
 
+ENDING = ".zip"
 CONTENTS = "contents.json"
+LARGEST = 64 << 20  # bytes of a file: a hundred times the curve of ten thousand steps
+_NAMED = re.compile(rf"([0-9]+)(?:-[0-9a-f]{{12}})?{re.escape(ENDING)}")  # the first ones had a number only
+# As `harness/store/run_folder.py` has them; the checkpoint and the weights are large, and stay outside.
+_FILE = re.compile(
+    r"config\.yaml|metrics\.jsonl|spectra\.jsonl|log\.txt|record\.json|attempts/[0-9]{1,9}\.json"
+)
 _COMMENT = b"htbench 1: %s at %012d, %012d of %012d bytes, crc %08x"
 _TOLD = re.compile(rb"htbench 1: contents\.json at (\d{12}), (\d{12}) of (\d{12}) bytes, crc ([0-9a-f]{8})\Z")
 _COMMENT_BYTES = len(_COMMENT % (CONTENTS.encode(), 0, 0, 0, 0))
@@ -96,7 +109,7 @@ class Archive:
             DamagedError: they are not what was written.
         """
         member = Member(*self.runs[key][name])
-        with open(self.path, "rb") as file:
+        with open(self.path, "rb", opener=no_follow) as file:
             if mark_of(os.fstat(file.fileno())) != self.mark:
                 raise FileNotFoundError(errno.ENOENT, "another archive has its name now", str(self.path))
             return _inflated(file, member, self.path, f"{name} of run {key}")
@@ -120,12 +133,27 @@ def mark_of(found: os.stat_result) -> Mark:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def write(path: Path, runs: Iterable[tuple[str, Iterable[tuple[str, Content]]]]) -> None:
+def number_of(name: str) -> int:
+    """The number of an archive by its file's name; 0: it is none."""
+    found = _NAMED.fullmatch(name)
+    return int(found[1]) if found else 0
+
+
+def may_have(name: str) -> bool:
+    """Whether an archive has files of this name of a run."""
+    return _FILE.fullmatch(name) is not None
+
+
+def write(folder: Path, number: int, runs: Iterable[tuple[str, Iterable[tuple[str, Content]]]]) -> Path:
     """Write an archive, durably, or nothing.
 
     Args:
-        path: of the archive; there must be none.
+        folder: where.
+        number: of the archive; higher than that of all whose runs it has, too.
         runs: the files of each run by name. They are asked for one after the other.
+
+    Returns:
+        the archive.
     """
 
     def fill(file: IO[bytes]) -> None:
@@ -135,10 +163,19 @@ def write(path: Path, runs: Iterable[tuple[str, Iterable[tuple[str, Content]]]])
                 for key, files in runs
             }
             text = json.dumps(contents, separators=(",", ":")).encode()
-            at = _add(archive, file, CONTENTS, Content(text, time.time_ns()))
+            at = _add(archive, file, CONTENTS, Content(text, 0))  # the same runs: the same bytes
             archive.comment = _COMMENT % (CONTENTS.encode(), *at[:4])
 
-    atomic.write_with(path, fill)
+    def name(temporary: Path) -> str:
+        return f"{number:04d}-{digest(temporary)}{ENDING}"
+
+    return atomic.write_named(folder / f"{number:04d}{ENDING}", fill, name)
+
+
+def digest(path: Path) -> str:
+    """Twelve digits of the SHA-256 of a file."""
+    with open(path, "rb", opener=no_follow) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, content: Content) -> Member:
@@ -159,20 +196,54 @@ def read(path: Path) -> Archive:
         FileNotFoundError: there is none.
         DamagedError: it has no sound list.
     """
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         mark = mark_of(os.fstat(file.fileno()))
         file.seek(max(0, mark[1] - _COMMENT_BYTES))
-        told = _TOLD.match(file.read())
+        told = _TOLD.match(file.read(_COMMENT_BYTES))
         if told is None:
             raise DamagedError(path, "its end is missing")
         offset, stored, size = map(int, told.groups()[:3])
-        runs = json.loads(_inflated(file, Member(offset, stored, size, int(told[4], 16), 0), path, CONTENTS))
+        text = _inflated(file, Member(offset, stored, size, int(told[4], 16), 0), path, CONTENTS)
+    runs = _listed(text, mark[1])
+    if runs is None:
+        raise DamagedError(path, f"{CONTENTS} is no list of files of runs")
     return Archive(path, mark, runs)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.is_symlink():
+        raise DamagedError(path, "it is a link")
+    return open(path, "rb", opener=no_follow)
+
+
+def _listed(text: bytes, available: int) -> dict[str, dict[str, list[int]]] | None:
+    """The files of each run; None if the list is not what `write` makes of an archive of this size."""
+    try:
+        runs = json.loads(text)
+        sound = all(is_key(key) and all(map(may_have, files)) for key, files in runs.items())
+        stored = sum(_stored(values) for files in runs.values() for values in files.values())
+    except (ValueError, RecursionError, TypeError, AttributeError):
+        return None
+    return runs if sound and stored <= available else None  # else files share bytes, as in a bomb
+
+
+def _stored(values: Any) -> int:
+    """How many bytes of an archive a file takes.
+
+    Raises:
+        ValueError: these are not the values of a member.
+        TypeError: the same.
+    """
+    offset, stored, size, crc, modified = values
+    if {int} != {*map(type, values)} or min(offset, stored, crc) < 0 or not 0 <= size <= LARGEST:
+        raise ValueError(values)
+    return int(stored)
 
 
 def _inflated(file: IO[bytes], member: Member, path: Path, name: str) -> bytes:
     file.seek(member.offset)
-    data = _sound(file.read(member.stored), member.size, member.crc)
+    # Deflating makes what can't be made smaller larger by a few bytes.
+    data = _sound(file.read(min(member.stored, 2 * LARGEST)), member.size, member.crc)
     if data is None:
         raise DamagedError(path, f"{name} can't be read")
     return data
@@ -180,8 +251,10 @@ def _inflated(file: IO[bytes], member: Member, path: Path, name: str) -> bytes:
 
 def _sound(stored: bytes, size: int, crc: int) -> bytes | None:
     """The inflated bytes, if they are those that were written."""
+    if size > LARGEST:
+        return None
     try:
-        data = zlib.decompress(stored, -zlib.MAX_WBITS)
+        data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(stored, size + 1)
     except zlib.error:
         return None
     return data if len(data) == size and zlib.crc32(data) == crc else None
@@ -189,20 +262,32 @@ def _sound(stored: bytes, size: int, crc: int) -> bytes | None:
 
 def salvage(path: Path) -> Iterator[tuple[str, str, Content]]:
     """The key, name and content of every sound file in an archive, however damaged the rest of it is."""
-    data = path.read_bytes()
-    for found in re.finditer(re.escape(_BEGIN), data):
-        start = found.start()
-        if start + _HEADER.size > len(data):
+    if path.is_symlink():
+        return
+    with open(path, "rb", opener=no_follow) as file:
+        if os.fstat(file.fileno()).st_size == 0:  # nothing to map
             return
-        header = _HEADER.unpack_from(data, start)
-        crc, stored, size, long, extra = header[6:]
-        name_at = start + _HEADER.size
-        name = data[name_at : name_at + long].decode(errors="replace")
-        body = name_at + long + extra
-        content = _sound(data[body : body + stored], size, crc)
-        key, _, rest = name.partition("/")
-        if content is not None and rest:
-            yield key, rest, Content(content, _modified(data[name_at + long : body]))
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            start = data.find(_BEGIN)
+            while start >= 0:
+                key, name, content, end = _member(data, start)
+                if content is not None and is_key(key) and may_have(name):
+                    yield key, name, content
+                start = data.find(_BEGIN, end)
+
+
+def _member(data: mmap.mmap, start: int) -> tuple[str, str, Content | None, int]:
+    """Key, name and content of a file, which is None unless it is sound, and where to look for the next."""
+    name_at = start + _HEADER.size
+    if name_at > len(data):
+        return "", "", None, len(data)
+    crc, stored, size, long, extra = _HEADER.unpack_from(data, start)[6:]
+    body = name_at + long + extra
+    content = _sound(data[body : body + min(stored, 2 * LARGEST)], size, crc)
+    if content is None:
+        return "", "", None, start + 1
+    key, _, name = data[name_at : name_at + long].decode(errors="replace").partition("/")
+    return key, name, Content(content, _modified(data[name_at + long : body])), body + stored
 
 
 def _modified(extra: bytes) -> int:

@@ -1,7 +1,9 @@
-"""The archives of a store, `<root>/packed/NNNN.zip`: which run is in which.
+"""The archives of a store, `<root>/packed/<number>-<digest>.zip`: which run is in which.
 
-If two have a run, the higher number counts. Each is read once per process. Their folder is looked at before
-every answer: a run that is not in its folder may have gone into an archive a moment ago.
+If two have a run, the higher number counts. In one store that is the newer one. Where stores were copied
+into one another it may be either; `harness/upkeep/copies.py` finds what the other one has besides. Each is
+read once per process. Their folder is looked at before every answer: a run that is not in its folder may
+have gone into an archive a moment ago.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from harness.store.archive import Archive, DamagedError, Mark
 from harness.system import atomic
 
 _SETTLED = 2.0  # seconds; a younger folder may change again within one tick of its file system's clock
-ENDING = ".zip"
 _TRIES = 100  # each follows a change of the archives
 _NEVER = "never"  # no mark of a folder
 
@@ -32,11 +33,13 @@ class Packed:
         archives: the sound ones by their paths, in the order of their numbers.
         damaged: what is wrong with the others.
         runs: key -> the archive that counts.
+        others: key -> the others that have the run, too, the highest number first.
     """
 
     archives: Mapping[Path, Archive] = field(default_factory=dict)
     damaged: Mapping[Path, DamagedError] = field(default_factory=dict)
     runs: Mapping[str, Archive] = field(default_factory=dict)
+    others: Mapping[str, list[Archive]] = field(default_factory=dict)
 
 
 class Archives:
@@ -95,7 +98,7 @@ class Archives:
         return found.st_ino, found.st_mtime_ns
 
     def _marks(self) -> dict[Path, Mark]:
-        return {path: archive.mark_of(os.stat(path)) for path in numbered(self.folder)}
+        return {path: archive.mark_of(os.lstat(path)) for path in numbered(self.folder)}
 
     def _packed(self, marks: Mapping[Path, Mark]) -> Packed:
         sound, damaged = {}, {}
@@ -105,17 +108,26 @@ class Archives:
                 sound[path] = before if before is not None and before.mark == mark else archive.read(path)
             except DamagedError as error:
                 damaged[path] = error
-        return Packed(sound, damaged, {key: one for one in sound.values() for key in one.runs})
+        runs, others = dict[str, Archive](), dict[str, list[Archive]]()
+        for one in sound.values():
+            for key in runs.keys() & one.runs.keys():
+                others.setdefault(key, []).insert(0, runs[key])
+            runs |= dict.fromkeys(one.runs, one)
+        return Packed(sound, damaged, runs, others)
 
 
 def numbered(folder: Path) -> list[Path]:
     """The archives in a folder in the order of their numbers."""
     try:
-        names = os.listdir(folder)
+        names = filter(archive.number_of, os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    stems = [name.removesuffix(ENDING) for name in names if name.endswith(ENDING)]
-    return [folder / f"{stem}{ENDING}" for stem in sorted(filter(str.isdigit, stems), key=int)]
+    return sorted((folder / name for name in names), key=rank)
+
+
+def rank(path: Path) -> tuple[int, str]:
+    """The place of an archive among others; of two that have a run, the later one counts."""
+    return archive.number_of(path.name), path.name
 
 
 @functools.cache

@@ -17,11 +17,12 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from harness.system import atomic
+from harness.system import atomic, typed
 
 TAIL = 4096  # bytes that hold some rows
+_NUMBERS = frozenset({int, float, type(None)})
 _EVALUATIONS = 4  # rows of evaluations that may stand among the last steps; more are found as well
 
 
@@ -29,9 +30,39 @@ def read(path: Path) -> list[dict[str, Any]]:
     """All valid rows, sorted by step. Of two with the same step, layer and names the later one counts."""
     rows: dict[tuple[int, str, frozenset[str]], dict[str, Any]] = {}
     for row in atomic.read_json_lines(path):
-        if isinstance(row.get("step"), int):
-            rows[row["step"], str(row.get("layer", "")), frozenset(row)] = row
+        if is_row(row):
+            rows[row["step"], row.get("layer", ""), frozenset(row)] = row
     return sorted(rows.values(), key=lambda row: int(row["step"]))
+
+
+def is_row(row: Mapping[str, Any]) -> bool:
+    """Whether an object is a row: of numbers after a step, or of what is known of a layer."""
+    if "layer" in row:
+        return typed.fits(_OfLayer, row)
+    return type(row.get("step")) is int and _NUMBERS.issuperset(map(type, row.values()))
+
+
+class _Layer(TypedDict):
+    step: int
+    layer: str
+
+
+class _OfLayer(_Layer, total=False):
+    """What our code reads of the row of a layer; there is more."""
+
+    block: int | None
+    kind: str
+    rows: int
+    cols: int
+    kernel: int
+    alpha: float | None
+    alpha_random: float | None
+    sigma_max: float | None
+    fro: float | None
+    flags: list[str]
+    method: str
+    update: list[float | None]
+    momentum: list[float | None]
 
 
 def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
@@ -52,7 +83,7 @@ def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str
     block = len(lines) if back is None else back + _EVALUATIONS
     for end in range(len(lines), 0, -block):
         found = atomic.json_objects(lines[max(0, end - block) : end])
-        rows = [row for row in found if isinstance(row.get("step"), int)] + rows
+        rows = [*filter(is_row, found), *rows]
         if back is not None and rows and rows[0]["step"] < rows[-1]["step"] - back:
             break
     return rows
@@ -108,7 +139,7 @@ class MetricsFile(Metrics):
     def __init__(self, path: Path, step: int) -> None:
         kept = [row for row in read(path) if step and row["step"] <= step]
         atomic.write_text(path, "".join(json.dumps(row) + "\n" for row in kept))
-        self._file = open(path, "a", encoding="utf-8")
+        self._file = path.open("a", encoding="utf-8")
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Append a row of numbers; `flush` writes it at the latest."""

@@ -1,7 +1,8 @@
 """The index: a copy of every record, one JSON line each. Ten thousand runs are then one file to read.
 
-A line counts only while the run's own record has the size that the line notes. The index can be deleted and
-rebuilt. Two processes may note the same record; the later line counts.
+A line counts only while the file of the run's own record has the size and the time that the line notes: the
+index of another store may have been copied over ours. It can be deleted and rebuilt. Two processes may note
+the same record; the later line counts.
 """
 
 from __future__ import annotations
@@ -13,12 +14,33 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from harness.store.record import RunRecord
 from harness.system import atomic
+from harness.system.machine import without_collection
 
-_START = re.compile(rb'\{"size": (\d+), "record": \{"key": "([0-9a-f]+)"')  # of a line, as `append` writes it
+# The start of a line, as `append` writes it.
+_START = re.compile(rb'\{"size": (\d+), (?:"modified": (-?\d+), )?"record": \{"key": "([0-9a-f]{12})"')
+
+
+class Mark(NamedTuple):
+    """What changes with the file of a record: its size in bytes, and nanoseconds since 1970.
+
+    Lines of version 0.1 note no time.
+    """
+
+    size: int
+    modified: int | None
+
+    def fits(self, noted: Mark | None) -> bool:
+        """Whether a line that notes `noted` is about a file with this mark."""
+        return noted is not None and noted.size == self.size and noted.modified in (None, self.modified)
+
+
+def mark_of(found: os.stat_result) -> Mark:
+    """The mark of a file."""
+    return Mark(found.st_size, found.st_mtime_ns)
 
 
 class Index:
@@ -30,23 +52,21 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read: tuple[tuple[int, ...], dict[str, tuple[int, RunRecord]]] = ((), {})
+        self._read: tuple[tuple[int, ...], dict[str, tuple[Mark, RunRecord]]] = ((), {})
 
-    def note(self, record: RunRecord, size: int) -> None:
-        """Add a line: `record`, whose file has `size` bytes."""
-        with self.locked():
-            self.append(record, size)
-
-    def append(self, record: RunRecord, size: int) -> None:
-        """As `note`; the caller holds the lock."""
-        atomic.append_line(self.path, {"size": size, "record": record.to_json()})
+    def append(self, record: RunRecord, mark: Mark) -> None:
+        """Add a line: `record`, whose file has this mark. The caller holds the lock."""
+        atomic.append_line(self.path, _line(mark, record))
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the lock: two writers would mix lines or remove each other's temporary files."""
         return atomic.locked(self.path.with_name(f".{self.path.stem}.lock"))
 
-    def rows(self) -> dict[str, tuple[int, RunRecord]]:
-        """Size and record by key; damaged lines are left out. Read again only if the file has changed."""
+    def rows(self) -> dict[str, tuple[Mark, RunRecord]]:
+        """By key the mark of the record's file, and the record; damaged lines are left out.
+
+        Read again only if the file has changed.
+        """
         mark = self._mark()
         if mark != self._read[0]:
             self._read = mark, self._parse()
@@ -54,56 +74,64 @@ class Index:
 
     def _mark(self) -> tuple[int, ...]:
         try:
-            now = os.stat(self.path)
+            now = self.path.stat()
         except FileNotFoundError:
             return (0,)
         return now.st_ino, now.st_size, now.st_mtime_ns
 
-    def _parse(self) -> dict[str, tuple[int, RunRecord]]:
-        found: dict[str, tuple[int, RunRecord]] = {}
+    @without_collection()
+    def _parse(self) -> dict[str, tuple[Mark, RunRecord]]:
+        found: dict[str, tuple[Mark, RunRecord]] = {}
         for row in atomic.read_json_lines(self.path):
-            record = RunRecord.from_json(row.get("record"))
-            if record is not None and isinstance(row.get("size"), int):
-                found[record.key] = (row["size"], record)
+            record, size, modified = (row.get(name) for name in ("record", "size", "modified"))
+            record = RunRecord.from_json(record)
+            if record is not None and isinstance(size, int) and isinstance(modified, int | None):
+                found[record.key] = (Mark(size, modified), record)
         return found
 
     @contextlib.contextmanager
-    def lookup(self) -> Iterator[Callable[[str, int], RunRecord | None]]:
-        """A function that reads the record of a key if the last line notes this size of its file, else None.
+    def lookup(self) -> Iterator[Callable[[str, Mark], RunRecord | None]]:
+        """A function that reads the record of a key if the last line notes this mark of its file, else None.
 
         It needs much less memory than `rows`: lines are parsed one by one.
         """
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
-            yield lambda key, size: None
+            yield lambda key, mark: None
             return
         with file:
             lines = _lines(file)
 
-            def find(key: str, size: int) -> RunRecord | None:
+            def find(key: str, mark: Mark) -> RunRecord | None:
                 noted, offset, length = lines.get(key, (None, 0, 0))
-                if noted != size:
+                if not mark.fits(noted):
                     return None
                 file.seek(offset)
                 (row,) = atomic.json_objects([file.read(length)]) or [{}]
-                return RunRecord.from_json(row.get("record"))
+                record = RunRecord.from_json(row.get("record"))
+                return record if record is not None and record.key == key else None
 
             yield find
 
-    def replace(self, rows: Iterable[tuple[int, RunRecord]]) -> None:
+    def replace(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
         """Write the whole file anew. The caller holds the lock."""
-        lines = [json.dumps({"size": size, "record": record.to_json()}) + "\n" for size, record in rows]
+        lines = [json.dumps(_line(mark, record)) + "\n" for mark, record in rows]
         atomic.remove_temporaries(self.path.parent)
         atomic.write_text(self.path, "".join(lines))
 
 
-def _lines(file: BinaryIO) -> dict[str, tuple[int, int, int]]:
-    """The size, offset and length that the last line of each key has."""
-    found: dict[str, tuple[int, int, int]] = {}
+def _line(mark: Mark, record: RunRecord) -> dict[str, Any]:
+    return {"size": mark.size, "modified": mark.modified, "record": record.to_json()}
+
+
+def _lines(file: BinaryIO) -> dict[str, tuple[Mark, int, int]]:
+    """The mark that the last line of each key notes, and its offset and length."""
+    found: dict[str, tuple[Mark, int, int]] = {}
     offset = 0
     for line in file:
         if start := _START.match(line):
-            found[start[2].decode()] = (int(start[1]), offset, len(line))
+            mark = Mark(int(start[1]), int(start[2]) if start[2] else None)
+            found[start[3].decode()] = (mark, offset, len(line))
         offset += len(line)
     return found

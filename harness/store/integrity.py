@@ -23,10 +23,11 @@ _ROW = 100  # bytes that hold the row of a step
 _FEW = 64  # steps that are quick to read
 
 AGAIN = "the same command trains the run again"
+CHANGED = "record.json was changed after the run"
 
 
 def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cut_counts: bool = True) -> str:
-    """How the record differs from its curve, in a sentence; empty if they agree or there is no curve.
+    """What speaks against a record, in a sentence: its curve, or its own digest; empty if nothing does.
 
     It compares the steps, the last metrics of both held-out splits, and the mean training loss of the last
     tenth if those rows were read. A pruned run is not compared: another study may have resumed it.
@@ -37,6 +38,12 @@ def contradiction(folder: Path, record: RunRecord, *, thorough: bool = False, cu
         thorough: read the last tenth of the curve, however long the run was, and the spectra.
         cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
+    against = _difference_to_curve(folder, record, thorough, cut_counts)
+    return against or (CHANGED if record.digest else "")
+
+
+def _difference_to_curve(folder: Path, record: RunRecord, thorough: bool, cut_counts: bool) -> str:
+    """Empty if they agree, or if there is no curve."""
     path = RunFolder(folder).metrics
     if record.status == "pruned":
         return ""

@@ -8,13 +8,13 @@ import pwd
 import socket
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from harness.system import atomic, slurm
+from harness.system import atomic, slurm, typed
 
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 120.0  # by the file server's clock; the owner of an older heartbeat counts as dead
@@ -36,6 +36,7 @@ class Owner:
     restart: str
     nonce: str
     machine: str = ""
+    rest: dict[str, Any] = field(default_factory=dict, compare=False, metadata=typed.REST)
 
     @classmethod
     def current(cls) -> Owner:
@@ -55,14 +56,15 @@ class Owner:
     @classmethod
     def from_json(cls, value: Any) -> Owner | None:
         """The owner in a JSON object, or None if it is not one."""
-        try:
-            return cls(**value)
-        except TypeError:
-            return None
+        owner = typed.made(cls, value)
+        sound = owner is not None and 0 < owner.pid < 2**31 and (owner.restart or "0").isdecimal()
+        return owner if sound else None
 
     def to_json(self) -> dict[str, Any]:
         """The owner as a JSON object."""
-        return asdict(self)
+        value = asdict(self)
+        rest: dict[str, Any] = value.pop("rest")
+        return value | rest
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}, pid {self.pid}" + (f", job {self.job}" if self.job else "")
@@ -129,12 +131,18 @@ def _job_has_ended(owner: Owner) -> bool:
 
 
 def _is_fresh(heartbeat: Path) -> bool:
-    """Whether it is younger than STALE_SECONDS."""
+    """Whether it is younger than STALE_SECONDS; one from the future, as of a wrong clock, proves nothing."""
     # The clocks of two machines differ by less than an hour. For what is older, the file server need not
     # be asked for its time, which is a write: a store may have thousands of such runs.
     if time.time() - heartbeat.stat().st_mtime > 3600 + STALE_SECONDS:
         return False
-    return seconds_since_touched(heartbeat) < STALE_SECONDS
+    return abs(seconds_since_touched(heartbeat)) < STALE_SECONDS  # it may beat between the two looks
+
+
+def is_ahead(heartbeat: Path) -> bool:
+    """Whether a heartbeat is from the future by the clock of its file server; ours is asked first."""
+    late = heartbeat.stat().st_mtime - time.time() > STALE_SECONDS
+    return late and seconds_since_touched(heartbeat) < -STALE_SECONDS
 
 
 def _process_lives(owner: Owner) -> bool | None:

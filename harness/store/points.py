@@ -1,7 +1,7 @@
 """The points of a sweep: `<root>/sweeps/<name>/points.jsonl`, a line per point. Sweeps write, results read.
 
 {"sweep": "demo-digits", "block": "muon", "stage": "search", "key": "0f...",
- "overrides": {"optimizer.lr": 0.01, ...}}
+ "overrides": {"optimizer.lr": 0.01, ...}, "plan": "5a..."}
 
 In a search a point is at first an empty slot, `"key": "", "slot": "<study>/<number>"`. The worker that takes
 it asks the study for a trial, then writes `<root>/sweeps/<name>/slots/<study>/<number>.json`.
@@ -16,18 +16,21 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.errors import UsageError, nearest
-from harness.store.layout import sweeps_folder
-from harness.system import atomic
+from harness.store.layout import is_key, sweeps_folder
+from harness.system import atomic, seal, typed
+from harness.system.links import LinkError, OwnFile, leads_away
 
 # The files of a sweep: its file as given, its points, the slots of its searches, what SLURM was given, and in
 # place of the first what its runs were imported from.
 SPEC, POINTS, SLOTS, SUBMISSIONS = "spec.yaml", "points.jsonl", "slots", "submissions.jsonl"
-SOURCE = "source.json"
+SOURCE, STUDY = "source.json", "study.json"  # the latter beside the slots of a study
 
-SEARCH, REPLICATE = "search", "replicate"
+# A dropped point is wanted no more: its sweep was changed, or another setting has won. The plan keeps it, as
+# its run counts in budgets and is no orphan.
+SEARCH, REPLICATE, DROPPED = "search", "replicate", "dropped"
 SEED_FIELDS = ("seed", "data_seed")
 
 # Settings that may be tuned to a workload: points that differ in these compete. Any other setting (task,
@@ -40,6 +43,36 @@ def is_tuned(name: str) -> bool:
     return name.startswith(_TUNED) and name != "optimizer.name"
 
 
+class _Filling(TypedDict):
+    """What fills a slot: its trial, and the run with its settings."""
+
+    trial: int
+    key: str
+    overrides: dict[str, Any]
+
+
+class _Study(TypedDict, total=False):
+    mode: str
+    trials: int
+    seed: int
+    pruner: str
+    pruner_options: dict[str, int]
+    fixed: dict[str, Any]
+    axes: dict[str, _Axis]
+
+
+class _Axis(TypedDict, total=False):
+    low: float
+    high: float
+    log: bool
+    whole: bool
+    choices: list[Any]
+
+
+_PLAN = "plan"  # in every line the digest of all: a line that is missing shows
+_SLOT = re.compile(r"\w[\w.=-]*/[0-9]+")
+
+
 @dataclass(frozen=True)
 class Point:
     """One run that a sweep wants.
@@ -47,7 +80,8 @@ class Point:
     Attributes:
         sweep: the sweep's name.
         block: the block of the sweep file that it comes from, usually one per optimizer.
-        stage: `search` for a point of the grid, `replicate` for a winner on a fresh seed.
+        stage: `search` for a point of the grid, `replicate` for a winner on a fresh seed, `dropped` for one
+            that was either.
         key: the run.
         overrides: its settings, dotted, as given: base, block and grid values together.
         slot: `<study>/<number>` in a search, else empty. Until a trial fills it, the key is empty and the
@@ -87,8 +121,15 @@ def is_sweep_name(word: str) -> bool:
 
 
 def sweep_folder(root: Path, name: str) -> Path:
-    """Where the sweep's files are."""
-    return sweeps_folder(root) / name
+    """Where the sweep's files are.
+
+    Raises:
+        LinkError: it is a link.
+    """
+    folder = OwnFile(sweeps_folder(root), name)
+    if folder.is_symlink():
+        raise LinkError(folder)
+    return folder
 
 
 def read_points(root: Path, name: str) -> list[Point]:
@@ -97,13 +138,45 @@ def read_points(root: Path, name: str) -> list[Point]:
     Raises:
         UsageError: the file is damaged.
     """
+    return [point for point in ever_planned(root, name) if point.stage != DROPPED]
+
+
+def ever_planned(root: Path, name: str) -> list[Point]:
+    """As `read_points`, then the dropped points.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
     path = sweep_folder(root, name) / POINTS
-    names = {field.name for field in dataclasses.fields(Point)} - {"slot"}
-    rows = atomic.read_json_lines(path)
-    sound = len(rows) == atomic.count_lines(path) and all(row.keys() - {"slot"} == names for row in rows)
-    if path.exists() and not (rows and sound):
+    rows, whole = _rows(path)
+    found = _sound(root, rows)
+    if path.exists() and not (whole and 0 < len(found) == atomic.count_lines(path)):
         raise UsageError(f"'{path}' is damaged; {writes_anew(path.parent)}.")
-    return [filled(root, Point(**row)) for row in rows]
+    return found
+
+
+def sound_points(root: Path, name: str) -> list[Point]:
+    """As `ever_planned`, but of a damaged file the points that can be read."""
+    rows, _ = _rows(sweep_folder(root, name) / POINTS)
+    return _sound(root, rows)
+
+
+def _rows(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """The lines of a plan, and whether they are those that were written; older code set no digest."""
+    rows = atomic.read_json_lines(path)
+    digests = [row.pop(_PLAN, "") for row in rows]
+    return rows, not any(digests) or digests == [seal.digest(rows)] * len(rows)
+
+
+def _sound(root: Path, rows: Iterable[dict[str, Any]]) -> list[Point]:
+    points = [typed.made(Point, row) for row in rows]
+    return [filled(root, point) for point in points if point is not None and _is_sound(point)]
+
+
+def _is_sound(point: Point) -> bool:
+    """Whether a point is a run or a slot, of a stage that there is."""
+    named = is_key(point.key) if point.key else _SLOT.fullmatch(point.slot) is not None
+    return point.stage in (SEARCH, REPLICATE, DROPPED) and named
 
 
 def writes_anew(folder: Path) -> str:
@@ -124,25 +197,38 @@ def submitting(root: Path) -> Iterator[None]:
 
 
 def slot_path(root: Path, sweep: str, slot: str) -> Path:
-    """The file of a slot: {"trial": number, "key": ..., "overrides": ...}."""
-    return sweep_folder(root, sweep) / SLOTS / f"{slot}.json"
+    """The file of a slot, a `_Filling`.
+
+    Raises:
+        LinkError: its folder is a link.
+    """
+    path = OwnFile(sweeps_folder(root), sweep, SLOTS, f"{slot}.json")
+    if leads_away(str(path.parent), levels=3):
+        raise LinkError(path.parent)
+    return path
 
 
 def read_slot(root: Path, sweep: str, slot: str) -> dict[str, Any] | None:
     """What fills a slot; None if it is empty, or its file is damaged."""
-    content = atomic.read_json(slot_path(root, sweep, slot))
-    return content if isinstance(content, dict) and {"trial", "key", "overrides"} <= content.keys() else None
+    content = _read_sealed(slot_path(root, sweep, slot))
+    return content if typed.fits(_Filling, content) and is_key(content["key"]) else None
+
+
+def _read_sealed(path: Path) -> dict[str, Any]:
+    """The object in a file, without its seal; empty if there is none that is whole."""
+    content = atomic.read_json(path)
+    return seal.opened(content) if isinstance(content, dict) and not seal.is_broken(content) else {}
 
 
 def study_path(root: Path, sweep: str, study: str) -> Path:
     """The file of a study, beside those of its slots."""
-    return slot_path(root, sweep, f"{study}/study")
+    return sweep_folder(root, sweep) / SLOTS / study / STUDY
 
 
 def read_study(root: Path, sweep: str, study: str) -> dict[str, Any]:
     """What jobs know of a study (`sweeps.plan.slots.Study`); empty if its file is missing or damaged."""
-    content = atomic.read_json(study_path(root, sweep, study))
-    return content if isinstance(content, dict) else {}
+    content = _read_sealed(study_path(root, sweep, study))
+    return content if typed.fits(_Study, content) else {}
 
 
 def search_of(root: Path, point: Point) -> dict[str, Any]:
@@ -168,7 +254,9 @@ def filled(root: Path, point: Point) -> Point:
 def write_points(root: Path, name: str, points: list[Point]) -> None:
     """Replace the plan of a sweep. The caller holds the sweep's lock. Slots are written empty."""
     folder = sweep_folder(root, name)
-    text = "".join(json.dumps(_row(point)) + "\n" for point in points)
+    rows = [_row(point) for point in points]
+    digest = {_PLAN: seal.digest(rows)}
+    text = "".join(json.dumps(row | digest) + "\n" for row in rows)
     path = folder / POINTS
     if not path.exists() or path.read_bytes() != text.encode():
         atomic.write_text(path, text)

@@ -6,12 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
+from harness.config import RunConfig
 from harness.config.names import settings_of
+from harness.system import seal, typed
 
 # The fields of the config of a run that others made: the name of its source, and their word for the run.
 IMPORTED, RUN = "imported", "run"
+
+BROKEN = "broken"  # no digest
 
 Status = Literal["completed", "diverged", "pruned"]
 
@@ -43,9 +47,9 @@ class RunRecord:
         useful_seconds: seconds spent in these updates, over all attempts; repeated updates count once.
         seconds_per_step: `timing["mean"]`, in seconds; in records of version 0.1 a median over windows.
         peak_memory: peak memory of the process (CPU) or on the device (GPU), in bytes.
-        cost: `parameters` of the model; `samples` and `tokens` seen in training. Of runs of a second or more
-            also what `harness/cost/kept.py` estimates: `flops_per_step`, `optimizer_flops_per_step`,
-            `state_bytes`, `estimated_peak_memory`. Absent in older records, and where it can't be told.
+        cost: `parameters` of the model; `samples` and `tokens` seen in training; and what
+            `harness/cost/kept.py` counts: `flops_per_step`, `optimizer_flops_per_step`, `state_bytes`,
+            `estimated_peak_memory`. These are absent in older records, and where they can't be told.
         attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.
         note: why and when a run diverged or was pruned.
@@ -61,10 +65,13 @@ class RunRecord:
         downstream: by the name of a task of multiple-choice questions its accuracies, and how they were found
             (`harness/downstream/results.py`); added after the run by `htbench downstream`.
         pruned_by: the studies that pruned it. For every other study the run is unfinished and can be resumed.
+        rest: what newer code has written besides, by name. It stays when the record is written again.
+        digest: empty if nobody has changed the file of the record since it was written, else BROKEN, which no
+            rewriting mends.
     """
 
     key: str
-    config: dict[str, Any]
+    config: dict[str, Any] = dataclasses.field(metadata=typed.LATER)  # of `RunConfig`, or of others
     status: Status
     metrics: dict[str, float | None]
     steps: int
@@ -81,6 +88,8 @@ class RunRecord:
     began: str = ""
     ended: str = ""
     downstream: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    rest: dict[str, Any] = dataclasses.field(default_factory=dict, metadata=typed.REST)
+    digest: str = dataclasses.field(default="", compare=False)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -93,20 +102,65 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object; without evaluations it is that of older versions."""
-        value = dataclasses.asdict(self)
+        value: dict[str, Any] = dataclasses.asdict(self)
         if not self.downstream:
             del value["downstream"]
-        return value
+        rest: dict[str, Any] = value.pop("rest")
+        return seal.sealed(value | rest) | ({seal.SEAL: BROKEN} if self.digest else {})
 
     @classmethod
     def from_json(cls, value: Any) -> RunRecord | None:
-        """Read a record from a JSON value; None if it is not a record (a damaged or foreign file)."""
+        """Read a record from a JSON value; None if it is not one: a damaged file, or somebody else's."""
         if not isinstance(value, dict):
             return None
-        try:
-            return cls(**{name: value[name] for name in _NAMES & value.keys()})
-        except TypeError:
-            return None
+        record = typed.made(cls, value | {seal.SEAL: BROKEN if seal.is_broken(value) else ""})
+        return record if record is not None and _is_sound(record) else None
 
 
-_NAMES = {field.name for field in dataclasses.fields(RunRecord)}
+def _is_sound(record: RunRecord) -> bool:
+    """Whether the values within the mappings are those that our code works with, too."""
+    config: Any = record.config
+    return (
+        type(config) is dict
+        and type(config.get("task")) is str
+        and typed.fits(_Told if is_imported(config) else RunConfig, config)
+        and all(typed.fits(_Evaluation, one) for one in record.downstream.values())
+        and min(record.steps, record.attempts, record.repeated_steps) >= 0
+        and all(_is_time(one) for one in (record.began, record.ended) if one)
+    )
+
+
+def _is_time(word: str) -> bool:
+    try:
+        return datetime.fromisoformat(word).tzinfo is not None
+    except ValueError:
+        return False
+
+
+class _Name(TypedDict):
+    name: str
+
+
+class _Ours(TypedDict):
+    imported: str
+    run: str
+    model: str
+    optimizer: _Name
+
+
+class _Told(_Ours, total=False):
+    """What the config of a run that others made has, besides the settings that they told."""
+
+    seed: int | None
+    data_seed: int | None
+
+
+class _Accuracy(TypedDict):
+    acc: float
+
+
+class _Evaluation(_Accuracy, total=False):
+    """An entry of `downstream`, as far as our code reads it."""
+
+    questions: int
+    limit: int | None

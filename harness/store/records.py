@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
 from harness.store import archives, layout
-from harness.store.index import Index
+from harness.store.index import Index, Mark, mark_of
 from harness.store.record import RunRecord
 from harness.store.run_file import RunFile
 from harness.store.run_folder import RECORD, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
+from harness.system.links import leads_away
 
 
 class Records:
@@ -35,9 +37,15 @@ class Records:
     # --- one run ---
 
     def files(self, key: str) -> RunFolder:
-        """The files of the run `key`."""
+        """The files of the run `key`.
+
+        Raises:
+            UsageError: no run has such a key; as the name of a folder it could lead anywhere.
+        """
         found = self._folders.get(key)  # a table asks ten thousand times
         if found is None:
+            if not layout.is_key(key):
+                raise UsageError(f"'{key}' is not the key of a run: twelve of the digits 0 to 9 and a to f.")
             path = RunFile(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
             found = self._folders[key] = RunFolder(path)
         return found
@@ -74,7 +82,7 @@ class Records:
 
     def record(self, key: str) -> RunRecord | None:
         """The record of a finished run; if its file is damaged, from the index, and the file is restored."""
-        if self._size(key) is None:
+        if self._mark(key) is None:
             return None
         path = self.files(key).record
         record = RunRecord.from_json(atomic.read_json(path))
@@ -83,8 +91,8 @@ class Records:
         return self._restore(key, path)
 
     def _restore(self, key: str, path: Path) -> RunRecord | None:
-        _, record = self.index.rows().get(key, (0, None))
-        if record is not None:
+        _, record = self.index.rows().get(key, (None, None))
+        if record is not None and not record.digest:
             with contextlib.suppress(OSError):  # the store may be read-only
                 atomic.write_json(path, record.to_json())
         return record
@@ -126,11 +134,20 @@ class Records:
             after, then = change(before), path.stat()
             make_folder(path.parent)  # that of a packed run is gone
             # No record has this size: after a crash from here on readers look into the folder.
-            self.index.append(before, 0)
+            self.index.append(before, Mark(0, 0))
             atomic.write_json(path, after.to_json())
             os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
-            self.index.append(after, path.stat().st_size)
+            self.index.append(after, mark_of(path.stat()))
         return after
+
+    def date(self, key: str, modified: int) -> None:
+        """Set the modification time of the record of a finished run, in nanoseconds since 1970."""
+        path = self.files(key).record
+        with self.index.locked():
+            os.utime(path, ns=(modified, modified))
+            record = self.record(key)
+            if record is not None:
+                self.index.append(record, mark_of(path.stat()))
 
     # --- all runs ---
 
@@ -151,9 +168,9 @@ class Records:
         """
         noted = self.index.rows()
 
-        def find(key: str, size: int) -> RunRecord | None:
-            noted_size, record = noted.get(key, (None, None))
-            return record if noted_size == size else None
+        def find(key: str, mark: Mark) -> RunRecord | None:
+            noted_mark, record = noted.get(key, (None, None))
+            return record if mark.fits(noted_mark) else None
 
         return dict(self._checked(keys, find))
 
@@ -163,38 +180,43 @@ class Records:
             yield from self._checked(keys, find)
 
     def _checked(
-        self, keys: Iterable[str], find: Callable[[str, int], RunRecord | None]
+        self, keys: Iterable[str], find: Callable[[str, Mark], RunRecord | None]
     ) -> Iterator[tuple[str, RunRecord]]:
-        sizes = self._packed_sizes()
+        packed = self._packed_marks()
         for key in keys:
-            size = sizes.get(key) or self._size(key)
-            record = (find(key, size) or self._read_and_note(key)) if size is not None else None
+            mark = packed.get(key) or self._mark(key)
+            if mark is None:
+                continue
+            record = find(key, mark)
+            if record is None or record.digest:  # the index lacks it, or was changed
+                record = self._read_and_note(key)
             if record is not None:
                 yield key, record
 
-    def _size(self, key: str) -> int | None:
-        """The size of a record in bytes; None if there is none."""
-        before = self.packed.known
-        try:
-            return os.stat(f"{self.run_folder(key)}/{RECORD}").st_size
-        except (FileNotFoundError, NotADirectoryError):
-            packed = self.packed.look()
-            if packed is before and not (packed.runs or packed.damaged):
-                return None
+    def _mark(self, key: str) -> Mark | None:
+        """The mark of a record's file; None if there is none."""
+        before, folder = self.packed.known, str(self.run_folder(key))
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            return self.files(key).record.stat().st_size
+            found = os.lstat(f"{folder}/{RECORD}")
+            if stat.S_ISREG(found.st_mode) and not leads_away(folder, 2):
+                return mark_of(found)
+        packed = self.packed.look()
+        if packed is before and not (packed.runs or packed.damaged):
+            return None
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return mark_of(self.files(key).record.stat())
         return None
 
-    def _packed_sizes(self) -> dict[str, int]:
-        """The sizes of the records of packed runs that have no folder, without a look for each."""
+    def _packed_marks(self) -> dict[str, Mark]:
+        """The marks of the records of packed runs that have no folder, without a look for each."""
         packed = self.packed.now().runs
         here = set(layout.run_keys(self.root)) if packed else ()
         found = ((key, archive.member(key, RECORD)) for key, archive in packed.items() if key not in here)
-        return {key: member.size for key, member in found if member is not None}
+        return {key: Mark(member.size, member.modified) for key, member in found if member is not None}
 
     def _read_and_note(self, key: str) -> RunRecord | None:
         record = self.record(key)
-        if record is not None:
+        if record is not None and not record.digest:  # the index keeps what was written
             with contextlib.suppress(OSError):  # the store may be read-only
                 self._note(record)
         return record
@@ -206,7 +228,7 @@ class Records:
             files.checkpoint.unlink(missing_ok=True)
             atomic.remove_temporaries(files.path)
         with self.index.locked():  # another process may have amended it since it was read
-            self.index.append(self.record(record.key) or record, files.record.stat().st_size)
+            self.index.append(self.record(record.key) or record, mark_of(files.record.stat()))
 
     def rebuild_index(self) -> int:
         """Write the index anew from the run folders.
@@ -216,7 +238,15 @@ class Records:
         """
         make_folder(self.root)
         with self.index.locked():
+            noted = self.index.rows()
             known = [(self.files(key).record, self.record(key)) for key in self.keys()]
-            rows = [(path.stat().st_size, record) for path, record in known if record is not None]
+            rows = [
+                # Of a record that was changed since, the index may have the only copy as it was.
+                noted.get(record.key, (Mark(0, 0), record))
+                if record.digest
+                else (mark_of(path.stat()), record)
+                for path, record in known
+                if record is not None
+            ]
             self.index.replace(rows)
         return len(rows)

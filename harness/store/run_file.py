@@ -1,6 +1,7 @@
 """A path in the folder of a run that also finds what `htbench runs pack` has put into an archive.
 
 What is in the folder wins: a packed run that is amended has its new record there until it is packed again.
+A link is not there, whether it stands for a file, the folder of the run, or the one above it.
 """
 
 from __future__ import annotations
@@ -10,27 +11,32 @@ import io
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path, PosixPath
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from harness.store.archive import Archive
 from harness.store.archives import Archives, Packed, of_store
+from harness.system.links import LinkError, OwnFile, leads_away
 
 T = TypeVar("T")
 
 # As `harness/store/layout.py` has it.
-_PLACE = re.compile(r"(?P<folder>(?:(?P<root>.*)/)?runs/[^/]+/(?P<key>[^/]+))(?:/(?P<name>.+))?", re.DOTALL)
+_PLACE = re.compile(
+    r"(?P<folder>(?:(?P<root>.*)/)?runs/(?P<start>[0-9a-f]{2})/(?P<key>(?P=start)[0-9a-f]{10}))(?:/(?P<name>.+))?",
+    re.DOTALL,
+)
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}  # the last on NFS: another node has just removed it
 _TRIES = 100  # each follows a change of the archives
 
 
-class RunFile(PosixPath):
+class RunFile(OwnFile):
     """A path whose reads go on to the archives if there is no such file; writes go to the folder only."""
 
     def open(self, mode: str = "r", *args: Any, **named: Any) -> Any:
         """The open file; from an archive, its content in memory."""
         here = super().open
         if set(mode) & set("wax+"):
+            self._refuse_links(self.parent)
             return here(mode, *args, **named)
 
         def there(archive: Archive, key: str, name: str) -> Any:
@@ -65,21 +71,38 @@ class RunFile(PosixPath):
         """Whether it is a file, in the folder or in an archive."""
         return super().is_file() if os.path.lexists(self) else self.exists()
 
+    def mkdir(self, *args: Any, **named: Any) -> None:
+        """As `Path.mkdir`.
+
+        Raises:
+            LinkError: a folder on the way is a link.
+        """
+        self._refuse_links(self)
+        super().mkdir(*args, **named)
+
+    @staticmethod
+    def _refuse_links(folder: Path) -> None:
+        place = _place(folder)
+        if place is not None and place.leads_away(place.name, again=True):
+            raise LinkError(folder)
+
     def _either(self, here: Callable[[], T], there: Callable[[Archive, str, str], T]) -> T:
         """`here()`, and if there is no such file `there(archive, key, name)`."""
         place = _place(self)
         for _ in range(_TRIES):
             before = place.archives.known if place is not None else None
             try:
+                if place is not None and place.leads_away(place.name.rpartition("/")[0]):
+                    raise FileNotFoundError(errno.ENOENT, "a link is not followed", str(self))
                 return here()
             except OSError as error:
                 if place is None or not place.name or error.errno not in _GONE:
                     raise
                 packed = place.look()
-                found = packed.runs.get(place.key)
-                if found is not None and place.name in found.runs[place.key]:
+                own = packed.runs.get(place.key)
+                if own is not None and place.name in own.runs[place.key]:
                     try:
-                        return there(found, place.key, place.name)
+                        return there(own, place.key, place.name)
                     except OSError as error:
                         if error.errno not in _GONE:
                             raise
@@ -95,7 +118,8 @@ def names_in(folder: Path) -> set[str]:
     while True:
         before = place.archives.known if place is not None else None
         try:
-            here = set(os.listdir(folder))
+            away = place is not None and place.leads_away(place.name)
+            here = set() if away else set(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             here = set()
         if place is None:
@@ -114,6 +138,12 @@ class _Place(NamedTuple):
     folder: str
     key: str
     name: str
+
+    def leads_away(self, inner: str, *, again: bool = False) -> bool:
+        """Whether the folder `inner` of the run is a link, or one that leads to it below `runs/`."""
+        if not inner:
+            return leads_away(self.folder, 2, again=again)
+        return leads_away(f"{self.folder}/{inner}", 3 + inner.count("/"), again=again)
 
     def look(self) -> Packed:
         """All archives.

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.store.run_file import RunFile, names_in
-from harness.system import atomic
+from harness.system import atomic, typed
 
 CONFIG = "config.yaml"
 ATTEMPTS = "attempts"
@@ -27,6 +27,25 @@ LOG = "log.txt"
 CHECKPOINT = "checkpoint.pt"
 WEIGHTS = "weights.pt"
 RECORD = "record.json"
+
+
+class _Outcome(TypedDict, total=False):
+    """How an attempt ended: `finished`, `stopped`, or a failure; the message is for people."""
+
+    reason: str
+    message: str
+
+
+class _Noted(TypedDict, total=False):
+    """What an attempt's file says (`Attempt.to_json`); any of it may be missing."""
+
+    owner: dict[str, Any] | None
+    began: float
+    ended: float | None
+    start_step: int | None
+    checkpoint_found: int | None
+    repeats: int
+    outcome: _Outcome | None
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,11 @@ class RunFolder:
         return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 
     def read_attempt(self, number: int) -> dict[str, Any]:
-        """The content of an attempt's file (`Attempt.to_json`); empty if it is missing or damaged."""
-        value = atomic.read_json(self.attempt(number)) if number else None
-        return value if isinstance(value, dict) else {}
+        """The content of an attempt's file; empty if it is missing or damaged."""
+        return read_attempt(self.attempt(number)) if number else {}
+
+
+def read_attempt(path: Path) -> dict[str, Any]:
+    """What an attempt's file says (`_Noted`); empty if it is missing or damaged."""
+    value: Any = atomic.read_json(path)
+    return value if typed.fits(_Noted, value) else {}

@@ -53,11 +53,19 @@ class Store(Records):
     Args:
         root: the folder; created when first written to.
         alive: whether an owner lives, by its heartbeat file; tests pass their own.
+        read_only: nothing is written into it, so what its group may read does not matter.
     """
 
-    def __init__(self, root: Path | str, alive: Callable[[Owner | None, Path], bool] = is_alive) -> None:
+    def __init__(
+        self,
+        root: Path | str,
+        alive: Callable[[Owner | None, Path], bool] = is_alive,
+        *,
+        read_only: bool = False,
+    ) -> None:
         super().__init__(root)
-        write_for_the_group(self.root)
+        if not read_only:
+            write_for_the_group(self.root)
         self.alive = alive
 
     def state(self, key: str, study: str = "") -> RunState:

@@ -12,14 +12,33 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.store.layout import sweeps_folder
 from harness.store.owner import current_user
 from harness.store.points import SUBMISSIONS, sweep_folder
-from harness.system import atomic
+from harness.system import atomic, typed
 
 WORD = "[0-9a-f]{10}"
+
+
+class _Word(TypedDict):
+    submission: str
+
+
+class _Line(_Word, total=False):
+    """One line: an intent if it has points, else an answer."""
+
+    time: float
+    user: str
+    points: list[str]
+    code: str
+    job: str
+    refused: str
+    resources: str
+    excluded: str
+    label: str
+    runs_per_job: int
 
 
 @dataclass(frozen=True)
@@ -107,8 +126,8 @@ def answer(root: Path, submission: Submission, *, job: str = "", refused: str = 
 def read(root: Path, sweep: str) -> list[Submission]:
     """All submissions of a sweep, the oldest first; torn lines are left out."""
     found: dict[str, Submission] = {}
-    for row in atomic.read_json_lines(_path(root, sweep)):
-        word = row.get("submission", "")
+    for row in _rows(_path(root, sweep)):
+        word = row["submission"]
         if "points" in row:
             found[word] = _noted(sweep, word, row["points"], row)
         elif word in found:
@@ -119,17 +138,27 @@ def read(root: Path, sweep: str) -> list[Submission]:
 
 def read_all(root: Path) -> list[Submission]:
     """All submissions of all sweeps of a store."""
-    return [
-        one
-        for path in sorted(sweeps_folder(root).glob(f"*/{SUBMISSIONS}"))
-        for one in read(root, path.parent.name)
-    ]
+    return [one for path in _all(root) for one in read(root, path.parent.name)]
 
 
 def is_damaged(root: Path) -> bool:
     """Whether a line of a store's submissions can't be read, so that nobody knows all of them."""
-    paths = sweeps_folder(root).glob(f"*/{SUBMISSIONS}")
-    return any(len(atomic.read_json_lines(path)) != atomic.count_lines(path) for path in paths)
+    return any(not is_sound(path) for path in _all(root))
+
+
+def is_sound(path: Path) -> bool:
+    """Whether every line of a sweep's submissions can be read."""
+    return len(_rows(path)) == atomic.count_lines(path)
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    rows = atomic.read_json_lines(path)
+    return [row for row in rows if typed.fits(_Line, row) and row.get("runs_per_job", 1) > 0]
+
+
+def _all(root: Path) -> list[Path]:
+    found = sorted(sweeps_folder(root).glob(f"*/{SUBMISSIONS}"))
+    return [_path(root, path.parent.name) for path in found]
 
 
 def _path(root: Path, sweep: str) -> Path:

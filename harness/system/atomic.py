@@ -10,12 +10,15 @@ import errno
 import fcntl
 import glob
 import json
+import math
 import os
 import signal
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
+
+from harness.system.links import no_follow
 
 # The instants at which a killed process leaves different remains on disk. A test tries all of them.
 CRASH_POINTS = (
@@ -57,6 +60,7 @@ _GUARDED = {
     "pack": "packed/*.zip",
 }
 TEMPORARY_SUFFIX = ".tmp"
+_MOST_DIGITS = 300  # of a whole number that a float can hold
 
 
 def crash_point(name: str) -> None:
@@ -125,6 +129,22 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     _put(path, write, os.replace)
 
 
+def write_named(path: Path, write: Callable[[IO[bytes]], object], name: Callable[[Path], str]) -> Path:
+    """As `write_with`, but the file in the folder of `path` is called `name(temporary)`, once it is complete.
+
+    Returns:
+        the file.
+    """
+    found = [path]
+
+    def place(temporary: Path, path: Path) -> None:
+        found[0] = path.with_name(name(temporary))
+        os.replace(temporary, found[0])
+
+    _put(path, write, place)
+    return found[0]
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path` by `data` atomically and durably."""
     write_with(path, lambda file: file.write(data))
@@ -137,10 +157,20 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace `path` by `value` as indented JSON, atomically and durably. NaN is refused: JSON has none."""
-    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """What `write_json` writes."""
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
 def create_json(path: Path, value: Any) -> bool:
+    """Create `path` as indented JSON, as `create_text` does it."""
+    return create_text(path, json_text(value))
+
+
+def create_text(path: Path, text: str) -> bool:
     """Create `path` with its whole content, or return False if it exists: of many callers one succeeds.
 
     A hard link fails if the target exists, and the new file is complete at once. O_EXCL alone would show an
@@ -150,7 +180,6 @@ def create_json(path: Path, value: Any) -> bool:
     Raises:
         FileNotFoundError: there is no such folder, or no more.
     """
-    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
     try:
         _put(path, lambda file: file.write(text.encode()), _link)
     except FileExistsError:
@@ -180,11 +209,47 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def read_json(path: Path) -> Any | None:
-    """The JSON in `path`; None if the file is absent or not JSON."""
+def parse_json(data: bytes) -> Any:
+    """The value of a JSON text that anybody may have written.
+
+    Raises:
+        ValueError: it is not JSON in UTF-8, or more than our code can work with: a number that is not finite
+            or has hundreds of digits, values nested deeper than Python's stack, half a surrogate pair.
+    """
     try:
-        return json.loads(_content(path))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        value = _DECODER.decode(data.decode())
+        if b"\\u" in data:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isfinite(value):
+        return value
+    raise ValueError(f"{text} is not finite")
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
+def _refused(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refused)
+
+
+def read_json(path: Path) -> Any | None:
+    """The JSON in `path`; None if the file is absent or not JSON (`parse_json`)."""
+    try:
+        return parse_json(_content(path))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return None
 
 
@@ -197,7 +262,7 @@ def json_objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     """The JSON objects in `lines`; other lines are left out."""
     lines = list(lines)
     try:  # all at once takes half the time of one by one; a torn line may not merge with the next one
-        rows = json.loads(b"[" + b",".join(lines) + b"]")
+        rows = parse_json(b"[" + b",".join(lines) + b"]")
         rows = rows if len(rows) == len(lines) else _one_by_one(lines)
     except ValueError:
         rows = _one_by_one(lines)
@@ -208,7 +273,7 @@ def _one_by_one(lines: Iterable[bytes]) -> list[Any]:
     rows = []
     for line in lines:
         with contextlib.suppress(ValueError):
-            rows.append(json.loads(line))
+            rows.append(parse_json(line))
     return rows
 
 
@@ -220,7 +285,7 @@ def count_lines(path: Path) -> int:
 def _lines(path: Path) -> list[bytes]:
     try:
         return _content(path).splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return []
 
 
@@ -229,9 +294,12 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
 
     Each of several writers must hold a lock: on network file systems a client may take an old size for the
     end of the file (open(2), O_APPEND).
+
+    Raises:
+        LinkError: the file is a link.
     """
     refresh_file_cache(path)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    handle = no_follow(str(path), os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
@@ -262,7 +330,7 @@ def locked(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[
     another process holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a") as file:
+    with open(path, "a", opener=no_follow) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

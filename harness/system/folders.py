@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.system.links import LinkError
 
 
 def write_for_the_group(root: Path) -> None:
@@ -24,6 +25,8 @@ def make_folder(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except LinkError:
+        raise
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise UsageError(
             f"The folder '{folder}' can't be made ({error.strerror}); choose another place."
@@ -32,3 +35,12 @@ def make_folder(folder: Path) -> None:
         raise UsageError(f"The folder '{folder}' can't be made ({error.strerror}).") from None
     if not os.access(folder, os.W_OK):
         raise UsageError(f"The folder '{folder}' is not writable; choose another place.")
+
+
+def check_ours(path: Path, ours: bool) -> None:
+    """Raise UsageError if there is something at `path` that is not ours to replace."""
+    if not ours and os.path.lexists(path):
+        raise UsageError(
+            f"'{path}' was not written by htbench and would be replaced; name another place with --out, or "
+            f"move it away."
+        )

@@ -25,7 +25,7 @@ FRESH = 30.0  # seconds for which an answer is used again: sites limit the numbe
 # How a command ends that was hit by the signal to all processes of our job; it can be asked again.
 _TERMINATED = f"exit status {-signal.SIGTERM}"
 
-# Set by the script of a job of ours (`sweeps/cluster/job_array.py`): a pickle may be older than the script.
+# Set by the script of a job of ours (`sweeps/cluster/job_array.py`).
 GPUS_VARIABLE = "HTBENCH_GPUS_PER_NODE"
 
 

@@ -92,7 +92,7 @@ class Training:
         recorder = Recorder(config, total)
         training = cls(config, attempt, monitor, group, task, total, learner, recorder)
         if config.compile:
-            training.compiled = compiling.artifacts(cache, config, place)
+            training.compiled = compiling.artifacts(config, place)
             compiling.load(training.compiled)
         training._resume()
         training._warn_if_little_is_reached()

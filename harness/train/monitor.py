@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing import resource_tracker
 from types import FrameType
+from typing import Any
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP)
 
 
 @contextlib.contextmanager
@@ -20,6 +21,18 @@ def signals_held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def handle(
+    handler: Callable[[int, FrameType | None], object], numbers: Iterable[int] = STOP_SIGNALS
+) -> dict[int, Any]:
+    """Let signals call `handler`, but not a SIGHUP that is ignored, as `nohup` wants it.
+
+    Returns:
+        the handlers before.
+    """
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
+    return {number: signal.signal(number, handler) for number in numbers if number not in ignored}
 
 
 class Monitor:
@@ -48,12 +61,12 @@ class Monitor:
         self.signals: set[int] = set()
 
     def stop_on_signals(self) -> None:
-        """From now on SIGTERM, SIGINT and SIGUSR2 (SLURM's warning) ask for a stop at the next step boundary.
+        """From now on signals ask for a stop at the next step boundary.
 
-        A handler only sets a flag: saving from inside one could interrupt a save that is under way.
+        They are SIGTERM, SIGINT, SIGHUP of a terminal that is gone, and SIGUSR2, SLURM's warning. A handler
+        only sets a flag: saving from inside one could interrupt a save that is under way.
         """
-        for number in STOP_SIGNALS:
-            signal.signal(number, self._request_stop)
+        handle(self._request_stop)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # blocked until now
 
     @property

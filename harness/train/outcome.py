@@ -20,8 +20,6 @@ from harness.train import timing
 from harness.train.learner import Learner
 from harness.train.resume import Progress
 
-LONG = 1.0  # seconds of training; a shorter run does not pay for the estimate of its cost
-
 
 def record(
     attempt: Attempt,
@@ -67,15 +65,14 @@ def record(
 
 
 def _cost(attempt: Attempt, learner: Learner, progress: Progress) -> dict[str, float]:
-    """What is counted, and what is estimated of its class where a run of it was long enough."""
+    """What is counted: of this run, and of all runs of its class."""
     config = learner.config
     counted = {
         "parameters": sum(p.numel() for p in learner.model.parameters()),
         "samples": progress.step * config.batch_size,
         "tokens": progress.step * config.batch_size * (config.seq_len or 0),
     }
-    cache, simulate = cache_folder(attempt.store.root), progress.seconds >= LONG
-    return counted | kept.for_record(config, cache, learner.device.type, simulate=simulate)
+    return counted | kept.for_record(config, cache_folder(attempt.store.root), learner.device.type)
 
 
 def _environment(learner: Learner) -> dict[str, Any]:

@@ -29,8 +29,9 @@ from harness.store.record import RunRecord
 from harness.train.loop import Training, log
 from harness.train.monitor import Monitor
 
-# The store can't be written to. The run itself is valid: the same command resumes it once there is room.
-_STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
+# The store can't be written to, or the caller's own progress goes into a pipe that nobody reads any more. The
+# run itself is valid: the same command resumes it.
+_OUTER_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE, errno.EPIPE}
 
 PAUSE = 1.0  # seconds between two looks at an owner that is ending
 
@@ -141,7 +142,7 @@ def _why(state: RunState) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return "oom"
-    if isinstance(error, OSError) and error.errno in _STORAGE_ERRORS:
+    if isinstance(error, OSError) and error.errno in _OUTER_ERRORS:
         return "stopped"
     return "error"
 
@@ -152,7 +153,8 @@ def _log_to(path: Path, group: Group) -> Iterator[None]:
 
     Of several processes only the main one logs information; all log warnings and errors.
     """
-    handler = logging.FileHandler(path, encoding="utf-8")
+    file = path.open("a", encoding="utf-8")  # `FileHandler` would follow a link
+    handler = logging.StreamHandler(file)
     who = f" process {group.rank}:" if group.size > 1 else ""
     handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s{who} %(message)s"))
     level = log.level
@@ -163,4 +165,4 @@ def _log_to(path: Path, group: Group) -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
-        handler.close()
+        file.close()

@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store import Kind, Store
+from harness.store import Kind, Store, submissions
 from harness.store.archive import DamagedError
 from harness.store.index import Index
 from harness.store.integrity import contradiction, lost
-from harness.store.layout import RUNS, STUDIES, SWEEPS, run_keys, sweeps_folder
-from harness.store.owner import STALE_SECONDS
-from harness.store.points import POINTS, SLOTS, SPEC, SUBMISSIONS, read_points
+from harness.store.layout import INDEX, RUNS, STUDIES, SWEEPS, is_key, run_keys, sweeps_folder
+from harness.store.owner import STALE_SECONDS, Owner, is_ahead
+from harness.store.points import POINTS, SLOTS, SPEC, SUBMISSIONS, read_points, read_slot, read_study
 from harness.store.record import RunRecord
 from harness.store.run_file import RunFile
-from harness.store.run_folder import ATTEMPTS, METRICS, RECORD, RunFolder
+from harness.store.run_folder import ATTEMPTS, METRICS, RECORD, RunFolder, read_attempt
 from harness.system import atomic
+from harness.upkeep import copies
+from harness.upkeep.copies import Difference
 
 _BY_NAME = {RECORD: "record", POINTS: "points", SUBMISSIONS: "submissions"}
 
@@ -40,10 +42,12 @@ class Survey:
         index: run -> size of its record as the index has it.
         differing: runs whose record is not what the index says, though it has the same size.
         faults: run -> what is wrong with its record, in a sentence.
+        contested: run -> the archives that have other results of it than readers see, with the differences.
         without_curve: completed runs without a metrics.jsonl with which to compare their record.
         torn_index_lines: lines of the index that are no JSON objects.
-        damaged: archive, record, attempt, points, slot, submissions or study -> the files that can't be read
-            whole. With an archive among them nothing else is told: nobody knows what is in it.
+        damaged: link, archive, record, attempt, points, slot, submissions or study -> the files that can't be
+            read whole. With an archive among them nothing else is told: nobody knows what is in it.
+        ahead: attempts without an end whose heartbeat is from the future, which proves no life.
         leftovers: temporary files that are older than STALE_SECONDS.
         complete: False if the time limit came before all files were read.
     """
@@ -55,14 +59,19 @@ class Survey:
     index: dict[str, int] = field(default_factory=dict)
     differing: list[str] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)
+    contested: dict[str, dict[Path, list[Difference]]] = field(default_factory=dict)
     without_curve: list[str] = field(default_factory=list)
     torn_index_lines: int = 0
     damaged: dict[str, list[str]] = field(default_factory=dict)
+    ahead: list[str] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
     complete: bool = True
 
 
-def survey(root: Path, seconds: float = 5.0) -> Survey:
+SECONDS = 5.0  # that a look at the store may take
+
+
+def survey(root: Path, seconds: float = SECONDS) -> Survey:
     """Look at every file of the store but the caches.
 
     Args:
@@ -89,6 +98,9 @@ def survey(root: Path, seconds: float = 5.0) -> Survey:
             _note_archive(store, path, found)
         except FileNotFoundError:  # a live run has replaced or removed it meanwhile
             continue
+    if not found.damaged.get("archive"):
+        runs = copies.several(store, packed.runs)
+        found.contested = {key: what for key, run in runs.items() if (what := run.contradictions())}
     return found
 
 
@@ -117,7 +129,7 @@ def _record(files: RunFolder) -> RunRecord | None:
 
 def _sweeps(root: Path) -> list[str]:
     paths = [path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}")]
-    return sorted({path.parent.name for path in paths})
+    return sorted({path.parent.name for path in paths if not path.parent.is_symlink()})
 
 
 def _files(store: Store) -> Iterator[Path]:
@@ -125,8 +137,9 @@ def _files(store: Store) -> Iterator[Path]:
     root = store.root
     yield from (path for path in sorted(root.glob("*")) if path.is_file())
     for part in (SWEEPS, STUDIES, RUNS):
-        for folder, _, names in os.walk(root / part):
-            yield from (RunFile(folder, name) for name in names)
+        for folder, folders, names in os.walk(root / part):
+            links = (name for name in folders if os.path.islink(f"{folder}/{name}"))
+            yield from (RunFile(folder, name) for name in (*names, *links))
     for key, archive in store.packed.look().runs.items():
         paths = (store.run_folder(key) / name for name in archive.runs[key])
         yield from (path for path in paths if not os.path.lexists(path))  # else it was looked at already
@@ -141,6 +154,9 @@ def _note_archive(store: Store, path: Path, found: Survey) -> None:
 
 
 def _look(path: Path, root: Path, found: Survey) -> None:
+    if os.path.islink(path) and (path.parent != root or path.name == INDEX):
+        found.damaged.setdefault("link", []).append(str(path.relative_to(root)))
+        return
     if atomic.is_temporary(path.name):
         if time.time() - path.stat().st_mtime > STALE_SECONDS:
             found.leftovers.append(str(path.relative_to(root)))
@@ -152,10 +168,14 @@ def _look(path: Path, root: Path, found: Survey) -> None:
         found.damaged.setdefault(kind, []).append(str(path.relative_to(root)))
     elif kind == "record":
         found.records[path.parent.name] = path.stat().st_size
+    if kind == "attempt" and not read_attempt(path).get("outcome") and is_ahead(path):
+        found.ahead.append(str(path.relative_to(root)))
 
 
 def _stands_for_its_run(path: Path) -> bool:
     """Whether to check the run of this file: once for each run that has or had a record."""
+    if not is_key(path.parent.name) or os.path.islink(path):
+        return False
     if path.name == METRICS:
         return not RunFolder(path.parent).record.exists()
     return path.name == RECORD
@@ -182,17 +202,24 @@ def _kind(path: Path) -> str:
 def _is_sound(kind: str, path: Path, root: Path) -> bool:
     if kind == "record":
         return _record(RunFolder(path.parent)) is not None
-    if kind in ("attempt", "slot"):
-        return isinstance(atomic.read_json(path), dict)
+    if kind == "attempt":
+        attempt = read_attempt(path)
+        return bool(attempt) and ("owner" not in attempt or Owner.from_json(attempt["owner"]) is not None)
+    if kind == "slot":
+        sweep, study = path.parts[-4], path.parts[-2]
+        read = read_study(root, sweep, study) if path.stem == "study" else None
+        return bool(read or read_slot(root, sweep, f"{study}/{path.stem}"))
     if kind == "points":
         with contextlib.suppress(UsageError):
             return bool(read_points(root, path.parent.name))
         return False
+    if kind == "submissions":
+        return submissions.is_sound(path)
     return len(atomic.read_json_lines(path)) == atomic.count_lines(path)
 
 
 def _read_index(index: Index, found: Survey) -> dict[str, RunRecord]:
     """What the index says of each run."""
     found.torn_index_lines = atomic.count_lines(index.path) - len(atomic.read_json_lines(index.path))
-    found.index = {key: size for key, (size, _) in index.rows().items()}
+    found.index = {key: mark.size for key, (mark, _) in index.rows().items()}
     return {key: record for key, (_, record) in index.rows().items()}

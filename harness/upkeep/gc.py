@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store, submissions
 from harness.store.layout import code_folder, sweeps_folder
-from harness.store.points import POINTS, Point, filled, read_points, submitting, sweep_names, writes_anew
+from harness.store.points import POINTS, Point, ever_planned, filled, submitting, sweep_names, writes_anew
 from harness.store.submissions import Submission
 from harness.system import atomic, slurm
 from harness.system.environment import HOME
@@ -69,7 +69,7 @@ def remove(store: Store, item: Item) -> bool:
     if item.kind == "orphan" and not _claimed(store, item.path.name):
         return False
     with contextlib.suppress(FileNotFoundError):  # its writer may have removed it
-        if not item.path.is_dir():
+        if item.path.is_symlink() or not item.path.is_dir():
             item.path.unlink()
         else:
             doomed = atomic.temporary_name(item.path)
@@ -91,7 +91,8 @@ def _items(kind: str, paths: Iterator[Path]) -> Iterator[Item]:
 
 
 def _tree(path: Path) -> list[Path]:
-    return [path, *path.rglob("*")]
+    """A path and all below it; what a link leads to is not."""
+    return [path, *(() if path.is_symlink() else path.rglob("*"))]
 
 
 def _temporaries(root: Path) -> Iterator[Path]:
@@ -125,7 +126,7 @@ def _is_idle(store: Store, key: str) -> bool:
 def _code(store: Store) -> Iterator[Path]:
     """Snapshots but the newest, our own, and those that a job may still run from."""
     folder = code_folder(store.root)
-    versions = sorted(path for path in folder.glob("*") if path.is_dir() and not path.name.startswith("."))
+    versions = sorted(path for path in folder.glob("[!.]*") if path.is_dir() and not path.is_symlink())
     if len(versions) < 2:
         return
     newest = max(versions, key=lambda path: path.stat().st_mtime)
@@ -179,13 +180,13 @@ def _point(root: Path, sweep: str, name: str) -> Point:
 
 
 def _wanted(root: Path) -> set[str]:
-    """The keys of all points of all sweeps."""
+    """The keys of all points of all sweeps, also of those that they have dropped."""
     for folder in sorted(sweeps_folder(root).glob("*")):
         if folder.is_dir() and not (folder / POINTS).exists():
             raise UsageError(
                 f"'{folder}' has no plan, so its runs can't be told from orphans; {writes_anew(folder)}."
             )
-    return {point.key for name in sweep_names(root) for point in read_points(root, name)}
+    return {point.key for name in sweep_names(root) for point in ever_planned(root, name)}
 
 
 def _orphans(store: Store, wanted: set[str]) -> Iterator[Path]:

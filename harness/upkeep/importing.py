@@ -1,12 +1,14 @@
 """Imports runs and sweeps of another store into this one; the other store is only read.
 
 A run is copied under a temporary name, claimed, renamed and finished by its record, as if it had been trained
-here. After a crash the same import is run again: it leaves out what is here already.
+here. A run that has ended here and there with one result gets the files and figures that it lacks. After a
+crash the same import is run again: it leaves out what is here already.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections import Counter
@@ -14,20 +16,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from harness.config.key import keys_so_far
+from harness.config.key import stored_keys
 from harness.config.names import settings_of
-from harness.config.settings import params_of, read_yaml, resolve_config
+from harness.config.settings import as_stored, params_of, read_yaml
 from harness.errors import UsageError
 from harness.foreign.record import key_of
 from harness.store import Attempt, Kind, Store, curve
+from harness.store.integrity import CHANGED, contradiction
 from harness.store.layout import PACKED, RUNS, SWEEPS
-from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
+from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, STUDY, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
-from harness.system import atomic
+from harness.system import atomic, seal
 from harness.system.folders import make_folder
+from harness.system.links import leads_away
+from harness.upkeep.copies import Difference, completed, differences, same_result
 from optimizers.zoo.registry import UNSET, ZOO
 
 # The curve and the spectra after the checkpoint: rows beyond it are cut on resuming, rows missing before it
@@ -43,7 +48,9 @@ class Merged:
     Attributes:
         taken: number of runs by status: completed, diverged, pruned, or `unfinished` with a checkpoint.
         here: number of runs that are here already, as they are there or further.
-        conflicts: run -> our and their record; both have ended, with different results. Ours stays.
+        completed: run -> the files and the tasks of downstream figures that were missing here, though the run
+            was here already.
+        conflicts: run -> in what our and their results differ; both have ended. Ours stays.
         left: run -> why it was left out; a later import may take it.
         refused: run or sweep -> what is wrong with it there.
         sweeps: names of the sweeps that were taken.
@@ -52,7 +59,8 @@ class Merged:
 
     taken: Counter[str] = field(default_factory=Counter)
     here: int = 0
-    conflicts: dict[str, tuple[RunRecord, RunRecord]] = field(default_factory=dict)
+    completed: dict[str, list[str]] = field(default_factory=dict)
+    conflicts: dict[str, list[Difference]] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     sweeps: list[str] = field(default_factory=list)
@@ -79,7 +87,7 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")
     done = Merged()
-    there_store = Store(other)
+    there_store = Store(other, read_only=True)
     for key in there_store.keys():
         there = there_store.files(key)
         if not (there.record.exists() or there.checkpoint.exists()):
@@ -112,18 +120,20 @@ class _Run:
         if path.exists() and (record is None or not isinstance(record.config, dict)):
             raise _DamagedError("its record.json is damaged")
         try:
-            config = record.config if record is not None else read_yaml(self.source.config)
+            config = record.config if record is not None else read_yaml(self.source.config, resolve=False)
             known = _keys(config)
         except (UsageError, ValueError) as error:
             raise _DamagedError(f"this code can't read its config: {error}") from None
         if self.key not in known or (record is not None and record.key != self.key):
             raise _DamagedError("its config is that of another key")
+        if record is not None and record.digest:
+            raise _DamagedError(CHANGED)
         return record
 
     def merge(self, dry_run: bool) -> None:
         """Import the run if the other store's got further."""
         if self.ours is not None and self.ours.status != "pruned":
-            self._compare()
+            self._compare(self.ours, dry_run)
         elif self.theirs is not None and self.theirs.status != "pruned":
             self._take(self.theirs, _OF_FINAL, dry_run)
         else:
@@ -135,13 +145,33 @@ class _Run:
             else:
                 self.done.here += bool(self.target.path.exists())
 
-    def _compare(self) -> None:
-        assert self.ours is not None
-        final = self.theirs is not None and self.theirs.status != "pruned"
-        if final and self.theirs is not None and _result(self.ours) != _result(self.theirs):
-            self.done.conflicts[self.key] = (self.ours, self.theirs)
+    def _compare(self, ours: RunRecord, dry_run: bool) -> None:
+        """Hold their result against ours, and take in what is missing here."""
+        theirs = self.theirs if self.theirs is not None and self.theirs.status != "pruned" else None
+        what = differences(ours, theirs) if theirs is not None else []
+        if what:
+            self.done.conflicts[self.key] = what
         else:
             self.done.here += 1
+        if theirs is not None and same_result(ours, theirs):
+            self._complete(ours, theirs, dry_run)
+
+    def _complete(self, ours: RunRecord, theirs: RunRecord, dry_run: bool) -> None:
+        names = [name for name in _OF_FINAL if _only_there(self.source.path / name, self.target.path / name)]
+        if names and (what := contradiction(self.source.path, theirs, thorough=True)):
+            self.done.refused[self.key] = what
+            return
+        more = completed(ours, theirs).downstream
+        tasks = [task for task in more if more[task] != ours.downstream.get(task)]
+        if names or tasks:
+            self.done.completed[self.key] = [*names, *tasks]
+        if dry_run:
+            return
+        for name in names:  # after any of them the same command goes on
+            make_folder(self.target.path)
+            _copy_file(self.source.path / name, self.target.path / name)
+        if tasks:
+            self.store.amend(self.key, lambda now: completed(now, theirs))
 
     def _new_prunings(self) -> list[str]:
         """The studies that have pruned the run in the other store only."""
@@ -164,7 +194,7 @@ class _Run:
             self.done.taken[record.status if record is not None else "unfinished"] += 1
 
     def _copy(self, record: RunRecord | None, names: Sequence[str], final: bool) -> bool:
-        make_folder(self.target.path.parent)
+        make_folder(self.target.path)  # refused if it is a link
         with _staged(self.source.path, self.target.path, names) as staged:
             if final:
                 self.store.reset_failure(self.key)  # the imported result replaces the failure
@@ -188,13 +218,12 @@ class _Run:
     def _date(self, record: RunRecord) -> None:
         """Give the record's file its old modification time."""
         if record is self.theirs:
-            then = self.source.record.stat().st_mtime
-            os.utime(self.target.record, (then, then))
+            self.store.date(self.key, self.source.record.stat().st_mtime_ns)
 
 
 def _keys(config: dict[str, Any]) -> set[str]:
     """The keys that a run with this stored config may have."""
-    return {key_of(config)} if is_imported(config) else keys_so_far(resolve_config(_as_then(config)))
+    return {key_of(config)} if is_imported(config) else stored_keys(as_stored(_as_then(config)))
 
 
 def _as_then(config: dict[str, Any]) -> dict[str, Any]:
@@ -204,9 +233,8 @@ def _as_then(config: dict[str, Any]) -> dict[str, Any]:
     return {name: p.neutral for name, p in params.items() if p.neutral is not UNSET} | settings
 
 
-def _result(record: RunRecord) -> tuple[Any, ...]:
-    """The part of a record that does not depend on the machine."""
-    return record.status, record.steps, record.metrics
+def _only_there(there: Path, here: Path) -> bool:
+    return there.exists() and not here.exists()
 
 
 def _progress(files: RunFolder) -> int:
@@ -241,12 +269,16 @@ def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    with source.open("rb") as old, open(target, "wb") as new:
-        shutil.copyfileobj(old, new, 1 << 20)
-        new.flush()
-        os.fsync(new.fileno())
-    then = source.stat()
-    os.utime(target, ns=(then.st_atime_ns, then.st_mtime_ns))
+    """Copy a file with its time; who may read it is up to the folder that it goes to."""
+    with source.open("rb") as old:
+        then = source.stat()
+
+        def fill(new: IO[bytes]) -> None:
+            shutil.copyfileobj(old, new, 1 << 20)
+            new.flush()
+            os.utime(new.fileno(), ns=(then.st_atime_ns, then.st_mtime_ns))
+
+        atomic.write_with(target, fill)
 
 
 # --- sweeps ---
@@ -254,8 +286,9 @@ def _copy_file(source: Path, target: Path) -> None:
 
 def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool) -> None:
     """Copy a sweep that this store lacks, with the slots of its searches but without its submissions."""
-    source, target = sweep_folder(other, name), sweep_folder(root, name)
+    target = sweep_folder(root, name)
     try:
+        source = sweep_folder(other, name)
         read_points(other, name)
     except UsageError as error:
         done.refused[name] = str(error)
@@ -267,14 +300,26 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
     if not dry_run:
         make_folder(target.parent)
         with _staged(source, target, _plan_files(source)) as staged:
+            for path in staged.glob(f"{SLOTS}/*/{STUDY}"):
+                atomic.write_bytes(path, _content(path))
             os.rename(staged, target)
     done.sweeps.append(name)
 
 
 def _plan_files(folder: Path) -> list[str]:
-    paths = [folder / SPEC, folder / SOURCE, folder / POINTS, *sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))]
-    return [str(path.relative_to(folder)) for path in paths if path.exists()]
+    slots = sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))
+    own = (path for path in slots if not leads_away(str(path.parent), levels=2))
+    paths = [folder / SPEC, folder / SOURCE, folder / POINTS, *own]
+    return [str(path.relative_to(folder)) for path in paths if path.is_file()]
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in _plan_files(folder)}
+    return {name: _content(folder / name) for name in _plan_files(folder)}
+
+
+def _content(path: Path) -> bytes:
+    """A file of a sweep without the nonce that earlier versions kept in studies: it is of its store."""
+    study = atomic.read_json(path) if path.name == STUDY else None
+    if not isinstance(study, dict) or "nonce" not in study or seal.is_broken(study):
+        return path.read_bytes()
+    return (json.dumps(seal.sealed(study | {"nonce": ""}), indent=1) + "\n").encode()

@@ -12,12 +12,13 @@ from harness.config import Value
 from harness.config.names import canonical, settings_of
 from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store import RunState, Store
+from harness.store import Kind, RunState, Store, integrity
 from harness.store.points import known_sweeps, read_points
 from harness.store.record import IMPORTED, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, resolve_value
 
 FINISHED = ("completed", "diverged", "pruned")
+DAMAGED = "damaged"  # its record can't be read, is gone, or was changed: it has no figures
 UNFINISHED = ("running", "waiting", "failed")  # a waiting run has a folder, but neither record nor live owner
 
 
@@ -27,11 +28,12 @@ class Row:
 
     Attributes:
         key: the run.
-        status: a word of FINISHED or UNFINISHED.
+        status: a word of FINISHED or UNFINISHED, or DAMAGED.
         config: nested, as stored; empty if its file is damaged.
         time: when the record was written, or when an unfinished run was last touched, in seconds since 1970.
         record: of a finished run.
         state: of an unfinished run.
+        reason: why it is damaged.
     """
 
     key: str
@@ -40,6 +42,7 @@ class Row:
     time: float
     record: RunRecord | None = None
     state: RunState | None = None
+    reason: str = ""
 
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
@@ -54,22 +57,31 @@ def rows(
 
     Args:
         store: where they are.
-        statuses: words of FINISHED and UNFINISHED; the folders of unfinished runs are only read if wanted.
+        statuses: words of FINISHED and UNFINISHED, and DAMAGED; the folders of unfinished runs are only read
+            if wanted.
         wanted: what their settings must be, as `filters` gives it.
         keys: of which runs; None means all.
     """
     known = [key for key in store.keys() if keys is None or key in keys]
     records = store.records(known)
-    found = [_finished(store, record) for record in records.values() if record.status in statuses]
-    if not set(UNFINISHED).isdisjoint(statuses):
-        others = (_unfinished(store, key) for key in known if key not in records)
-        found += [row for row in others if row.status in statuses]
-    kept = [row for row in found if all(_agrees(row.settings, name, value) for name, value in wanted.items())]
+    others = [key for key in known if key not in records]
+    if set(UNFINISHED).isdisjoint(statuses):
+        others = [key for key in others if DAMAGED in statuses and store.files(key).record.exists()]
+    found = [_finished(store, record) for record in records.values()]
+    found += [_unfinished(store, key) for key in others]
+    kept = [
+        row
+        for row in found
+        if row.status in statuses
+        and all(_agrees(row.settings, name, value) for name, value in wanted.items())
+    ]
     return sorted(kept, key=lambda row: (-row.time, row.key))
 
 
 def _finished(store: Store, record: RunRecord) -> Row:
     time = store.files(record.key).record.stat().st_mtime
+    if record.digest:
+        return Row(record.key, DAMAGED, record.config, time, reason=integrity.CHANGED)
     return Row(record.key, record.status, record.config, time, record=record)
 
 
@@ -78,12 +90,13 @@ def _unfinished(store: Store, key: str) -> Row:
     last = files.attempt(state.attempts)
     time = os.stat(last if last.exists() else files.path).st_mtime
     if state.record is not None:  # it has finished meanwhile
-        return Row(key, state.record.status, state.record.config, time, record=state.record)
+        return _finished(store, state.record)
     try:
-        config = read_yaml(files.config)
+        config = read_yaml(files.config, resolve=False)
     except UsageError:
         config = {}
-    return Row(key, state.kind.value, config, time, state=state)
+    gone = integrity.lost(files.path) if state.kind is Kind.WAITING else ""
+    return Row(key, DAMAGED if gone else state.kind.value, config, time, state=state, reason=gone)
 
 
 def keys_of(store: Store, sweeps: Collection[str]) -> set[str]:

@@ -3,13 +3,14 @@
 An archive is complete, durable and read back before the first file of its runs goes from its folder. Archives
 that are not full, or have a run that was amended, are replaced by new ones, and removed once those are in
 place. A killed command leaves runs in two places, with the same bytes; the next one finishes its work.
+An archive stays that has other results of a run than those that readers see: stores were copied into one
+another, and people must choose.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import time
 import zlib
 from collections import Counter
@@ -20,13 +21,14 @@ from pathlib import Path
 
 from harness.errors import RunFailedError
 from harness.store import Store, archive
-from harness.store.archive import Archive, Content, DamagedError
-from harness.store.archives import ENDING, numbered
+from harness.store.archive import Archive, Content, DamagedError, number_of
+from harness.store.archives import numbered
 from harness.store.layout import packed_folder, run_keys
 from harness.store.owner import Owner
 from harness.store.run_folder import CHECKPOINT, WEIGHTS
 from harness.system import atomic
 from harness.system.folders import make_folder
+from harness.upkeep import copies
 
 RUNS = 1000  # of an archive
 
@@ -80,8 +82,8 @@ def _why_not(store: Store, key: str, paths: Mapping[str, Path], older_than: floa
     """Why a finished run stays in its folder, in a word or two; empty if it can be packed."""
     if CHECKPOINT in paths or any(map(atomic.is_temporary, (path.name for path in paths.values()))):
         return "with a checkpoint or temporary files"
-    if not all(stat.S_ISREG(path.lstat().st_mode) for path in paths.values()):
-        return "with links"
+    if whys := list(filter(None, (copies.unpackable(name, path) for name, path in paths.items()))):
+        return min(whys)
     if older_than and time.time() - store.files(key).record.stat().st_mtime < older_than:
         return "too young"
     number = store.last_attempt(key)
@@ -95,12 +97,7 @@ def _why_not(store: Store, key: str, paths: Mapping[str, Path], older_than: floa
 
 def _paths(folder: Path) -> dict[str, Path]:
     """The files in a run's folder by their names in an archive; the weights are large and stay."""
-    found = {}
-    for place, folders, names in os.walk(folder):
-        for name in (*names, *(one for one in folders if os.path.islink(f"{place}/{one}"))):
-            found[os.path.relpath(f"{place}/{name}", folder)] = Path(place, name)
-    found.pop(WEIGHTS, None)
-    return dict(sorted(found.items()))
+    return {name: path for name, path in sorted(copies.paths(folder).items()) if name != WEIGHTS}
 
 
 # --- pack ---
@@ -150,17 +147,24 @@ def plan(store: Store, keys: Iterable[str]) -> Packing:
             fresh[key] = None
         else:
             found.gone[key] = signs
+    several = copies.several(store, packed.runs)
+    fresh |= dict.fromkeys(key for key, run in several.items() if run.adds())
+    kept = copies.contradicting(several.values())
     stale, short = [], []
     for one in packed.archives.values():
-        if any(packed.runs[key] is not one or key in fresh for key in one.runs):
+        own = [key for key in one.runs if packed.runs[key] is one]
+        if one.path in kept and not own:
+            continue  # there is nothing to take from it
+        if len(own) < len(one.runs) or any(key in fresh for key in own):
             stale.append(one)
-        elif len(one.runs) < RUNS:
+        elif len(own) < RUNS:
             short.append(one)
     merges = -(-sum(len(one.runs) for one in short) // RUNS) < len(short)
-    old = sorted([*stale, *(short if fresh or stale or merges else ())], key=lambda one: int(one.path.stem))
+    chosen = {one.path for one in (*stale, *(short if fresh or stale or merges else ()))}
+    old = [one for path, one in packed.archives.items() if path in chosen]
     pool = dict.fromkeys(key for one in old for key in one.runs if packed.runs[key] is one)
     found.runs = chunks(list(pool | fresh))
-    found.replaced = [one.path for one in old]
+    found.replaced = [one.path for one in old if one.path not in kept]
     return found
 
 
@@ -210,11 +214,10 @@ def write(store: Store, shares: Iterable[Sequence[str]], begin: Begin, advance: 
     """
     folder = packed_folder(store.root)
     for keys in shares:
-        number = max((int(path.stem) for path in numbered(folder)), default=0) + 1
-        path, signs = folder / f"{number:04d}{ENDING}", dict[str, Signs]()
-        begin(str(path.relative_to(store.root)))
-        archive.write(path, ((key, _contents(store, key, signs)) for key in keys))
-        _read_back(path)
+        number = max((number_of(path.name) for path in numbered(folder)), default=0) + 1
+        begin(f"{folder.name}/{number:04d}")
+        signs = dict[str, Signs]()
+        _read_back(archive.write(folder, number, ((key, _contents(store, key, signs)) for key in keys)))
         for key in keys:
             _clear(store, key, signs[key])
             advance()
@@ -237,15 +240,9 @@ def _read_back(path: Path) -> None:
 
 
 def _contents(store: Store, key: str, signs: dict[str, Signs]) -> Iterator[tuple[str, Content]]:
-    """The files of a run, those of its folder before those of its archive; notes the former in `signs`."""
-    folder, own = store.run_folder(key), store.packed.now().runs.get(key)
-    here, signs[key] = _paths(folder), {}
-    for name in sorted({*here, *(own.runs[key] if own is not None else ())}):
-        if name in here:
-            signs[key][name] = _sign(here[name])
-            yield name, Content(here[name].read_bytes(), signs[key][name][2])
-        elif own is not None:
-            yield name, Content(own.read(key, name), own.runs[key][name][-1])
+    """The files of a run, wherever they are; notes in `signs` those of its folder before they are read."""
+    signs[key] = {name: _sign(path) for name, path in copies.packable(store.run_folder(key)).items()}
+    yield from copies.find(store, key).files()
 
 
 def _sign(path: Path) -> tuple[int, int, int, int]:

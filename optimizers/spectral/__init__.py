@@ -21,17 +21,17 @@ from optimizers.spectral.soft_muon import soft_muon
 from optimizers.spectral.soft_polar import soft_polar
 from optimizers.spectral.stream_power import stream_power
 
+# Up to this smaller side "graded" is an SVD, which is as quick there (docs/bench.md). The rule is the same on
+# every device: the numbers of a run must not depend on its place.
+_SMALL_SIDE = 64
+
 # (M, state of the parameter, its group) -> O. The state serves maps that continue from the previous step.
 SpectralMap: TypeAlias = Callable[[Tensor, dict[str, Any], dict[str, Any]], Tensor]
 
 SPECTRAL: dict[str, SpectralMap] = {
     "newton_schulz": lambda M, _, group: newton_schulz(M, group["ns_steps"], DTYPES[group["ns_dtype"]]),
     "svd_power": lambda M, _, group: svd_power(M, group["p"]),
-    "gram_power": lambda M, _, group: (
-        graded_power(M, group["p"])
-        if group["gram_dtype"] == "graded"
-        else gram_power(M, group["p"], DTYPES[group["gram_dtype"]])
-    ),
+    "gram_power": lambda M, _, group: _gram_power(M, group["p"], group["gram_dtype"]),
     "ns_root": lambda M, _, group: ns_root(
         M,
         group["p"],
@@ -56,3 +56,15 @@ SPECTRAL: dict[str, SpectralMap] = {
         M, group["softening"], group["energy"], DTYPES[group["ns_dtype"]]
     ),
 }
+
+
+def _gram_power(M: Tensor, p: float, precision: str) -> Tensor:
+    """The exact power, by `graded_power` or by one Gram matrix of a dtype.
+
+    Small matrices get `svd_power` in place of `graded_power`, as in the authors' code: where rows are badly
+    scaled it finds singular values below 1e-7 of the largest, where `graded_power` is linear. A dtype that is
+    asked for by name holds for every size.
+    """
+    if precision != "graded":
+        return gram_power(M, p, DTYPES[precision])
+    return svd_power(M, p) if min(M.shape[-2:]) <= _SMALL_SIDE else graded_power(M, p)

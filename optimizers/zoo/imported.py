@@ -1,5 +1,8 @@
 """Finds a user's own part by its name: `module:attribute`, or the entry point of an installed package.
 
+To import a part is to run its code, so only parts that somebody has allowed by name are found: who calls a
+command allows what he names. A name that is only read from a store allows nothing.
+
 The leaves import nothing of each other, so `optimizers` and `models` each have this file; a test holds the
 two equal. Standard library only.
 """
@@ -18,6 +21,8 @@ OWN = (
     "results",
 )  # a user's package of the same name is not seen
 
+allowed: set[str] = set()  # the names of parts that this process may import
+
 
 def target(name: str, group: str) -> str | None:
     """The "module:attribute" behind a name that is in no table of ours; None if there is none.
@@ -25,7 +30,15 @@ def target(name: str, group: str) -> str | None:
     Args:
         name: "module:attribute" itself, or the name of an entry point.
         group: of the entry points, for example `htbench.optimizers`.
+
+    Raises:
+        ValueError: nobody has allowed the name, so it is not looked for.
     """
+    if name not in allowed:
+        raise ValueError(
+            f"'{name}' is no part of htbench, and others are imported only if the command line, or a file "
+            f"that it gives, names them"
+        )
     if ":" in name:
         return name
     found = sorted(point.value for point in importlib.metadata.entry_points(group=group, name=name))
@@ -69,7 +82,7 @@ def _why_missing(name: str) -> str:
     package = name.partition(".")[0]
     if package in OWN:
         return f"'{package}' is a package of htbench, which has no '{name}'; give yours another name"
-    return f"there is no module '{name}' in the working folder, on PYTHONPATH or installed"
+    return f"there is no module '{name}' beside the file, in the working folder, on PYTHONPATH or installed"
 
 
 def _place(found: object, module_name: str) -> str:

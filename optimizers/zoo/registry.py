@@ -44,10 +44,11 @@ def spec(name: str) -> OptimizerSpec:
 
     Args:
         name: in `ZOO`; else "module:Class", or an entry point of the group `htbench.optimizers`. Such a class
-            is imported.
+            is imported if its name is allowed, see `optimizers.zoo.imported`; `optimizers.build` allows it.
 
     Raises:
-        ValueError: there is none, and the message names the nearest ones; or the class can't be used.
+        ValueError: there is none, and the message names the nearest ones; or the class can't be used, or is
+            not allowed.
     """
     row = ZOO.get(name) or outside.spec(name)
     if row is None:

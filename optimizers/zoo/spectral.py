@@ -50,7 +50,8 @@ MAPS: Final = {
         choices=("graded", "float32", "float64"),
         neutral="float64",
         stands="float64",
-        help="precision of the Gram matrix of gram_power; graded: float32, by steps, as exact as an SVD",
+        help="precision of the Gram matrix of gram_power; graded: float32, by steps; an SVD up to 64 rows "
+        "or columns",
     ),
     "root_steps": Param(int, 5, low=1, help="coupled iterations of each square root of ns_root"),
     "root_eps": eps(1e-6, "added to the Gram matrix of ns_root"),
@@ -263,7 +264,8 @@ ROWS: Final = (
         url="https://kellerjordan.github.io/posts/muon/",
     ),
     _row("muon_svd", "Muon", "svd_power", lr_default=0.03, p=0.0),
-    _row("htmuon", "Muon", "gram_power", "svd_power", lr_default=0.03),
+    # Revision 3: small matrices by the SVD.
+    replace(_row("htmuon", "Muon", "gram_power", "svd_power", lr_default=0.03), revision=3),
     _row("htmuon_ns", "Muon", "ns_root", lr_default=0.03),
     _row("htmuon_ht", "Muon", "rank_power", lr_default=0.03),
     _row("htmuon_stream", "Muon", "stream_power", lr_default=0.03),
@@ -275,10 +277,10 @@ ROWS: Final = (
         paper=f"{HTMUON_PAPER}; the map is our own",
     ),
     _row("normuon", "NorMuon", "newton_schulz", lr_default=0.03, **_NORMUON),
-    _row("htmuon_normuon", "NorMuon", *_POWERS, lr_default=0.03),
+    replace(_row("htmuon_normuon", "NorMuon", *_POWERS, lr_default=0.03), revision=3),
     _row("htmuon_ht_normuon", "NorMuon", "rank_power", lr_default=0.03),
     _row("adamuon", "AdaMuon", "newton_schulz", lr_default=5e-3, released="not_output", **_ADAMUON),
-    _row("htmuon_adamuon", "AdaMuon", *_POWERS, lr_default=5e-3, released="not_output"),
+    replace(_row("htmuon_adamuon", "AdaMuon", *_POWERS, lr_default=5e-3, released="not_output"), revision=3),
     replace(_row("soft_muon", "Muon", "soft_muon", lr_default=0.02, **_SOFT_MUON), revision=1),
     replace(_row("contra_muon", "Muon", "contra_muon", lr_default=0.02, **_CONTRA_MUON), revision=1),
     replace(

@@ -20,6 +20,6 @@ def outcome(record: RunRecord) -> dict[str, Any]:
     for task, entry in record.downstream.items():
         if is_done(record.downstream, task, None):
             found[f"{PREFIX}{task}"] = entry["acc"]
-            found[f"{PREFIX}{task}{QUESTIONS}"] = entry["questions"]
+            found[f"{PREFIX}{task}{QUESTIONS}"] = entry.get("questions")
     mean = average(record.downstream)
     return found if mean is None else found | {f"{PREFIX}average": mean}

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
-from harness.config.names import canonical
-from harness.data import registry as tasks
+from harness.config.names import canonical, settings_of
+from harness.config.settings import read_yaml
 from harness.errors import UsageError
 from harness.store import Store
-from harness.store.points import SEED_FIELDS, Point, known_sweeps, read_points, search_of
+from harness.store.points import (
+    DROPPED,
+    SEARCH,
+    SEED_FIELDS,
+    Point,
+    ever_planned,
+    known_sweeps,
+    search_of,
+)
 from harness.store.record import IMPORTED, RunRecord
+from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.analysis import identity, row_cache, run_row
 from results.analysis.run_row import MARK, PRUNED_BY, TUNED, Row
 
 _NO_SEARCH = {"search": "", "ranges": ""}
+_NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
+_LOST = "a search whose terms are lost (its study.json is damaged)"
 
 
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Rows are no garbage: to look through all of them again and again takes a tenth of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+@without_collection()
+def load(
+    store: Store, sweeps: Iterable[str] | None = None, warn: Callable[[UsageError], object] | None = None
+) -> pd.DataFrame:
+    """One row per point, in the order of the sweeps' names and of their plans, then the unplanned runs.
 
+    An unplanned run was made by `htbench run`, or its sweep is gone. It has no `sweep`, and its `setting`
+    says so, which makes a workload of its own: it never competes with runs of a plan.
 
-@_without_collection()
-def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
-    """One row per point, in the order of the sweeps' names and of their plans.
+    A run that a plan has dropped has the stage `dropped` if it belongs to the budget of others: workload,
+    optimizer, code and data are those of a point that is planned. Else it is an unplanned run.
 
     Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
     as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
@@ -53,22 +61,73 @@ def load(store: Store, sweeps: Iterable[str] | None = None) -> pd.DataFrame:
 
     Args:
         store: where plans and runs are.
-        sweeps: names; None means all.
+        sweeps: names; None means all, and the unplanned runs.
+        warn: called for each damaged plan, whose runs then are those of no plan; None: it is an error, as is
+            that of a sweep that is named.
 
     Raises:
-        UsageError: an unknown sweep, or nothing planned at all.
+        UsageError: an unknown sweep, a damaged plan, or no run at all.
     """
-    points = [point for name in _names(store, sweeps) for point in read_points(store.root, name)]
-    if not points:
-        raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
+    points = _all_points(store, _names(store, sweeps), warn if sweeps is None else None)
+    if sweeps is None:
+        points += _unplanned(store, {point.key for point in points})
     searches = _searches(points, store)
     rows = [
         _place(point) | searches.get(point.study, _NO_SEARCH) | row
         for point, row in zip(points, _rows(points, store), strict=True)
+        if row is not None
     ]
-    _tell_data_apart(rows)
-    _tell_variants_apart(rows)
+    if not rows:
+        raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
+    rows = _dropped_last(rows, left_out=sweeps is not None)
+    for planned in (True, False):  # what nobody planned must not rename what somebody did
+        own = [row for row in rows if bool(row["sweep"]) is planned]
+        _tell_data_apart(own)
+        _tell_variants_apart(own)
+    _tell_unplanned_apart(rows)
     return _frame(rows)
+
+
+def tell(left_out: UsageError) -> None:
+    """Say on stderr which plan a command has left out, and why."""
+    print(f"htbench: {left_out}", file=sys.stderr)
+
+
+def _all_points(
+    store: Store, names: Iterable[str], warn: Callable[[UsageError], object] | None
+) -> list[Point]:
+    found: list[Point] = []
+    for name in names:
+        try:
+            found += _points(store, name)
+        except UsageError as error:
+            if warn is None:
+                raise
+            warn(error)
+    return found
+
+
+def _unplanned(store: Store, planned: Collection[str]) -> list[Point]:
+    """The other runs of the store as points of no sweep."""
+    return [replace(_NOWHERE, key=key) for key in store.keys() if key not in planned]
+
+
+def _points(store: Store, sweep: str) -> list[Point]:
+    """The points of a sweep, and the dropped ones that have a run."""
+    points = ever_planned(store.root, sweep)
+    begun = set(store.keys()) if any(point.stage == DROPPED for point in points) else set()
+    return [point for point in points if point.stage != DROPPED or point.key in begun]
+
+
+def _dropped_last(rows: Sequence[Row], left_out: bool) -> list[Row]:
+    """The rows with dropped runs last; those in nobody's budget are unplanned runs, or left out."""
+    kind = itemgetter("task", "model", "setting", "rule", "variant", identity.DATA)
+    wanted = [row for row in rows if row["stage"] != DROPPED]
+    kinds = {kind(row) for row in wanted if row["sweep"]}
+    dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}.values()
+    budgets = [row for row in dropped if kind(row) in kinds]
+    others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped if kind(row) not in kinds]
+    return wanted + budgets + ([] if left_out else others)
 
 
 def _place(point: Point) -> Row:
@@ -91,7 +150,7 @@ def _searches(points: Iterable[Point], store: Store) -> dict[str, Row]:
 def _search(terms: dict[str, Any]) -> str:
     """ "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"."""
     if not terms:
-        return ""
+        return _LOST
     options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
     pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
     return f"{terms['mode']} in {terms['trials']} trials{pruned}"
@@ -105,14 +164,14 @@ def _ranges(terms: dict[str, Any]) -> str:
 # --- runs ---
 
 
-def _rows(points: Sequence[Point], store: Store) -> list[Row]:
-    """What the run of each point says."""
+def _rows(points: Sequence[Point], store: Store) -> list[Row | None]:
+    """What the run of each point says; None for an unplanned run without a readable file."""
     ended = _ended({point.key for point in points if point.key}, store)
-    rows = [_of_study(ended.get(point.key), point.study) for point in points]
-    waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None}
+    rows = [_of_point(ended.get(point.key), point) for point in points]
+    waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None} - {""}
     made = _origins([point for point in points if point.sweep in waiting], store)
     return [
-        run_row.unfinished(point, store, identity.of_plan(point, made)) if row is None else row
+        _unfinished(point, store, made) if row is None else row
         for point, row in zip(points, rows, strict=True)
     ]
 
@@ -124,16 +183,27 @@ def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
     rows = {key: row for key in marks if (row := kept.get(key, {})).get(MARK) == marks[key]}
     new = {}
     for key, record in store.each_record(key for key in marks if key not in rows):
-        lasting = tasks.is_recorded(record.config["task"], record.environment)
-        new[key] = run_row.finished(record, store) | {MARK: marks[key] if lasting else ""}
+        new[key] = run_row.finished(record, store) | {MARK: marks[key]}
     row_cache.write(store, kept, new)
     return rows | new
 
 
-def _of_study(row: Row | None, study: str) -> Row | None:
-    """The row, unless its run was pruned by other studies only."""
-    ended = row is not None and (row[PRUNED_BY] is None or study in row[PRUNED_BY])
-    return row if ended else None
+def _of_point(row: Row | None, point: Point) -> Row | None:
+    """The row, unless its run was pruned by other studies than that of a planned point."""
+    studies = None if row is None else row[PRUNED_BY]
+    return None if point.sweep and studies is not None and point.study not in studies else row
+
+
+def _unfinished(point: Point, store: Store, made: Mapping[tuple[str, ...], identity.Values]) -> Row | None:
+    """The row of a run that has not ended. The settings of an unplanned one are in its folder only."""
+    if not point.sweep:
+        try:
+            point = replace(point, overrides=settings_of(read_yaml(store.files(point.key).config)))
+        except UsageError:
+            return None
+        if not {"task", "model", "optimizer.name"} <= point.overrides.keys():
+            return None
+    return run_row.unfinished(point, store, identity.of_plan(point, made))
 
 
 def _origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], identity.Values]:
@@ -171,6 +241,13 @@ def _tell_variants_apart(rows: Sequence[Row]) -> None:
         shown = row["rule"] in several or row["variant"].startswith("edited")
         word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
         row["optimizer"] = f"{row['rule']} ({word})" if shown else row["rule"]
+
+
+def _tell_unplanned_apart(rows: Iterable[Row]) -> None:
+    """That no sweep plans a run becomes part of `setting`."""
+    for row in rows:
+        if not row["sweep"]:
+            row["setting"] = ", ".join(filter(None, [row["setting"], "not planned"]))
 
 
 def _several(rows: Iterable[Row], name: str, of: str) -> set[str]:

@@ -80,10 +80,7 @@ def _task(part: pd.DataFrame) -> tuple[str, str, bool]:
     if name not in tasks.TASKS and TASK[0] in part:
         for row in part[list(TASK)].dropna().itertuples(index=False):
             return str(row[0]), str(row[1]), bool(row[2])
-    try:
-        found = tasks.spec(name)
-    except ValueError:  # it has no run yet, and its module is gone
-        return "", "loss", False
+    found = tasks.recorded(name, {})  # it has no run yet
     return found.kind, found.metric, found.higher_is_better
 
 

@@ -18,12 +18,13 @@ import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.store import Store
 from harness.store.layout import cache_folder
-from harness.system import atomic
+from harness.system import atomic, typed
 from harness.system.environment import HOME
+from results.analysis import run_row
 from results.analysis.run_row import MARK, Row
 
 _FILE = "rows.json"
@@ -31,6 +32,11 @@ _CODE = ("harness", "models", "optimizers", "results/analysis")  # what a row ma
 _SETTLED = 2.0  # seconds; a younger file may change again within one tick of its file system's clock
 _WORDS = {str, tuple, type(None)}
 _FEW, _SHARE = 50, 0.02  # fewer new rows, or a smaller share, are not worth writing the file again
+
+
+class _Group(TypedDict):
+    names: list[str]
+    columns: list[Any]
 
 
 def mark(store: Store, key: str) -> str:
@@ -52,14 +58,44 @@ def _stat(path: Path) -> str:
 
 
 def read(store: Store) -> dict[str, Row]:
-    """The kept rows by key, each with its MARK; none if the file is missing, damaged, or of other code."""
+    """The kept rows by key, each with its MARK; none if the file is missing, damaged, or of other code.
+
+    Its checksum finds damage, not forgery: `differing` does.
+    """
     try:
         head, _, body = (cache_folder(store.root) / _FILE).read_bytes().partition(b"\n")
-        if json.loads(head) != _head(body):
+        if atomic.parse_json(head) != _head(body):
             return {}
+        groups = atomic.parse_json(body)
     except (OSError, ValueError):
         return {}
-    return {row["key"]: row for group in json.loads(body) for row in _rows(group)}
+    if not typed.fits(list[_Group], groups):
+        return {}
+    try:
+        return {row["key"]: row for group in groups for row in _rows(group)}
+    except (KeyError, TypeError, ValueError, IndexError):  # of no shape that `write` gives
+        return {}
+
+
+def differing(store: Store, seconds: float) -> tuple[int, list[str]]:
+    """Make kept rows again from their records and curves.
+
+    Args:
+        store: of the runs.
+        seconds: time limit; the remaining rows are not compared.
+
+    Returns:
+        how many rows were compared, and the keys of those that are not what they were made of.
+    """
+    until, compared, found = time.monotonic() + seconds, 0, []
+    for key, row in read(store).items():
+        record = store.record(key) if row.get(MARK) == mark(store, key) else None
+        if record is None or time.monotonic() > until:  # other rows are never used
+            continue
+        compared += 1
+        if row != run_row.finished(record, store) | {MARK: row[MARK]}:
+            found.append(key)
+    return compared, found
 
 
 def write(store: Store, kept: Mapping[str, Row], new: Mapping[str, Row]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
+from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
 from harness.store.score import Score, mean_score, winner
 from results.analysis.rows import Rows, rows
@@ -63,9 +63,10 @@ class Choice:
         candidates: all of them, in the order of the plan.
         winner: the best one, or None if none has a score.
         tied: others with the same validation metric.
-        replicas: the winner's replicate-stage rows, one per fresh seed; of runs that others made, the
-            winner's rows.
+        replicas: the winner's replicate-stage rows, one per fresh seed; of runs that others made, or that no
+            sweep plans, the winner's rows.
         stale: replicas that do not count, by the sweep whose search used their seed.
+        dropped: number of other settings that were tried for it and that no plan has any more.
     """
 
     fixed: dict[str, Any]
@@ -74,6 +75,12 @@ class Choice:
     tied: list[Candidate]
     replicas: list[Row]
     stale: Counter[str]
+    dropped: int = 0
+
+    @property
+    def tried(self) -> int:
+        """The budget: how many settings were tried, also those that can't win any more."""
+        return len(self.candidates) + self.dropped
 
     @property
     def state(self) -> str:
@@ -94,12 +101,24 @@ def choose(frame: pd.DataFrame | Rows, fixed: Sequence[str]) -> list[Choice]:
     found = rows(frame)
     replicas = _grouped(_unique(found, REPLICATE).values(), ["candidate"])
     groups = _grouped(_unique(found, SEARCH).values(), fixed)
+    dropped = _grouped(_unique(found, DROPPED).values(), fixed)
     return [
-        _choose(dict(zip(fixed, values, strict=True)), group, replicas) for values, group in groups.items()
+        _choose(dict(zip(fixed, values, strict=True)), group, replicas, dropped.get(values, ()))
+        for values, group in groups.items()
     ]
 
 
-def _choose(fixed: dict[str, Any], group: list[Row], replicas: Mapping[tuple[Any, ...], list[Row]]) -> Choice:
+def has_stages(run: Row) -> bool:
+    """Whether a plan says which runs choose and which are reported; none does of others' runs."""
+    return bool(run["sweep"]) and not run[IMPORTED]
+
+
+def _choose(
+    fixed: dict[str, Any],
+    group: list[Row],
+    replicas: Mapping[tuple[Any, ...], list[Row]],
+    dropped: Iterable[Row],
+) -> Choice:
     candidates = {
         name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
         for (name,), runs in _grouped(group, ["candidate"]).items()
@@ -108,7 +127,7 @@ def _choose(fixed: dict[str, Any], group: list[Row], replicas: Mapping[tuple[Any
     users = [_search_with_seed_of(replica, group) for replica in replicas.get((best,), [])]
     fresh = [run for run, user in zip(replicas.get((best,), []), users, strict=True) if user is None]
     chosen = candidates[best] if best is not None else None
-    if group[0][IMPORTED]:  # others' runs have no stages; with one setting nothing is chosen
+    if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
     return Choice(
@@ -118,6 +137,7 @@ def _choose(fixed: dict[str, Any], group: list[Row], replicas: Mapping[tuple[Any
         [candidates[name] for name in tied],
         fresh,
         Counter(user for user in users if user is not None),
+        len({run["candidate"] for run in dropped} - candidates.keys()),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 SIGNIFICANCE = 0.05
+_HUGE = 2.0**500  # squares of more than this are no floats any more; a perplexity may come near
 MIN_SEEDS = 3  # fewer than this give no verdict: two values say almost nothing about their spread
 _ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equal values
 
@@ -43,8 +44,10 @@ class Summary:
 
 def summarize(values: Sequence[float]) -> Summary:
     """The summary of at least one value."""
-    std = statistics.stdev(values) if len(values) > 1 else None
-    return Summary(statistics.fmean(values), std, len(values))
+    scale = 1.0 if max(map(abs, values)) < _HUGE else _HUGE  # a power of two: no digit changes
+    scaled = [value / scale for value in values]
+    std = statistics.stdev(scaled) * scale if len(values) > 1 else None
+    return Summary(statistics.fmean(scaled) * scale, std, len(values))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.store.curve import is_row
 from harness.system import atomic
 
 Evaluation = tuple[int, float]  # step and value
@@ -31,7 +32,7 @@ def evaluations(path: Path, name: str) -> list[Evaluation]:
         return []
     mark = f'"{name}"'.encode()
     rows = atomic.json_objects(line for line in lines if mark in line)
-    found = {row["step"]: row[name] for row in rows if isinstance(row.get("step"), int)}
+    found = {row["step"]: row[name] for row in rows if is_row(row)}
     return sorted((step, float(value)) for step, value in found.items() if _is_finite(value))
 
 

@@ -79,7 +79,7 @@ def along(part: pd.DataFrame, choice: Choice, column: str) -> list[Candidate]:
 
 def chosen_among(found: Sequence[Winner]) -> str:
     """The numbers of settings in words: "best of 6-30 settings"; empty if nothing was chosen."""
-    sizes = sorted({len(one.choice.candidates) for one in found})
+    sizes = sorted({one.choice.tried for one in found})
     if not sizes or sizes[-1] == 1:
         return ""
     return f"best of {span(sizes)} settings"

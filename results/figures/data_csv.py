@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 
+from harness.harmless import csv_cell
 from results.figures.kinds import AnyPanel
 
 COLUMNS = (
@@ -22,7 +23,7 @@ def write(panels: Iterable[AnyPanel]) -> str:
     for panel in panels:
         for row in panel.rows():
             cells = {name: _cell(getattr(row, name)) for name in COLUMNS if name not in ("panel", "keys")}
-            rows.writerow({"panel": panel.title, **cells, "keys": " ".join(row.keys)})
+            rows.writerow({"panel": csv_cell(panel.title), **cells, "keys": " ".join(row.keys)})
     return file.getvalue()
 
 
@@ -30,4 +31,4 @@ def _cell(value: float | str | None) -> str:
     """Nine digits are more than any seed decides, and the same on every machine."""
     if isinstance(value, float):
         return f"{value:.9g}"
-    return "" if value is None else str(value)
+    return csv_cell(value) if isinstance(value, str) else "" if value is None else str(value)

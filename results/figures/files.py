@@ -1,11 +1,11 @@
-"""A folder of figures, in which only what changed is drawn again."""
+"""Folders of figures, one for each selection of runs, in which only what changed is drawn again."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,18 @@ from typing import Any
 import pandas as pd
 
 from harness.store import Store
+from harness.store.points import sweep_names
 from harness.system import atomic
-from harness.system.folders import make_folder
+from harness.system.folders import check_ours, make_folder
 from results.figures.kinds import AnyPanel
 from results.figures.registry import FIGURES, Figure, Panels
 from results.figures.render import REVISION, render
-from results.figures.view import View, unpublished, views
+from results.figures.view import BOTH, View, unpublished, views
 from results.paper.ours import of_scale
 
 SUFFIXES = ("png", "pdf", "csv")
+INDEX = "figures.json"  # of a folder: the digest of the data of each figure that was drawn into it
+_LONGEST = 80  # characters of the name of a folder
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,47 @@ class FigureResult:
     warnings: list[str]
 
 
+def of_selection(
+    folder: Path,
+    root: Path,
+    sweeps: Collection[str] | None,
+    source: str = BOTH,
+    scales: Collection[str] | None = None,
+) -> Path:
+    """The place for figures of some runs: `folder` for all of the store, else one in it.
+
+    So no figure takes the place of one that shows other runs.
+
+    Args:
+        folder: of the figures of all runs.
+        root: the store.
+        sweeps: names; None means all.
+        source: one of `results.figures.view.SOURCES`.
+        scales: of the paper's experiments; None means all that are planned.
+    """
+    some = sorted({*sweeps} if sweeps and not {*sweeps} >= {*sweep_names(root)} else ())
+    parts = ["+".join(some), f"source={source}" if source != BOTH else ""]
+    name = ",".join(filter(None, [*parts, *(f"scale={scale}" for scale in sorted({*(scales or ())}))]))
+    if len(name) > _LONGEST:
+        name = f"{len(some)}-sweeps-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return folder / name
+
+
+def check_folder(folder: Path, names: Iterable[str]) -> None:
+    """Raise UsageError if figures of these names would replace files that were not drawn here."""
+    noted = _noted(folder)
+    check_ours(folder / INDEX, bool(noted))
+    for name in names:
+        for path in _paths(folder, name):
+            check_ours(path, name in noted)
+
+
 def update(
     name: str, frame: pd.DataFrame | None, store: Store, folder: Path, shown: Sequence[View] | None = None
 ) -> FigureResult:
     """Bring one figure up to date: two pictures and the CSV file of its values.
 
-    The digest of its data is kept in `figures.json`; matplotlib is not even imported if that is the same.
+    The digest of its data is kept in INDEX; matplotlib is not even imported if that is the same.
 
     Args:
         name: one of `FIGURES`.
@@ -55,18 +93,18 @@ def update(
     rows = groups(FIGURES[name], frame, store, shown)
     if not rows:
         return FigureResult(name, _why_nothing(name, shown), [], [])
-    paths = [folder / f"{name}.{suffix}" for suffix in SUFFIXES]
+    paths = _paths(folder, name)
     digest = _digest(rows)
-    known, left_out = _known(folder).get(name, {}), _left_out(name, shown)
+    known, left_out = _noted(folder).get(name, {}), _left_out(name, shown)
     if known.get("digest") == digest and all(path.exists() for path in paths):
         return FigureResult(name, "unchanged", paths, [*left_out, *known.get("warnings", [])])
     make_folder(folder)
     panels, warnings = read(rows, store)
     contents = render(panels)
+    _note(folder, name, "", [])  # whatever happens now, these files are known as ours
     for path in paths:
         atomic.write_bytes(path, contents[path.suffix[1:]])
-    entry = {name: {"digest": digest, "warnings": warnings}}
-    atomic.write_json(folder / "figures.json", _known(folder) | entry)
+    _note(folder, name, digest, warnings)
     return FigureResult(name, "drawn", paths, [*left_out, *warnings])
 
 
@@ -114,6 +152,17 @@ def _digest(rows: Sequence[Panels]) -> str:
     return hashlib.sha256(json.dumps([REVISION, plain]).encode()).hexdigest()
 
 
-def _known(folder: Path) -> dict[str, dict[str, Any]]:
-    value = atomic.read_json(folder / "figures.json")
-    return value if isinstance(value, dict) else {}
+def _paths(folder: Path, name: str) -> list[Path]:
+    return [folder / f"{name}.{suffix}" for suffix in SUFFIXES]
+
+
+def _note(folder: Path, name: str, digest: str, warnings: Sequence[str]) -> None:
+    atomic.write_json(folder / INDEX, _noted(folder) | {name: {"digest": digest, "warnings": warnings}})
+
+
+def _noted(folder: Path) -> dict[str, dict[str, Any]]:
+    """The entries of INDEX; none if it is damaged, or a file of somebody else."""
+    value = atomic.read_json(folder / INDEX)
+    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+        return {}
+    return value

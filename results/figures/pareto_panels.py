@@ -16,6 +16,7 @@ from harness.store import Store
 from results.analysis.cost import TOTAL_FLOPS
 from results.analysis.metrics import Metric, reported
 from results.analysis.provenance import timings
+from results.analysis.select import Row
 from results.analysis.stats import Summary, summarize
 from results.analysis.summary import finite_values
 from results.analysis.winners import Winner, chosen_among, over_seeds, winners_along
@@ -126,7 +127,8 @@ def _panel(part: pd.DataFrame, column: str) -> CostPanel | None:
     seeds = over_seeds([point.metric.n for point in points], "mean ± sd")
     how = ", ".join(filter(None, [seeds, chosen_among(found)]))
     mixed = f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
-    subtitle = "\n".join(filter(None, [setting, how, _without(found, points), mixed]))
+    lines = [setting, how, *_without(found, points, metric), mixed]
+    subtitle = "\n".join(filter(None, lines))
     axis = f"{what} ({name})"
     return panel_of(title, subtitle, f"test {metric.label}", metric.higher_is_better, axis, points)
 
@@ -147,19 +149,32 @@ def panel_of(
     return CostPanel(title, subtitle, metric, higher_is_better, axis, ordered, best, limit, source)
 
 
-def _without(found: Sequence[Winner], points: Sequence[CostPoint]) -> str:
-    """Which optimizers have no point; how many, if they are many."""
+def _without(found: Sequence[Winner], points: Sequence[CostPoint], metric: Metric) -> list[str]:
+    """Which optimizers have no point: they have no result, or their records lack the cost."""
     known = {display_name(point.optimizer) for point in points}
-    names = [name for one in found if (name := display_name(one.optimizer)) not in known]
-    names = list(dict.fromkeys(names))
+    missing = [one for one in found if display_name(one.optimizer) not in known]
+    return [
+        _named("without a result", [one for one in missing if not _tested(one, metric)]),
+        _named("not counted", [one for one in missing if _tested(one, metric)]),
+    ]
+
+
+def _named(what: str, missing: Sequence[Winner]) -> str:
+    """The optimizers by their names; how many, if they are many."""
+    names = list(dict.fromkeys(display_name(one.optimizer) for one in missing))
     if len(names) > _MOST_NAMES:
-        return f"without a result: {len(names)} optimizers"
-    return f"without a result: {', '.join(names)}" if names else ""
+        return f"{what}: {len(names)} optimizers"
+    return f"{what}: {', '.join(names)}" if names else ""
+
+
+def _tested(one: Winner, metric: Metric) -> list[Row]:
+    """The reported runs that have the test metric."""
+    return [run for run in one.runs if finite_values([run], f"test_{metric.name}")]
 
 
 def _values(one: Winner, column: str, metric: Metric) -> list[tuple[float, float, str]]:
     """Cost, test metric and key of each reported run; nothing if one of them lacks the cost."""
-    runs = [run for run in one.runs if finite_values([run], f"test_{metric.name}")]
+    runs = _tested(one, metric)
     costs = finite_values(runs, column)
     if len(costs) < len(runs):
         return []

@@ -101,7 +101,27 @@ def draw(groups: Sequence[Sequence[AnyPanel]]) -> Any:
             ax.set_axis_off()
     explain_marks(axes[-1][0], [panel for row in rows for panel in row])
     _add_legend(canvas)
+    _take_as_words(canvas)
     return canvas
+
+
+def _take_as_words(canvas: Any) -> None:
+    """Names may hold any signs: two dollars would be a formula, which ends the drawing if it is none.
+
+    Numbers at an axis are formulas, such as powers of ten.
+    """
+    from matplotlib.text import Text
+    from matplotlib.ticker import FixedFormatter
+
+    axes = [axis for ax in canvas.axes for axis in (ax.xaxis, ax.yaxis)]
+    numbers = {
+        label
+        for axis in axes
+        if not isinstance(axis.get_major_formatter(), FixedFormatter)
+        for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))
+    }
+    for text in set(canvas.findobj(Text)) - numbers:
+        text.set_parse_math(False)
 
 
 def _columns(group: Sequence[AnyPanel]) -> int:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 
+from harness.harmless import visible
 from results.formats.cells import CHOSEN, NOTHING, Cell, Column, Section, Table
 
 Attributes = Callable[[Cell], str]
@@ -19,6 +20,11 @@ _STYLE = (
     "thead th { border-bottom: 1px solid }\n"
     ".number { text-align: right }"
 )
+
+
+def escape(text: str) -> str:
+    """Plain text as HTML that shows it."""
+    return html.escape(visible(text))
 
 
 def write(table: Table) -> str:

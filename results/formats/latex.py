@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from harness.harmless import in_a_line
 from results.formats.cells import CHOSEN, NOTHING, Cell, Section, Table
 
 _ESCAPES = {
@@ -26,14 +27,14 @@ _FITTED = r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 def write(table: Table) -> str:
     """The whole table."""
-    head = f"% {table.name}: {table.title}; needs \\usepackage{{booktabs,graphicx}}"
+    head = f"% {table.name}: {in_a_line(table.title)}; needs \\usepackage{{booktabs,graphicx}}"
     blocks = [_section(table, section) for section in table.sections] or [f"% {NOTHING}"]
     return "\n\n".join([head, *blocks]) + "\n"
 
 
 def _section(table: Table, section: Section) -> str:
     if sentence := section.too_wide():
-        return f"% {section.title}: {sentence}"
+        return f"% {in_a_line(f'{section.title}: {sentence}')}"
     marks = section.marks()
     alignment = "".join("l" if column.kind == "text" else "r" for column in section.columns)
     lines = [
@@ -78,7 +79,7 @@ def _cell(cell: Cell, marks: Mapping[str, str]) -> str:
 
 def escape(text: str) -> str:
     """Plain text as LaTeX that prints it."""
-    return "".join(_ESCAPES.get(character, character) for character in text)
+    return "".join(_ESCAPES.get(character, character) for character in in_a_line(text))
 
 
 def _prose(text: str) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from harness.harmless import csv_cell
 from results.formats import tidy
 from results.formats.cells import Table
 from results.formats.tidy import Row
@@ -23,7 +24,8 @@ def write_all(tables: Iterable[Table]) -> str:
 
 def _text(rows: Sequence[Row]) -> str:
     out = io.StringIO()
-    writer = csv.DictWriter(out, tidy.columns(rows), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: tidy.word(value) for name, value in row.items()} for row in rows)
+    columns = tidy.columns(rows)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(csv_cell, columns))
+    writer.writerows([csv_cell(tidy.word(row.get(name))) for name in columns] for row in rows)
     return out.getvalue()

@@ -9,7 +9,7 @@ import pandas as pd
 from harness.paper.scales import SCALES
 from harness.store import Store
 from harness.store.points import sweep_names
-from results.analysis.load import load
+from results.analysis.load import load, tell
 from results.analysis.select import OPTIMIZER
 from results.formats.render import FORMATS, render_all
 from results.ledger.tables import ledger as tables
@@ -36,6 +36,6 @@ def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
 def ledger(args: argparse.Namespace) -> int:
     """Print the ledger. Its exit status is 0 whatever the verdicts."""
     store = Store(args.root)
-    frame = load(store) if sweep_names(args.root) else pd.DataFrame(columns=list(_COLUMNS))
+    frame = load(store, warn=tell) if sweep_names(args.root) else pd.DataFrame(columns=list(_COLUMNS))
     print(render_all(tables(frame, store, args.scale), args.format), end="")
     return 0

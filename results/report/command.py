@@ -11,12 +11,13 @@ import pandas as pd
 from harness.display import memory
 from harness.store import Store
 from harness.system import atomic
-from harness.system.folders import make_folder
-from results.analysis.load import load
-from results.figures.files import update
+from harness.system.folders import check_ours, make_folder
+from results.analysis.load import load, tell
+from results.figures.files import check_folder, of_selection, update
 from results.figures.registry import FIGURES
 from results.figures.view import views
 from results.report import contents
+from results.report.page import MARK
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,17 +35,29 @@ def report(args: argparse.Namespace) -> int:
     """Write the page, and the figures that have changed into the folder `figures` beside it.
 
     Raises:
-        UsageError: nothing is planned, a sweep is unknown, or the folder can't be written to.
+        UsageError: nothing is planned, a sweep is unknown, the folder can't be written to, or a file of
+            somebody else is there.
     """
     sweeps = [name for word in args.sweep or [] for name in word.split(",")]
     store = Store(args.root)
-    frame = load(store, sweeps or None)
+    frame = load(store, sweeps or None, tell)
     out = args.out or store.root / "report.html"
+    check_ours(out, _is_ours(out))
+    figures = of_selection(out.parent / "figures", store.root, sweeps)
+    if args.out:
+        check_folder(figures, FIGURES)
     make_folder(out.parent)
-    text = contents.write(store, frame, _figures(store, frame, out.parent / "figures"))
+    text = contents.write(store, frame, _figures(store, frame, figures))
     atomic.write_text(out, text)
     print(f"{out}: {memory(len(text))}")
     return 0
+
+
+def _is_ours(page: Path) -> bool:
+    if not page.is_file():
+        return False
+    with open(page, "rb") as file:
+        return MARK.encode() in file.read(1024)
 
 
 def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> dict[str, bytes]:

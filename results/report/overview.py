@@ -9,6 +9,7 @@ import pandas as pd
 
 from harness.display import counted
 from harness.paper import experiments
+from harness.store.points import DROPPED
 from harness.store.record import IMPORTED
 from results.analysis.cost import TOTAL_FLOPS
 from results.analysis.metrics import word
@@ -21,8 +22,9 @@ _MOST_NAMES = 30
 _SECONDS_AN_HOUR, _PETA = 3600, 1e15
 _WORK = (
     "Hours are those of the training steps that count: without evaluations, and without steps made again.",
-    "FLOPs are those of model and optimizer. Runs of older code and of under a second are not counted.",
+    "FLOPs are those of model and optimizer. Older runs, and those that can't be counted, are left out.",
 )
+_UNPLANNED = "(not planned)"
 Row = Mapping[Any, Any]
 
 
@@ -30,6 +32,11 @@ def finished(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of runs with a record, each run once however many sweeps want it."""
     frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, "steps", *_ENVIRONMENT, "ended"])))
     return frame[frame["steps"].notna()].drop_duplicates("key")
+
+
+def _wanted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows without dropped runs."""
+    return frame[frame["stage"] != DROPPED]
 
 
 def newest(frame: pd.DataFrame) -> str:
@@ -41,10 +48,14 @@ def in_words(frame: pd.DataFrame) -> dict[str, str]:
     """The store in a few facts."""
     done = finished(frame)
     scales = dict.fromkeys(filter(None, map(experiments.scale_of, frame["sweep"].unique())))
+    wanted = _wanted(frame)
+    planned = wanted[wanted["sweep"] != ""]
+    others = frame["key"].nunique() - planned["key"].nunique()
+    unplanned = f", {others} not planned by a sweep" if others else ""
     return {
-        "runs": f"{frame['key'].nunique()} planned, {len(done)} with a record",
+        "runs": f"{planned['key'].nunique()} planned{unplanned}, {len(done)} with a record",
         **_imported(frame),
-        "sweeps": str(frame["sweep"].nunique()),
+        "sweeps": str(planned["sweep"].nunique()),
         "scales of the paper": ", ".join(scales) or "none: only other sweeps",
         "workloads": ", ".join(dict.fromkeys(f"{one.task} {one.model}" for one in frame.itertuples())),
         "optimizers": _listing(list(map(str, frame["optimizer"].unique()))),
@@ -73,9 +84,15 @@ def sweeps(frame: pd.DataFrame) -> Table:
     shown = [state for state in _STATES if state in set(frame["state"])]
     columns = [_text("sweep"), _number("points"), *map(_number, shown)]
     rows = []
-    for name, part in frame.groupby("sweep", sort=False):
+    for name, part in _wanted(frame).groupby("sweep", sort=False):
         counts = part["state"].value_counts()
-        rows.append([Cell(str(name)), Cell(len(part)), *(Cell(int(counts.get(state, 0))) for state in shown)])
+        rows.append(
+            [
+                Cell(str(name) or _UNPLANNED),
+                Cell(len(part)),
+                *(Cell(int(counts.get(state, 0))) for state in shown),
+            ]
+        )
     return Table("sweeps", "states of the points", [Section("Sweeps", {}, columns, rows)])
 
 
@@ -91,8 +108,12 @@ def cost(frame: pd.DataFrame) -> list[Table]:
         _totals("cost-workloads", "Cost by workload", done, ("task", "model"), _WORK),
         _totals("cost-optimizers", "Cost by optimizer", done, ("optimizer",)),
         _totals("cost-machines", "Cost by machine", done, ("machine", "device", "processes")),
-        _totals("cost-sweeps", "Cost by sweep that planned the run first", done, ("sweep",)),
+        _totals("cost-sweeps", "Cost by sweep that planned the run first", _named(done), ("sweep",)),
     ]
+
+
+def _named(done: pd.DataFrame) -> pd.DataFrame:
+    return done.assign(sweep=done["sweep"].replace("", _UNPLANNED))
 
 
 def runs(frame: pd.DataFrame, behind: Behind) -> Table:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from results.formats import html
 from results.formats.cells import Table
+from results.formats.html import escape
 from results.report import embed
 
+MARK = '<meta name="generator" content="htbench">'  # a file without it is not ours to replace
 _NO_SCRIPT = (
     "Without JavaScript, all is here but sorting, filtering, and the details and curves of single runs."
 )
@@ -49,6 +50,7 @@ def page(title: str, parts: Sequence[Part], data: Mapping[str, Any]) -> str:
     lines = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        MARK,
         embed.head(),
         f"<title>{escape(title)}</title>\n</head>\n<body>",
         _contents(parts),

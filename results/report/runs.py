@@ -113,10 +113,14 @@ def details(store: Store, frame: pd.DataFrame, behind: Behind) -> dict[str, Any]
     return {"configs": configs.values, "environments": environments.values, "runs": runs, "points": count}
 
 
+def _place(row: Row) -> str:
+    return f"{row['sweep']} ({row['stage']})" if row["sweep"] else "not planned"
+
+
 def _facts(rows: Sequence[Row], record: RunRecord | None) -> dict[str, Any]:
     first = rows[0]
     facts = {"task and model": f"{first['task']}, {first['model']}", "setting": first["setting"]}
-    facts |= {"sweeps": ", ".join(dict.fromkeys(f"{row['sweep']} ({row['stage']})" for row in rows))}
+    facts |= {"sweeps": ", ".join(dict.fromkeys(_place(row) for row in rows))}
     facts |= {"outcome": ": ".join(filter(None, [first["state"], first["reason"]]))}
     return {
         "key": first["key"],
@@ -146,7 +150,7 @@ def _config(record: RunRecord | None, files: RunFolder) -> Pairs:
     if record is not None:
         return _plain(record.settings)
     try:
-        return _plain(settings_of(read_yaml(files.config)))
+        return _plain(settings_of(read_yaml(files.config, resolve=False)))
     except UsageError:  # the run has not started
         return {}
 

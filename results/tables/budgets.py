@@ -21,13 +21,22 @@ def budgets(part: pd.DataFrame, choices: Sequence[Choice]) -> list[str]:
         part: the rows of one workload.
         choices: its optimizers' choices.
     """
-    sizes = {str(choice.fixed["optimizer"]): len(choice.candidates) for choice in choices}
-    return [*_sizes(sizes), *_terms(part)]
+    sizes = {str(choice.fixed["optimizer"]): choice.tried for choice in choices}
+    dropped = {str(choice.fixed["optimizer"]): choice.dropped for choice in choices if choice.dropped}
+    return [*_sizes(sizes), *_dropped(dropped), *_terms(part)]
+
+
+def _dropped(sizes: Mapping[str, int]) -> list[str]:
+    """ "Settings dropped from the plan count as tried: 2 of muon."; nothing without any."""
+    named = [f"{n} of {name}" for name, n in sizes.items()]
+    return [f"Settings dropped from the plan count as tried: {listing(named)}."] if named else []
 
 
 def _sizes(sizes: Mapping[str, int]) -> list[str]:
     """ "htmuon was chosen among 9 settings, adamw, sgdm and muon among 3."; nothing without any choice."""
     groups = sorted(_inverted(sizes).items(), reverse=True)
+    if not groups:
+        return []
     most, names = groups[0]
     if len(groups) == 1:
         return [f"Each optimizer: {most} settings."] if most > 1 else []

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from harness.display import counted
-from harness.store.record import IMPORTED
 from results.analysis import imported
 from results.analysis.edges import edges
 from results.analysis.metrics import Metric, reported, word
-from results.analysis.select import WORKLOAD, Candidate, Choice, Row
+from results.analysis.rows import rows
+from results.analysis.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.analysis.summary import metric_summary
 from results.formats.cells import SYMBOLS, Cell
 from results.tables import next_points
@@ -29,6 +29,7 @@ _OTHERS = (
     "Imported as {name}: runs of other trainers, as their files tell them. Where a file has one evaluation "
     "set, its figures stand as val and as test."
 )
+_UNPLANNED = "No sweep plans these runs. How many others were tried is not known, so nothing is bold."
 _FAILURES = {
     "oom": "out of memory",
     "timeout": "its time limit was reached",
@@ -57,6 +58,8 @@ def origin(part: pd.DataFrame) -> tuple[str, ...]:
     name = imported.source(part)
     if name:
         return (_OTHERS.format(name=name),)
+    if not has_stages(rows(part)[0]):
+        return (_UNPLANNED,)
     embedded = ", embedded data" if part["task"].iloc[0] in _EMBEDDED_TASKS else ""
     published_way = (_CHOSEN_ON_TEST,) if chosen_on_test(part) else ()
     return (*published_way, f"Ours{embedded}, not the paper's numbers.")
@@ -157,8 +160,8 @@ def caveats(
     assert choice.winner is not None
     metric = reported(part)[0]
     notes: dict[str, tuple[str, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
-    if choice.winner.value(IMPORTED):
-        return notes  # nobody here can add a point to others' grids
+    if not has_stages(choice.winner.runs[0]):
+        return notes  # there is no grid here that could get another point
     for edge in edges(part, choice.winner, axes):
         more = f"; to go on, {edge.hint}" if edge.hint else ""
         outlook = next_points.outlook(edge, choice, rivals, axes, metric)

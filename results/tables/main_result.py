@@ -13,7 +13,7 @@ from results.analysis import imported, schedules
 from results.analysis.load import tuned_columns
 from results.analysis.metrics import Metric, reported
 from results.analysis.rows import rows
-from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, searched
+from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, has_stages, searched
 from results.analysis.stats import Summary
 from results.analysis.summary import finite_values, metric_summary, sample_by_seed
 from results.formats.cells import SYMBOLS, Cell, Column, Section
@@ -41,13 +41,13 @@ def section(part: pd.DataFrame) -> Section:
     shown = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
     columns = [column for column, _ in shown]
     lines = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
-    others = bool(imported.source(part))
+    staged, others = has_stages(rows(part)[0]), bool(imported.source(part))
     timed = timing.NOTE_IMPORTED if others else timing.NOTE
     notes = (
-        _told(choices, axes) if others else f"{_selected(choices, axes)}; {_REPORTED}",
+        f"{_selected(choices, axes)}; {_REPORTED}" if staged else _told(choices, axes),
         *budgets(part, choices),
         footnotes.SPREAD,
-        *_statistics(verdicts),
+        *(_statistics(verdicts) if staged or others else ()),
         *((timed,) if any(column.name == "ms_per_step" for column in columns) else ()),
         *footnotes.origin(part),
     )
@@ -57,8 +57,8 @@ def section(part: pd.DataFrame) -> Section:
 def _verdicts(part: pd.DataFrame, choices: list[Choice]) -> dict[Metric, Annotated | None]:
     """What the statistics say of each metric; None while a run may change it, or if it can't be fair."""
     fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
-    if imported.source(part):  # what chose a setting is reported, too
-        fair = fair and all(len(choice.candidates) == 1 for choice in choices)
+    if not has_stages(rows(part)[0]):  # what chose a setting is reported, too
+        fair = fair and bool(imported.source(part)) and all(len(choice.candidates) == 1 for choice in choices)
     return {metric: _compared(choices, metric) if fair else None for metric in reported(part)}
 
 
@@ -68,7 +68,7 @@ def _compared(choices: list[Choice], metric: Metric) -> Annotated:
         names=[str(choice.fixed["optimizer"]) for choice in choices],
         higher_is_better=metric.higher_is_better,
         digits=metric.digits,
-        budgets=[len(choice.candidates) for choice in choices],
+        budgets=[choice.tried for choice in choices],
     )
 
 
@@ -106,13 +106,13 @@ def _table(
 
 
 def _selected(choices: list[Choice], axes: list[str]) -> str:
-    if all(len(choice.candidates) == 1 for choice in choices):
+    if all(choice.tried == 1 for choice in choices):
         return "One setting per optimizer, nothing chosen"
     return f"{footnotes.listing(axes)} chosen on validation among the search runs (tried: number of settings)"
 
 
 def _told(choices: list[Choice], axes: list[str]) -> str:
-    """How runs of others are shown: they have no stages, so what chose a setting is reported, too."""
+    """How runs without stages are shown: what chose a setting is reported, too."""
     if all(len(choice.candidates) == 1 for choice in choices):
         return "One setting per row, nothing chosen here; n is the number of runs."
     return (
@@ -144,7 +144,7 @@ def _value(winner: Candidate | None, name: str) -> str | float | None:
 
 def _tried(choices: list[Choice], verdict: Annotated | None) -> list[Cell]:
     notes = verdict.notes if verdict else [()] * len(choices)
-    return [Cell(len(choice.candidates), notes=own) for choice, own in zip(choices, notes, strict=True)]
+    return [Cell(choice.tried, notes=own) for choice, own in zip(choices, notes, strict=True)]
 
 
 # --- test metrics ---

@@ -107,7 +107,7 @@ def _chosen_p(line: Reported, one: Measured) -> tuple[str, ...]:
         return ()
     p, tried = choice.winner.value("p"), [candidate.value("p") for candidate in choice.candidates]
     end = {min(tried): ", the smallest one tried", max(tried): ", the largest one tried"}.get(p, "")
-    return (f"p = {p:g}{end}; chosen among {len(tried)} settings of p and lr",)
+    return (f"p = {p:g}{end}; chosen among {choice.tried} settings of p and lr",)
 
 
 def _caveats(ours: Ours, line: Reported, choice: Choice | None, rivals: Sequence[Choice]) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ def _compared(
         names=names,
         higher_is_better=metric.higher_is_better,
         digits=metric.digits,
-        budgets=[len(choice.candidates) for choice in rivals],
+        budgets=[choice.tried for choice in rivals],
     )
     ties = _ties(label, names, whole.ranking)
     verdicts = zip(found, whole.bold, whole.notes, strict=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 
 from harness.store import Store
-from harness.store.layout import code_folder
 from harness.store.owner import current_user
 from harness.system import slurm
 from harness.system.squeue import Job
@@ -22,13 +22,11 @@ def scripts(
     spec: SweepSpec,
     planned: Sequence[Planned],
     *,
-    replace_queued: bool = False,
+    replace: bool = False,
     exclude_failing: bool = False,
     block: str = "",
 ) -> list[str]:
     """The scripts of all arrays that `submit` would submit; without SLURM the queue counts as empty."""
-    from sweeps.cluster import job_array
-
     largest, jobs = submit.USUAL_ARRAY_SIZE, dict[str, Job]()
     with contextlib.suppress(slurm.SlurmError):
         largest, jobs = submit.max_array_size(), slurm.queue()
@@ -36,22 +34,24 @@ def scripts(
     points = [one.point for one in planned]
     known = states(store, points)
     wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
-    for one in wrong.outdated if replace_queued else ():
+    for one in wrong.outdated if replace else ():
         for point in one.points:
             taken.pop(point, None)
     _, todo = submit.select_pending(store, submit.of_block(planned, block), taken, retry=False, known=known)
-    code = code_folder(store.root) / snapshot.version(store.root, [one.config for one in planned])
+    code = snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     return [
-        job_array.text(
-            store.root,
-            code,
-            _as_submitted(spec, a),
-            a.resources.keeping_off(wrong.avoid),
-            a.processes,
-        )
+        _script(store, code, spec, dataclasses.replace(a, resources=a.resources.keeping_off(wrong.avoid)))
         for a in submit.apply_submit_limit(submit.group_into_arrays(spec, todo, largest), ours)
     ]
+
+
+def _script(store: Store, code: snapshot.Snapshot, spec: SweepSpec, array: submit.Array) -> str:
+    from sweeps.cluster import job_array, order
+
+    one = _as_submitted(spec, array)
+    told = order.digest(order.content(one, array.points))
+    return job_array.text(store.root, code, one, array.resources, array.processes, told)
 
 
 def _as_submitted(spec: SweepSpec, array: submit.Array) -> Submission:

@@ -15,6 +15,7 @@ from harness.system import atomic
 from harness.system.squeue import Job
 from sweeps.cluster import sbatch, submissions
 from sweeps.cluster.sbatch import RefusedError
+from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.stale import Outdated
 from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import block_of
@@ -53,7 +54,7 @@ def cancel(
         (block_of(spec, point).resources, point.processes) for point in own
     ):
         one = Submission(spec.name, "0123456789", ("",))
-        text = job_array.text(root, root, one, wants.keeping_off(avoid), processes)
+        text = job_array.text(root, Snapshot(root, ""), one, wants.keeping_off(avoid), processes)
         try:
             sbatch.test_only(text)
         except RefusedError as error:

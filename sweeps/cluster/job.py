@@ -1,8 +1,4 @@
-"""What a job of an array does, in each process of its run.
-
-It is called with plain values from a pickle that may be older or newer than this file (`job_array.START`):
-rename neither `work` nor its arguments.
-"""
+"""What a job of an array does, in each process of its run."""
 
 from __future__ import annotations
 
@@ -16,11 +12,12 @@ from typing import Any
 
 from submitit.helpers import TorchDistributedEnvironment
 
+from harness.config import parts
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.store.owner import STALE_SECONDS
 from harness.store.points import Point
-from harness.system import slurm
+from harness.system import slurm, streams
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
 from sweeps.cluster import job_name
@@ -43,8 +40,9 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
     Raises:
         SystemExit: always.
     """
+    streams.settle()
     monitor = Monitor(patience=PATIENCE)
-    monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
+    monitor.stop_on_signals()
     one = Point(**point)
     # A signal that came this early leaves perhaps too little time to load and save; the processes of a run
     # stop together, so there it is left to them.
@@ -57,6 +55,7 @@ def work(root: str, code: str, point: Mapping[str, Any]) -> None:
 
 def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
     check_code(code)
+    parts.allow(parts.named(point.overrides))
     if not point.slot and run_key(resolve_config(point.overrides)) != point.key:
         sys.exit(f"htbench: run {point.key} was planned with other data or defaults than this node has.")
     job_name.tell_point(point)

@@ -27,7 +27,6 @@ _PREFIX = re.compile(
     r"|^\S*/slurm_script: (line \d+: )?"
 )
 _CANCELLED = re.compile(r"\*\*\* (JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?!\S)(?! DUE TO)")
-_NO_PICKLE = "could not find submitted jobs in path"  # says submitit after a minute
 NO_TASK = "what they were to do was missing beside their log; the next `submit` submits them again"
 _TRACEBACK = "Traceback (most recent call last):"
 _OF_A_TASK = re.compile(r"^srun: error: ([\w.-]+): tasks? [\d,-]+: ", re.MULTILINE)
@@ -79,7 +78,7 @@ def read(path: Path) -> JobLog | None:
         return None
     node, began, own = _last_start(lines)
     text = "\n".join(own)
-    error = NO_TASK if _NO_PICKLE in text else first_error(own)
+    error = first_error(own)
     named = _OF_A_TASK.search(text)  # in a job of several nodes, one other than the first may have failed
     return JobLog(named[1] if named else node, began, ended, error, _CANCELLED.search(text) is not None)
 

@@ -6,9 +6,6 @@ job ends when it can do nothing more for its points, or when it is told to; then
 A failed run that `submit --retry` resets is trained again by its job, if that goes on. No run gets lost
 between the two: the job closes, a file, before it looks at its points for the last time, and `submit` resets
 the run before it asks whether the job has closed.
-
-It is called with plain values from a pickle that may be older or newer than this file (`job_array.START`):
-rename neither `work` nor its arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from typing import Any
 
 from harness.store import Kind, RunState, Store
 from harness.store.points import Point, filled
-from harness.system import atomic, slurm
+from harness.system import atomic, slurm, streams
 from harness.system.machine import visible_gpus
 from harness.train.monitor import Monitor
 from sweeps.cluster import job, job_lines, job_log
@@ -50,8 +47,9 @@ def work(root: str, code: str, points: Sequence[Mapping[str, Any]], logs: str) -
         SystemExit: always. The status is 0 if every run has a result, 2 if the job was asked to stop before
             that, else 1.
     """
+    streams.settle()
     monitor = Monitor()
-    monitor.stop_on_signals()  # submitit has put handlers that raise in the middle of whatever is done
+    monitor.stop_on_signals()
     job.check_code(code)
     own = PackedJob(Path(root), [Point(**point) for point in points], Path(logs), monitor)
     own.run()

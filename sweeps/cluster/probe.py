@@ -30,8 +30,9 @@ from sweeps.cluster import sbatch, snapshot
 from sweeps.cluster.probe_job import LOOK_SECONDS, Probe, gathered, where
 from sweeps.cluster.probed import ASKED, HELD, Asked, seconds_ahead
 from sweeps.cluster.sbatch import RefusedError, UnsureError
+from sweeps.cluster.snapshot import Snapshot
 from sweeps.plan.planned import block_of, search_points
-from sweeps.spec import sweep_file as specs
+from sweeps.spec import given
 from sweeps.spec.resources import Resources
 
 NAME = "htbench-doctor"  # of jobs and folders, before a random word
@@ -78,7 +79,7 @@ def _probes(root: Path, words: Sequence[str]) -> tuple[list[Probe], list[RunConf
     if not names:
         return [Probe(_as_probe(Resources()), data=_fingerprints(tasks.TASKS), on_cpu=False)], []
     probes, configs = dict[tuple[Resources, int], Probe](), list[RunConfig]()
-    for spec in (specs.load(path, settings) for name in names for path in specs.find_all(name, root)):
+    for spec in given.load_all(names, settings, root):
         for one in search_points(spec):
             kind = _as_probe(block_of(spec, one.point).resources), one.config.processes
             probe = probes.setdefault(kind, Probe(*kind))
@@ -116,7 +117,7 @@ def _fingerprints(names: Iterable[str]) -> dict[str, str]:
 # --- its life ---
 
 
-def _submit(root: Path, code: Path, folder: Path, name: str, probe: Probe) -> list[Finding]:
+def _submit(root: Path, code: Snapshot, folder: Path, name: str, probe: Probe) -> list[Finding]:
     """Hand a job to SLURM; a problem if it does not take it."""
     from sweeps.cluster import job_array  # imports submitit
 
@@ -126,7 +127,7 @@ def _submit(root: Path, code: Path, folder: Path, name: str, probe: Probe) -> li
     asked = Asked(
         word,
         str(root),
-        str(code),
+        str(code.folder),
         socket.gethostname(),
         seconds_ahead(probe.folder),
         processes,
@@ -136,11 +137,9 @@ def _submit(root: Path, code: Path, folder: Path, name: str, probe: Probe) -> li
     )
     atomic.write_json(probe.folder / ASKED, asdict(asked))
     words = ("-m", "sweeps.cluster.probed", str(probe.folder), word)
-    script = probe.folder / "submission.sh"
     text = job_array.text_of_probe(root, code, name, probe.folder, wanted, probe.processes, *words)
-    script.write_text(text, encoding="utf-8")
     try:
-        probe.job = sbatch.submit(script)
+        probe.job = sbatch.submit(text)
     except RefusedError as error:
         advice = "change its `resources`; `htbench doctor` looks at SLURM from here"
         return [problem("job", f"{probe}: SLURM does not take it: {error}", advice)]

@@ -22,6 +22,7 @@ from typing import Any
 
 from harness.checkup import machine, place
 from harness.checkup.finding import Finding, guarded, note, ok, one_line, problem
+from harness.config import parts
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.system import atomic, environment, slurm
@@ -32,8 +33,8 @@ ASKED, HELD = "asked.json", "held"  # files of a job's folder, and of the one ab
 REPORT = "node-*.json"
 LIMITS = "look which limits your site, `setup` and `srun_args` put on processes"
 LATE, HOURS = 5.0, 3600.0  # seconds by which a clock is off: a note, a problem (`harness/store/owner.py`)
-# What `submitit.core._submit` of a real job loads after it.
-IMPORTS = ("submitit.core._submit", "sweeps.cluster.job", "sweeps.cluster.packed_job", "sweeps.studies.trial")
+# What a real job loads.
+IMPORTS = ("sweeps.cluster.order", "sweeps.cluster.job", "sweeps.cluster.packed_job", "sweeps.studies.trial")
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,7 @@ def _slurm(seen: Seen) -> Iterator[Finding]:
 
 def _data(seen: Seen) -> Iterator[Finding]:
     _, asked = seen
+    parts.allow(asked.data)
     same = []
     for name, there in asked.data.items():
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -28,14 +27,14 @@ def submit_and_report(
     planned: Sequence[Planned],
     retry: bool,
     *,
-    replace_queued: bool = False,
+    replace: bool = False,
     exclude_failing: bool = False,
     quiet: bool = False,
     block: str = "",
 ) -> None:
     """Submit what is missing (`submit.submit`) and print what was; `quiet` omits the counts."""
     report = submit.submit(
-        *(store, spec, planned, retry, block), replace_queued=replace_queued, exclude_failing=exclude_failing
+        *(store, spec, planned, retry, block), replace=replace, exclude_failing=exclude_failing
     )
     for one, wants in report.arrays:
         jobs = f" in {counted(one.tasks, 'job')}" if one.runs_per_job > 1 else ""
@@ -53,7 +52,7 @@ def submit_and_report(
         shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
         print(f"{spec.name}: {counted(len(submit.of_block(planned, block)), 'point')}, {shown}")
     _advise(spec, report)
-    for line in report.troubles.lines_of_submit(len(report.exchanged) if replace_queued else None):
+    for line in report.troubles.lines_of_submit(len(report.exchanged) if replace else None):
         print(line)
 
 
@@ -120,22 +119,20 @@ def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
     ]
 
 
-def without_pickles(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
+def without_orders(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
     """A line on jobs that wait in the queue and will not find what to do: somebody has removed it."""
     waiting = {job.id for job in jobs.values() if job.pending}
     if not waiting:
         return []
-    from sweeps.cluster.job_array import places
+    from sweeps.cluster import order
+    from sweeps.cluster.job_array import log_folder
 
     lost: Counter[Path] = Counter()
     for one in submissions.read(store.root, spec.name):
-        tasks = list(one.jobs()) if one.job else []
-        if waiting.isdisjoint(tasks):
-            continue
-        expected = dict(zip(tasks, places(store.root, one), strict=True))
-        folder = next(iter(expected.values())).parent
-        found = set(os.listdir(folder)) if folder.is_dir() else set()
-        lost[folder] += sum(task in waiting and place.name not in found for task, place in expected.items())
+        folder = log_folder(store.root, one)
+        told = (folder / order.NAME).exists() or any(folder.glob("*_submitted.pkl"))  # of older code
+        if one.job and not told:
+            lost[folder] += len(waiting.intersection(one.jobs()))
     return [
         f"{spec.name}: {counted(n, 'job')} in the queue will end at once, the work is gone from '{folder}'; "
         f"`htbench sweep cancel` and `submit` replace them"

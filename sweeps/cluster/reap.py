@@ -18,8 +18,9 @@ from harness.system.folders import make_folder
 from harness.system.slurm import SlurmError
 from harness.system.squeue import Job
 from sweeps.cluster import stale, submissions, submit
-from sweeps.plan.planned import Planned, write_plan
+from sweeps.plan.planned import Planned
 from sweeps.plan.states import settled, states
+from sweeps.plan.stored import write_plan
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -68,25 +69,31 @@ class Reaped:
         return lines + ([f"the queue is left out: {self.silence}"] if self.silence else [])
 
 
-def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned]) -> Reaped:
+def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: bool = False) -> Reaped:
     """Tidy up a sweep.
 
     Args:
         store: the store.
         spec: the sweep.
         planned: its points.
+        replace: let the file replace the stored plan, also where it lacks points of it.
+
+    Raises:
+        UsageError: it lacks some, and is not to.
     """
     from sweeps.studies import refresh
 
     done = Reaped()
     make_folder(store.root)
+    write_plan(store.root, spec, planned, replace=replace)
     points = [one.point for one in planned]
     found = states(store, points)
     done.abandoned = sum(_abandoned(store, point, found[point.id]) for point in points)
     done.leftovers = sum(
-        _remove_temporaries(store, point) for point in points if found[point.id].kind is not Kind.LIVE
+        _remove_temporaries(store, point)
+        for point in points
+        if point.key and found[point.id].kind is not Kind.LIVE  # an empty slot has no run yet
     )
-    write_plan(store.root, spec, planned)
     done.studies = len(refresh.refresh(store, spec, planned))
     if submissions.read(store.root, spec.name):
         try:

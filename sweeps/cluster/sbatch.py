@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import shlex
-from pathlib import Path
 
 from harness.errors import UsageError
 from harness.system.machine import ask
@@ -40,8 +39,11 @@ class RefusedError(UsageError):
     """SLURM refuses a job; the message is that of `sbatch`."""
 
 
-def submit(script: Path) -> str:
-    """Hand a file to `sbatch`.
+def submit(script: str) -> str:
+    """Hand a script to `sbatch`.
+
+    Args:
+        script: what it gets to read. A file in the store could be another one by then.
 
     Returns:
         the number of its job.
@@ -50,7 +52,7 @@ def submit(script: Path) -> str:
         RefusedError: SLURM refuses the job.
         UnsureError: there is no answer, or one without a number; the job may be in the queue.
     """
-    worked, text = _sbatch(str(script), script=script.read_text(encoding="utf-8"))
+    worked, text = _sbatch(script)
     # A site's own `sbatch` may tell the number only, as --parsable does. It may fail after that, or be too
     # slow: the number counts.
     found = re.search(r"(?:^|Submitted batch job )(\d+)(?:$|;| on cluster)", text, re.MULTILINE)
@@ -72,7 +74,7 @@ def test_only(script: str) -> str:
         SlurmError: it does not answer.
         RefusedError: it would refuse the job.
     """
-    worked, text = _sbatch("--test-only", script=script, given=script)
+    worked, text = _sbatch(script, "--test-only")
     said = _sentence(text)
     if worked:
         return said
@@ -81,7 +83,7 @@ def test_only(script: str) -> str:
     raise RefusedError(said)
 
 
-def _sbatch(*words: str, script: str, given: str = "") -> tuple[bool, str]:
+def _sbatch(script: str, *words: str) -> tuple[bool, str]:
     """Whether `sbatch` succeeds, and its output.
 
     The options in the script are put on the command line, too. Variables SBATCH_* of a user's shell override
@@ -91,7 +93,7 @@ def _sbatch(*words: str, script: str, given: str = "") -> tuple[bool, str]:
     head = itertools.takewhile(lambda line: not line or line.startswith("#"), script.splitlines())
     options = [word for line in head if line.startswith("#SBATCH ") for word in _words(line)]
     environment = _as_on_a_login_node()
-    return ask("sbatch", *options, *words, patience=PATIENCE, given=given, environment=environment)
+    return ask("sbatch", *options, *words, patience=PATIENCE, given=script, environment=environment)
 
 
 def _words(line: str) -> list[str]:

@@ -2,6 +2,7 @@
 
     <root>/code/<version>/             tracked and untracked, not ignored files
     <root>/code/<version>/outside/     a user's own optimizers, models and tasks, next on the jobs' path
+    <root>/code/<version>/digests.json what each of these files held (`sweeps/cluster/verify.py`)
 
 The version is that of `harness.system.environment` and a hash of what the files hold: git counts no
 untracked ones.
@@ -10,11 +11,13 @@ untracked ones.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.config import RunConfig, parts
@@ -25,49 +28,85 @@ from harness.system import environment
 from harness.system.atomic import temporaries, temporary_name
 from harness.system.environment import HOME, PACKAGES
 from harness.system.folders import make_folder
+from sweeps.cluster import verify
 
 LARGEST = 200 * 2**20  # bytes of a whole snapshot; the code alone is a hundredth of that
 OUTSIDE = Path("outside")
 
 
-def version(root: Path, configs: Iterable[RunConfig] = ()) -> str:
-    """The name of a snapshot of the code as it is now.
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of the code.
+
+    Attributes:
+        folder: where it is; its name is the version.
+        digest: the SHA-256 of its list of digests.
+    """
+
+    folder: Path
+    digest: str
+
+
+def version(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
+    """The snapshot of the code as it is now, there or not.
 
     Args:
         root: the store.
         configs: of the runs that use it.
     """
-    if HOME.parent == code_folder(root).resolve():
-        return HOME.name  # a job submits, and runs from a snapshot
-    return _name(_digest(_files(root, configs)))
+    if HOME.parent == code_folder(root).resolve():  # a job submits, and runs from a snapshot
+        return Snapshot(HOME, hashlib.sha256((HOME / verify.LIST).read_bytes()).hexdigest())
+    return _named(code_folder(root), _digests(_files(root, configs)))
 
 
-def take(root: Path, configs: Iterable[RunConfig] = ()) -> Path:
-    """Copy the code as it is now, unless there is a copy; its folder. For the arguments see `version`."""
+def take(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
+    """Copy the code as it is now, unless there is a copy. For the arguments see `version`.
+
+    Raises:
+        UsageError: somebody has altered the copy, or the code is too large.
+    """
     configs = list(configs)
-    folder = code_folder(root) / version(root, configs)
-    if folder.exists():
-        return folder
-    make_folder(folder.parent)
-    for leftover in temporaries(folder.parent, folder.name):
+    now = version(root, configs)
+    if now.folder.exists():
+        return _checked(now)
+    make_folder(now.folder.parent)
+    for leftover in temporaries(now.folder.parent, now.folder.name):
         shutil.rmtree(leftover, ignore_errors=True)  # of a process that died here; submissions hold a lock
-    temporary = temporary_name(folder)
+    temporary = temporary_name(now.folder)
     files = _files(root, configs)
     for path, source in files.items():
         target = temporary / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)  # without its mode, so that others of a group can read it
-    copied = {path: temporary / path for path in files}
-    folder = folder.with_name(_name(_digest(copied)))  # the code may have been edited since
-    if folder.exists():
+    listed = _digests({path: temporary / path for path in files})
+    (temporary / verify.LIST).write_bytes(listed)
+    taken = _named(now.folder.parent, listed)  # the code may have been edited since
+    if taken.folder.exists():
         shutil.rmtree(temporary)
-    else:
-        os.replace(temporary, folder)
-    return folder
+        return _checked(taken)
+    os.replace(temporary, taken.folder)
+    return taken
 
 
-def _name(digest: str) -> str:
-    return re.sub(r"[^\w.+-]+", "-", environment.code_version()) + f".{digest}"
+def _checked(taken: Snapshot) -> Snapshot:
+    if found := verify.altered(str(taken.folder.resolve()), taken.digest):
+        raise UsageError(
+            f"'{taken.folder / found}' is not what was copied there, so no job starts from this copy of the "
+            f"code; remove '{taken.folder}' once no job works in it, and the next `submit` makes it anew."
+        )
+    return taken
+
+
+def _digests(files: Mapping[Path, Path]) -> bytes:
+    """The list of a snapshot: the SHA-256 of each file by its path."""
+    found = {str(path): hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}
+    return json.dumps(found, indent=1, sort_keys=True).encode()
+
+
+def _named(folder: Path, listed: bytes) -> Snapshot:
+    digest = hashlib.sha256(listed).hexdigest()
+    code = re.sub(r"[^\w.+-]+", "-", environment.code_version())
+    return Snapshot(folder / f"{code}.{digest[:8]}", digest)
 
 
 def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
@@ -105,11 +144,3 @@ def _ours() -> set[Path]:
         paths = [path.relative_to(HOME) for path in found if "__pycache__" not in path.parts]
         paths.append(Path("htbench.py"))
     return set(paths)
-
-
-def _digest(files: Mapping[Path, Path]) -> str:
-    digest = hashlib.sha256()
-    for path, source in files.items():
-        content = source.read_bytes()
-        digest.update(f"{path}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:8]

@@ -16,19 +16,20 @@ from typing import Any
 from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Kind, RunState, Store
-from harness.store.layout import code_folder
 from harness.store.owner import Owner, current_user
-from harness.store.points import Point, read_points, submitting
+from harness.store.points import Point, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.squeue import Job
 from sweeps.cluster import exchange, job_name, snapshot, stale, submissions, troubles
 from sweeps.cluster.sbatch import RefusedError, UnsureError
+from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.stale import Outdated
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.troubles import Troubles
-from sweeps.plan.planned import Planned, block_of, write_plan
+from sweeps.plan.planned import Planned, block_of
 from sweeps.plan.states import states
+from sweeps.plan.stored import write_plan
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import SweepSpec
 
@@ -232,7 +233,7 @@ def submit(
     retry: bool = False,
     block: str = "",
     *,
-    replace_queued: bool = False,
+    replace: bool = False,
     exclude_failing: bool = False,
 ) -> Report:
     """Submit what is neither finished, nor at work, nor in the queue.
@@ -243,24 +244,26 @@ def submit(
         planned: all of its points.
         retry: failed runs again, too.
         block: the block whose points are submitted; empty: all.
-        replace_queued: exchange jobs that wait and ask for other resources than the file.
+        replace: let the file replace the stored plan, also where it lacks points of it, and exchange jobs
+            that wait and ask for other resources.
         exclude_failing: keep off nodes that end jobs early.
 
     Raises:
-        UsageError: SLURM is missing, does not answer or refuses. Arrays submitted before that are stored.
+        UsageError: the file lacks stored points, or SLURM is missing, does not answer or refuses. Arrays
+            submitted before that are stored.
     """
     largest = max_array_size()
     slurm.require("sbatch")
     make_folder(store.root)
     points = [one.point for one in planned]
     with submitting(store.root):
-        write_plan(store.root, spec, planned)
+        write_plan(store.root, spec, planned, replace=replace)
         jobs = slurm.queue()
         recover(store.root, jobs)
         known = states(store, points)  # after the queue: a job that ends in between leaves a record
         wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
         own = {one.point.id for one in of_block(planned, block)}
-        old = [one for one in wrong.outdated if not own.isdisjoint(one.points)] if replace_queued else []
+        old = [one for one in wrong.outdated if not own.isdisjoint(one.points)] if replace else []
         if old:
             exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
             jobs, known = slurm.queue(), states(store, points)  # those that have begun meanwhile go on
@@ -298,7 +301,7 @@ def max_array_size() -> int:
 
 
 def recover(root: Path, jobs: Mapping[str, Job]) -> int:
-    """Note arrays whose submitter was killed before it could, and give their tasks what they wait for.
+    """Note the numbers of arrays whose submitter was killed before it could.
 
     Args:
         root: the store, whose submissions the caller has locked.
@@ -308,24 +311,21 @@ def recover(root: Path, jobs: Mapping[str, Job]) -> int:
         how many there were.
     """
     lost = submissions.unanswered(submissions.read_all(root), jobs)
-    if not lost:
-        return 0
-    from sweeps.cluster import job_array
-
     for one in lost:
-        code = code_folder(root) / one.code  # what its jobs run from already, whatever the code is by now
-        job_array.put_pickles(root, code, one, read_points(root, one.sweep))
         submissions.answer(root, one, job=one.job)
     return len(lost)
 
 
-def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report) -> None:
+def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Report) -> None:
     """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
     from sweeps.cluster import job_array
 
     names, jobs = [point.id for point in array.points], array.jobs
     asked = array.resources.keeping_off(report.troubles.avoid)
-    remarks: dict[str, Any] = {"code": code.name, "resources": array.resources.describe(array.processes)}
+    remarks: dict[str, Any] = {
+        "code": code.folder.name,
+        "resources": array.resources.describe(array.processes),
+    }
     remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
     remarks |= {"label": job_name.of_blocks(array.points), "runs_per_job": array.resources.runs_per_job}
     one = submissions.intend(root, spec.name, names, remarks)
@@ -335,7 +335,7 @@ def _send(root: Path, code: Path, spec: SweepSpec, array: Array, report: Report)
     except UnsureError as error:  # without an answer noted, `recover` looks for it in the queue
         raise UsageError(
             f"{counted(jobs, 'job')} of '{spec.name}' may be in the queue ({error}){already}. Give the same "
-            f"command again within a minute: it finds them there, or submits them anew."
+            f"command again: it finds them there, or submits them anew."
         ) from None
     except RefusedError as error:
         submissions.answer(root, one, refused=str(error))

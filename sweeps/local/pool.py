@@ -25,8 +25,9 @@ from harness.errors import UsageError
 from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
 from harness.store.points import Point
-from harness.system import environment
+from harness.system import environment, streams
 from harness.system.environment import HOME
+from harness.system.links import no_follow
 from harness.system.machine import default_workers, gpu_variable, visible_gpus
 from harness.train.monitor import Monitor, signals_held_back
 from sweeps.execute import execute
@@ -156,6 +157,7 @@ def _our_code_only() -> Iterator[None]:
 def _work(
     root: Path, point: Point, counter: Counter, gpu: str | None, patience: float, log: Path | None
 ) -> None:
+    streams.settle()
     if gpu is not None:
         os.environ[gpu_variable()] = gpu
     if log is not None:
@@ -171,7 +173,7 @@ def _work(
 
 def _print_into(log: Path) -> None:
     """Send all that this process prints, and those that it starts, to the end of a file."""
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    file = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for number, stream in enumerate((sys.stdout, sys.stderr), start=1):
         os.dup2(file, number)
         if isinstance(stream, io.TextIOWrapper):

@@ -24,11 +24,10 @@ class Progress:
         self._quiet = quiet
         self._bar: tqdm[None] | None = None
         self._total = self._done = 0
-        self._runs = 0
         self._began = time.monotonic()
 
     def expect(self, steps: int) -> None:
-        """Begin; `steps` updates are to be made."""
+        """Begin; as far as is known, `steps` updates are to be made."""
         self._total, self._began = steps, time.monotonic()
         if steps and sys.stderr.isatty() and not self._quiet:
             self._bar = tqdm(total=steps, unit="step", unit_scale=True, dynamic_ncols=True, smoothing=0.05)
@@ -38,12 +37,16 @@ class Progress:
         if self._bar is not None:
             self._bar.update(min(self._done + live, self._total) - self._bar.n)
 
-    def ended(self, point: Point, state: RunState, steps: int) -> None:
-        """Show that a run has ended."""
-        self._runs += 1
+    def ended(self, point: Point, state: RunState, steps: int, left: int) -> None:
+        """Show that a run of so many updates has ended, and that `left` are to be made by others.
+
+        That is less than was expected if replicas are there already, or an objective has no winner.
+        """
         self._done += steps
+        self._total = self._done + left
         line = f"{describe(point)}: {outcome(state)}"
         if self._bar is not None:
+            self._bar.total = self._total
             self._bar.set_postfix_str(f"{point.sweep} {point.block}", refresh=False)
             if state.reason:
                 self._bar.write(line, file=sys.stderr)

@@ -1,7 +1,8 @@
 """Runs sweeps on this machine.
 
-It decides which point starts next, waits for points that other processes work on, and adds replicas when all
-search points of their objective are settled. A settled point needs no more work: it has a result, has
+It decides which point starts next, waits for points that other processes work on, and plans replicas when all
+search points of their objective are settled: before the first of them starts, they are in the store's plan. A
+settled point needs no more work: it has a result, has
 failed, or was given up after several killed workers.
 """
 
@@ -17,11 +18,13 @@ from types import FrameType
 from harness.store import Kind, RunState, Store
 from harness.store import points as plans
 from harness.store.record import RunRecord
+from harness.train.monitor import handle
 from sweeps.local.pool import Pool
 from sweeps.local.progress import Progress
-from sweeps.plan.planned import Planned, by_objective, filled, search_points, write_plan
+from sweeps.plan.planned import Planned, by_objective, filled, search_points
 from sweeps.plan.replicas import replicas
 from sweeps.plan.states import ended, state
+from sweeps.plan.stored import write_plan
 from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import refresh
 
@@ -40,6 +43,7 @@ class Sweep:
         self.replicas: dict[int, list[Planned]] = {}  # by objective
         self.settled: dict[str, RunRecord | None] = {}
         self._open = {i: {one.point.id for one in group} for i, group in enumerate(self.groups)}
+        self._written: list[Planned] = []
 
     @property
     def planned(self) -> list[Planned]:
@@ -68,9 +72,15 @@ class Sweep:
                 due += self.replicas[i]
         return due
 
-    def write(self) -> None:
-        """Write the points known so far into the store as the plan."""
-        write_plan(self.store.root, self.spec, self.planned)
+    def write(self, *, replace: bool = True) -> None:
+        """Write the points known so far into the store as the plan, if there are new ones.
+
+        Args:
+            replace: whether stored points that the file lacks may be dropped; it matters for the first time.
+        """
+        if self.planned != self._written:
+            self._written = self.planned
+            write_plan(self.store.root, self.spec, self.planned, replace=replace)
 
     def refresh_studies(self, *, under_way: bool = False) -> None:
         """Bring the Optuna studies up to date. Those of a running search are updated by its workers."""
@@ -86,16 +96,23 @@ class Runner:
         specs: the sweeps.
         workers: processes at a time; None: the default of `Pool`.
         progress: shows the progress of the runs.
+        replace: whether the sweeps may drop stored points that their files lack.
 
     Attributes:
-        interrupted: whether SIGINT or SIGTERM has arrived.
+        interrupted: whether SIGINT, SIGTERM or SIGHUP has arrived.
         unfinished: ids of points without a result, and the reason of each.
     """
 
     def __init__(
-        self, store: Store, specs: Sequence[SweepSpec], workers: int | None, progress: Progress
+        self,
+        store: Store,
+        specs: Sequence[SweepSpec],
+        workers: int | None,
+        progress: Progress,
+        *,
+        replace: bool = False,
     ) -> None:
-        self.store, self.workers, self.progress = store, workers, progress
+        self.store, self.workers, self.progress, self.replace = store, workers, progress, replace
         self.sweeps = [Sweep(spec, store) for spec in specs]
         self.interrupted = False
         self.unfinished: dict[str, str] = {}
@@ -107,11 +124,15 @@ class Runner:
         self._studies_due = 0.0
 
     def run(self) -> None:
-        """Run all points that are not settled. Afterwards `unfinished` has the points without a result."""
+        """Run all points that are not settled. Afterwards `unfinished` has the points without a result.
+
+        Raises:
+            UsageError: a sweep would drop stored points, and may not.
+        """
         for sweep in self.sweeps:
             self._enqueue(sweep.search)
         for sweep in self.sweeps:
-            sweep.write()
+            sweep.write(replace=self.replace)
             if not sweep.spec.search.is_grid:
                 sweep.refresh_studies()  # so that the first trial is sampled from all results
         self.progress.expect(sum(sweep.steps_left() for sweep in self.sweeps))
@@ -146,6 +167,8 @@ class Runner:
 
     def _work(self, pool: Pool) -> None:
         while self._todo or self._at_work or self._elsewhere:
+            for sweep in self.sweeps:
+                sweep.write()
             while self._todo and pool.has_room_for(self._todo[0].config.processes) and not self.interrupted:
                 self._start(self._todo.popleft(), pool)
             for key, status in pool.finished(timeout=POLL_SECONDS):
@@ -174,8 +197,9 @@ class Runner:
         if now.kind is Kind.LIVE:
             self._elsewhere[point.id] = one
         elif now.kind is not Kind.WAITING:
-            self.progress.ended(point, now, one.config.steps or 0)
             self._settle(one, now.record, f"failed ({now.reason}): {now.message}" if now.reason else "")
+            left = sum(sweep.steps_left() for sweep in self.sweeps)
+            self.progress.ended(point, now, one.config.steps or 0, left)
         return now
 
     def _ended(self, one: Planned, status: int) -> None:
@@ -199,12 +223,12 @@ class Runner:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Make SIGINT and SIGTERM set `interrupted`. The loop then stops the workers, which save first."""
+        """Let signals set `interrupted`. The loop then stops the workers, which save first."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
 
-        previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous = handle(stop, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
         try:
             yield
         finally:

@@ -13,7 +13,7 @@ from harness.config.names import settings_of
 from harness.config.settings import to_settings
 from harness.errors import UsageError
 from harness.store import RunState, Store
-from harness.store.points import SEED_FIELDS, Point, read_points
+from harness.store.points import SEED_FIELDS, Point, ever_planned
 from harness.store.record import RunRecord
 from sweeps.plan.planned import Planned
 from sweeps.plan.states import settled
@@ -53,7 +53,7 @@ def _under_other_code(config: RunConfig) -> set[str]:
 def _keys_of_last_plan(store: Store, spec: SweepSpec) -> dict[tuple[Any, ...], list[str]]:
     found: dict[tuple[Any, ...], list[str]] = {}
     try:
-        points = read_points(store.root, spec.name)
+        points = ever_planned(store.root, spec.name)
     except UsageError:  # damaged; the next plan replaces it
         return {}
     for point in points:

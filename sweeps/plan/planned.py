@@ -1,4 +1,4 @@
-"""From a sweep file to its points, the objectives they compete for, and the plan in the store. Torch-free."""
+"""From a sweep file to its points, and the objectives they compete for. Torch-free."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store import points as plans
-from harness.store.points import SEARCH, SPEC, Point
-from harness.system import atomic
-from harness.system.folders import make_folder
+from harness.store.points import SEARCH, Point
 from sweeps.plan import slots
 from sweeps.plan.grid_configs import GridConfigs
 from sweeps.spec.sweep import Block, Settings, SweepSpec
+
+# The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
+FRESH_SEEDS = 1000
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
     """
     block = block_of(spec, point)
     fixed = [axis for axis in block.space if not plans.is_tuned(axis)]
-    return (point.block, *(f"{axis}={point.overrides[axis]}" for axis in fixed))
+    return (point.block, *(f"{axis}={point.overrides.get(axis)}" for axis in fixed))
 
 
 def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Planned]]:
@@ -107,18 +108,16 @@ def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Plann
     return list(groups.values())
 
 
-def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
-    """Write the sweep's file and its points into the store, where tables and status read them.
+def replica_seeds(spec: SweepSpec, group: Sequence[Planned]) -> list[int]:
+    """The fresh seeds on which the winner of an objective is run again.
 
-    Slots are written empty: their contents are in files of their own.
+    Args:
+        spec: the sweep.
+        group: the objective's search points.
     """
-    folder = plans.sweep_folder(root, spec.name)
-    make_folder(folder)
-    with atomic.locked(folder / ".lock"):
-        atomic.remove_temporaries(folder)
-        copy = folder / SPEC
-        if not copy.exists() or copy.read_bytes() != spec.text.encode():
-            atomic.write_text(copy, spec.text)
-        if not spec.search.is_grid:
-            slots.write_studies(root, spec)
-        plans.write_points(root, spec.name, [one.point for one in planned])
+    # Both seeds change, so that the spread has both causes: initial weights and order of the data. The search
+    # has used the data seeds of its own points, so these are not fresh.
+    seen = {one.config.data_seed for one in group}
+    first = max(FRESH_SEEDS, *(seed + 1 for seed in spec.seeds))
+    fresh = (seed for seed in itertools.count(first) if seed not in seen)
+    return list(itertools.islice(fresh, spec.fresh_seeds))

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from harness.store import RunState, Store, score
-from harness.store.points import REPLICATE, Point
+from harness.store.points import REPLICATE, SEARCH, Point
 from harness.store.record import RunRecord
-from sweeps.plan.planned import Planned, by_objective, filled, plan_point, search_points
+from sweeps.plan.planned import (
+    Planned,
+    by_objective,
+    filled,
+    objective,
+    plan_point,
+    replica_seeds,
+    search_points,
+)
 from sweeps.plan.states import settled, states
+from sweeps.plan.stored import kept
 from sweeps.spec.sweep import SweepSpec
 
-# The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
-FRESH_SEEDS = 1000
+Candidate = tuple[tuple[str, str], ...]  # of a point, see `Point.candidate`
 
 
 def everything(store: Store, spec: SweepSpec) -> list[Planned]:
-    """All points of a sweep: the grid or the slots, and the replicas of every settled objective."""
+    """All points of a sweep: the grid or the slots, and the replicas of every settled objective.
+
+    Of an objective that is open again, as the grid was extended, they are those that are planned already.
+    """
     return everything_with_states(store, spec)[0]
 
 
@@ -30,6 +41,7 @@ def everything_with_states(store: Store, spec: SweepSpec) -> tuple[list[Planned]
     for group in by_objective(spec, planned):
         if all(settled(found[one.point.id]) for one in group):
             extra += replicas(spec, group, records)
+    extra += kept(store.root, spec, planned + extra)
     return planned + extra, found | states(store, [one.point for one in extra])
 
 
@@ -44,17 +56,34 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
     best = winner([one.point for one in group], records)
     if not best:
         return []
-    # Both seeds change, so that the spread has both causes: initial weights and order of the data. The search
-    # has used the data seeds of its own points, so these are not fresh.
-    seen = {one.config.data_seed for one in group}
-    fresh = (
-        seed for seed in itertools.count(max(FRESH_SEEDS, *(s + 1 for s in spec.seeds))) if seed not in seen
-    )
-    settings = [
-        best[0].overrides | {"seed": seed, "data_seed": seed}
-        for seed in itertools.islice(fresh, spec.fresh_seeds)
-    ]
+    settings = [best[0].overrides | {"seed": seed, "data_seed": seed} for seed in replica_seeds(spec, group)]
     return [plan_point(spec, best[0].block, REPLICATE, chosen) for chosen in settings]
+
+
+def due(spec: SweepSpec, points: Sequence[Point], found: Mapping[str, RunState]) -> list[Point]:
+    """The winner of each settled objective, once for each of its replicas that is not among the points yet.
+
+    It makes no config, so it is quick, and does without the parts that the sweep names.
+
+    Args:
+        spec: the sweep.
+        points: its points as planned.
+        found: their states, by their ids.
+    """
+    groups: dict[tuple[str, ...], list[Point]] = {}
+    planned = Counter[tuple[tuple[str, ...], Candidate]]()
+    for point in points:
+        if point.stage == SEARCH:
+            groups.setdefault(objective(point, spec), []).append(point)
+        else:
+            planned[objective(point, spec), point.candidate()] += 1
+    to_come = []
+    for name, group in groups.items():
+        if all(settled(found[point.id]) for point in group):
+            records = {p.key: record for p in group if (record := found[p.id].record) is not None}
+            for point in winner(group, records)[:1]:
+                to_come += [point] * (spec.fresh_seeds - planned[name, point.candidate()])
+    return to_come
 
 
 def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Point]:
@@ -64,10 +93,10 @@ def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Po
         points: of the objective's search.
         records: of the finished ones, by key.
     """
-    twins: dict[tuple[tuple[str, str], ...], list[Point]] = {}
+    twins: dict[Candidate, list[Point]] = {}
     for point in points:
         twins.setdefault(point.candidate(), []).append(point)
-    scores: dict[tuple[tuple[str, str], ...], score.Score | None] = {
+    scores: dict[Candidate, score.Score | None] = {
         candidate: score.mean_score(
             [score.score(records[p.key]) if p.key in records else None for p in seeds]
         )

@@ -27,11 +27,13 @@ from harness.config.key import identity, run_key
 from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
 from harness.store import points as plans
+from harness.store.layout import nonce_file
 from harness.store.points import SEARCH, Point, is_tuned, study_path
-from harness.system import atomic
+from harness.system import atomic, seal, typed
 from harness.system.folders import make_folder
 from sweeps.plan.study_name import study_name
-from sweeps.spec.search import Range, Search
+from sweeps.spec import database
+from sweeps.spec.search import Range
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
@@ -50,10 +52,12 @@ class Study:
         seed: of the draws.
         pruner: a row of `sweeps.spec.search.PRUNERS`, or empty.
         pruner_options: its options.
-        storage: URL, or empty for a journal file.
+        storage: URL as written (`sweeps.spec.database`), or empty for a journal file.
         fixed: settings that all trials share.
         axes: the searched settings.
-        nonce: tells studies of two stores apart in one database.
+        nonce: tells studies of two stores apart in one database: that of the store, but of a study that an
+            earlier version began its own, which is in its file.
+        rest: what newer code has written besides, by name.
     """
 
     name: str
@@ -68,16 +72,17 @@ class Study:
     fixed: dict[str, Value]
     axes: dict[str, Axis]
     nonce: str = field(default="", compare=False)
+    rest: dict[str, Any] = field(default_factory=dict, compare=False, metadata=typed.REST)
 
     @property
     def url(self) -> str:
-        """The storage as SQLAlchemy takes it."""
-        return Search(storage=self.storage).url
+        """The storage as SQLAlchemy takes it. Raises UsageError if the environment lacks a part of it."""
+        return database.resolved(self.storage)
 
     @property
     def shown_url(self) -> str:
-        """The URL without its password."""
-        return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", self.url)
+        """The storage for people."""
+        return database.masked(database.with_driver(self.storage))
 
     def slot(self, number: int) -> str:
         """The id of a slot."""
@@ -114,8 +119,9 @@ def write_studies(root: Path, spec: SweepSpec) -> None:
         if known != study:
             path = study_path(root, spec.name, study.name)
             make_folder(path.parent)
-            nonce = known.nonce if known else uuid.uuid4().hex[:8]
-            atomic.write_json(path, dataclasses.asdict(dataclasses.replace(study, nonce=nonce)))
+            value = dataclasses.asdict(dataclasses.replace(study, nonce=known.nonce if known else ""))
+            value |= value.pop("rest") | (known.rest if known else {})
+            atomic.write_json(path, seal.sealed(value))
 
 
 def read_study(root: Path, sweep: str, name: str) -> Study:
@@ -128,14 +134,29 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
     if study is None:
         path = study_path(root, sweep, name)
         raise UsageError(f"'{path}' is missing or damaged; `htbench sweep index {sweep}` writes it anew.")
-    return study
+    return dataclasses.replace(study, nonce=study.nonce or _nonce(root)) if study.storage else study
+
+
+def _nonce(root: Path) -> str:
+    """The nonce of a store, made when it is first needed. With another one its studies are made again."""
+    path = nonce_file(root)
+    found = _read_nonce(path)
+    if not found:
+        with atomic.locked(path.with_name(f".{path.stem}.lock")):
+            found = _read_nonce(path) or uuid.uuid4().hex[:8]
+            atomic.write_json(path, {"nonce": found})
+    return found
+
+
+def _read_nonce(path: Path) -> str:
+    content = atomic.read_json(path)
+    nonce = content.get("nonce") if isinstance(content, dict) else None
+    return nonce if isinstance(nonce, str) and re.fullmatch("[0-9a-f]{8}", nonce) else ""
 
 
 def _known(root: Path, sweep: str, name: str) -> Study | None:
-    try:
-        return Study(**plans.read_study(root, sweep, name))
-    except TypeError:
-        return None
+    study = typed.made(Study, plans.read_study(root, sweep, name))
+    return study if study is not None and study.name == name and study.trials > 0 else None
 
 
 def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:

@@ -22,3 +22,8 @@ def study_name(words: Iterable[str]) -> str:
         return name
     end = "." + hashlib.sha256(whole).hexdigest()[:12]
     return whole[: LONGEST - len(end)].decode(errors="ignore") + end
+
+
+def replicas_of(study: str) -> str:
+    """The name of the study of the replicas of another study's winner."""
+    return study_name((f"{study}-replicas",))

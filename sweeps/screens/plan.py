@@ -24,6 +24,7 @@ from sweeps.plan.planned import Planned, block_of, by_objective
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.start import check_start
 from sweeps.plan.states import settled, word
+from sweeps.plan.stored import lost
 from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row
 from sweeps.screens.estimates import Priced, Prices
@@ -45,6 +46,7 @@ class Preview:
         rows: the cost card of the runs that are left, with the replicas to come.
         other_code: finished runs of other versions of the code: version -> number.
         again: runs that are trained again: what has changed since their results -> number.
+        lost: stored points that the file lacks, which `run` and `submit` drop with `--replace` only.
         estimated: of each row; None where something was measured, or no estimate is possible.
         jobs: the arrays that `submit` would make of the points that wait.
         arrays: the scripts for `sbatch`, if asked for.
@@ -58,6 +60,7 @@ class Preview:
     rows: list[Row]
     other_code: dict[str, int]
     again: dict[str, int]
+    lost: int = 0
     estimated: list[Priced | None] = field(default_factory=list)
     jobs: list[Array] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
@@ -86,6 +89,7 @@ class Preview:
             "jobs": [_job_row(array) for array in self.jobs],
             "other_code": self.other_code,
             "trained_again": self.again,
+            "lost": self.lost,
             "points": [self._point(one) for one in self.planned],
             "sbatch": self.arrays,
             "answers": self.answers,
@@ -134,6 +138,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         rows=rows,
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         again=trained_again(store, spec, planned, found),
+        lost=len(lost(store.root, spec, planned)),
         estimated=prices.rows(rows) if prices else [None] * len(rows),
         jobs=submit.group_into_arrays(spec, waiting, submit.USUAL_ARRAY_SIZE),
     )
@@ -154,7 +159,7 @@ def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
     """The versions of the code: the names that runs here and jobs would store."""
     versions = [environment.code_version()]
     with contextlib.suppress(UsageError):  # then there can be no job of this code
-        versions.append(snapshot.version(store.root, [one.config for one in planned]))
+        versions.append(snapshot.version(store.root, [one.config for one in planned]).folder.name)
     return versions
 
 
@@ -354,7 +359,9 @@ def _others(view: Preview) -> list[str]:
         f"{display.counted(n, 'finished run is', 'finished runs are')} of other code: {code}"
         for code, n in view.other_code.items()
     )
-    return [*again, *codes]
+    points = display.counted(view.lost, "point")
+    lost = f"the stored plan has {points} that this one lacks; name=... keeps both plans, --replace this one"
+    return [*again, *codes, *([lost] if view.lost else [])]
 
 
 def _trouble(view: Preview) -> list[str]:

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from harness.data import registry as tasks
@@ -14,12 +14,14 @@ from harness.display import Column, aligned, duration, terminal_width, wrapped
 from harness.store import Kind, RunState, Store
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
+from harness.system import streams
 from sweeps.cluster import queue as jobs
 from sweeps.cluster import troubles
 from sweeps.plan.describe import describe
 from sweeps.plan.planned import objective
-from sweeps.plan.replicas import winner
+from sweeps.plan.replicas import due, winner
 from sweeps.plan.states import states, word
+from sweeps.plan.stored import Difference, difference
 from sweeps.screens import failures
 from sweeps.screens.at_work import Watch, is_silent, line
 from sweeps.screens.failures import Failures
@@ -60,6 +62,7 @@ class Block:
         at_work: the runs under way.
         failures: the runs that failed.
         jobs: what is wrong with jobs of the sweep; the same for each of its blocks.
+        plan: how the stored plan of the sweep differs; the same for each of its blocks.
         warming_up: whether the time is unknown because no run at work is past its warm-up.
         spent: the hours that its runs have taken so far.
     """
@@ -73,6 +76,7 @@ class Block:
     at_work: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
     jobs: dict[str, Any] = field(default_factory=dict)
+    plan: Difference = field(default_factory=Difference)
     warming_up: bool = False
     spent: Spent = field(default_factory=Spent)
 
@@ -91,6 +95,7 @@ class Block:
             "at_work": self.at_work,
             "failures": self.failures,
             "jobs": self.jobs,
+            "plan": asdict(self.plan),
             "warming_up": self.warming_up,
             "spent": self.spent.to_json(),
         }
@@ -128,13 +133,15 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         queue = jobs.in_queue(store, [point.id for point in points])
         bill = Bill(store, spec)
         found = jobs.with_queue({point.id: known[point.id] for point in points}, queue)
-        wrong = troubles.look(store, spec, points, found)
+        wrong, to_come = troubles.look(store, spec, points, found), due(spec, points, found)
+        other = difference(store.root, spec, points)
         for name in dict.fromkeys(point.block for point in points):
             own = [point for point in points if point.block == name]
-            block = _block(eyes, spec, name, own, found)
-            screen.blocks.append(replace(block, jobs=wrong.to_json(), spent=bill.of(own, found)))
+            block = _block(eyes, spec, own, [point for point in to_come if point.block == name], found)
+            screen.blocks.append(replace(block, jobs=wrong.to_json(), plan=other, spent=bill.of(own, found)))
+        screen.remarks += _of_another_plan(spec, other)
         screen.remarks += jobs.why_they_wait(spec, queue)
-        screen.remarks += jobs.without_pickles(store, spec, queue)
+        screen.remarks += jobs.without_orders(store, spec, queue)
         screen.remarks += wrong.lines()
         screen.remarks += _why_they_stopped(spec, found)
     return screen
@@ -150,9 +157,15 @@ class _Eyes:
 
 
 def _block(
-    eyes: _Eyes, spec: SweepSpec, name: str, points: Sequence[Point], found: Mapping[str, RunState]
+    eyes: _Eyes,
+    spec: SweepSpec,
+    points: Sequence[Point],
+    to_come: Sequence[Point],
+    found: Mapping[str, RunState],
 ) -> Block:
+    """The block of some points; replicas that are to come, each given by its winner, wait like the others."""
     counts = Counter(word(found[point.id]) for point in points)
+    counts[Kind.WAITING.value] += len(to_come)
     at_work, failed = [], []
     for point in points:
         state = found[point.id]
@@ -161,10 +174,11 @@ def _block(
         elif state.kind is Kind.FAILED:
             failed.append(eyes.failures.row(point, state))
     pairs = [(point, found[point.id]) for point in points]
+    pairs += [(point, RunState(Kind.WAITING)) for point in to_come]
     return Block(
         spec.name,
-        name,
-        len(points),
+        points[0].block,
+        len(pairs),
         counts,
         seconds=eyes.estimate.left(pairs),
         best=_best(spec, points, found),
@@ -172,6 +186,13 @@ def _block(
         failures=failed,
         warming_up=eyes.estimate.is_warming_up(pairs),
     )
+
+
+def _of_another_plan(spec: SweepSpec, other: Difference) -> list[str]:
+    """A line if tables, which go by the stored plan, know of other points than this screen."""
+    if other == Difference():
+        return []
+    return [f"{spec.name}: the stored plan lacks {other.new} of these points and has {other.gone} besides"]
 
 
 def _why_they_stopped(spec: SweepSpec, found: Mapping[str, RunState]) -> list[str]:
@@ -215,7 +236,7 @@ def show(screen: Screen, again: bool = False) -> None:
     """Print the screen. A terminal gets lines of its width, and is cleared before it shows a screen again."""
     width = terminal_width()
     if again:
-        print("\x1b[H\x1b[2J" if width else "", end="" if width else "\n")
+        streams.clear_screen() if width else print()
         print(time.strftime("%Y-%m-%d %H:%M:%S"))
     lines = _table(screen, width) + _sweeps(screen)
     at_work = [run for block in screen.blocks for run in block.at_work]

@@ -7,6 +7,7 @@ import math
 from harness.config import limits
 from harness.errors import UsageError
 from harness.store.points import is_tuned
+from sweeps.spec import database
 from sweeps.spec.sweep import Block, SweepSpec
 
 MOST_POINTS = 100_000  # each is a line of the plan and a folder
@@ -44,10 +45,12 @@ def check_storage(spec: SweepSpec) -> None:
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-    scheme = spec.search.storage.partition(":")[0]
+    url = database.resolved(spec.search.storage)
+    database.check_kind(url, spec.search.storage)
+    scheme = url.partition(":")[0]
     where = f"Sweep '{spec.name}': search.storage begins with '{scheme}'"
     try:
-        make_url(spec.search.url).get_dialect().import_dbapi()
+        make_url(url).get_dialect().import_dbapi()
     except (NoSuchModuleError, ArgumentError, ValueError):
         raise UsageError(f"{where}, which is no kind of database; use postgresql://host/name.") from None
     except ImportError as error:

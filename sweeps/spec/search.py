@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import UsageError, nearest
 from harness.store.points import is_tuned
+from sweeps.spec import database
 from sweeps.spec.shape import check_keys, whole
 
 GRID = "grid"
@@ -69,7 +69,7 @@ class Search:
         seed: of the sampler. A draw depends on it, on the trial's number and on the results so far.
         pruner: a row of PRUNERS; empty: no trial is pruned.
         pruner_options: its options.
-        storage: URL of a database; empty: a journal file per study in the store.
+        storage: URL of a database as written (`database`); empty: a journal file per study in the store.
     """
 
     mode: str = GRID
@@ -78,11 +78,6 @@ class Search:
     pruner: str = ""
     pruner_options: dict[str, int] = field(default_factory=dict)
     storage: str = ""
-
-    @property
-    def url(self) -> str:
-        """The storage as SQLAlchemy takes it; without a driver it would choose one that is not installed."""
-        return self.storage.replace("postgresql://", "postgresql+psycopg://", 1)
 
     @property
     def is_grid(self) -> bool:
@@ -117,7 +112,7 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
         seed=whole("search.seed", tree.get("seed", 0), 0),
         pruner=pruner,
         pruner_options=options,
-        storage=_storage(tree.get("storage")),
+        storage=database.check(tree.get("storage")),
     )
 
 
@@ -182,18 +177,3 @@ def _pruner(tree: Any, evaluation_every: int) -> tuple[str, dict[str, int]]:
         key: whole(f"search.pruner.{name}.{key}", given.get(key, value), _LEAST[key])
         for key, value in chosen.items()
     }
-
-
-def _storage(url: Any) -> str:
-    if not url:
-        return ""
-    if not isinstance(url, str) or not re.match(r"\w+(\+\w+)?://", url):
-        raise UsageError(
-            f"search.storage must be a database URL such as postgresql://host/name, not {url!r}."
-        )
-    if url.lower().startswith("sqlite"):
-        raise UsageError(
-            f"search.storage '{url}' can't be used: SQLite gives one trial to several workers; leave the key "
-            "out for a journal file, or use PostgreSQL."
-        )
-    return url

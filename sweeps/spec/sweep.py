@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from harness.config import Value
+from harness.config import Value, parts
 from harness.errors import UsageError
 from sweeps.spec.resources import Resources
 from sweeps.spec.search import Range, Search
@@ -40,7 +40,7 @@ class SweepSpec:
         exclude: a point that matches all settings of one of these is left out.
         search: how points are found.
         fresh_seeds: number of seeds on which each objective's winner is run again; 0 for none.
-        text: the file as written.
+        text: the file as written, with the words of the command line in it.
     """
 
     name: str
@@ -51,6 +51,11 @@ class SweepSpec:
     search: Search = field(default_factory=Search)
     fresh_seeds: int = 0
     text: str = ""
+
+    def parts(self) -> set[str]:
+        """The optimizers, models and tasks that it names."""
+        rows = [self.base, *(row for block in self.blocks for row in (block.set, block.space))]
+        return {name for row in rows for name in parts.named(row)}
 
     def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:
         """The points that no row of `exclude` matches.

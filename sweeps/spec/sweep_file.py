@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.config import Value, yaml_text
 from harness.config.names import flatten
-from harness.config.settings import FIELDS, is_setting, known_settings, read_words, read_yaml
+from harness.config.settings import FIELDS, is_setting, known_settings, read_words, read_yaml, resolved
 from harness.errors import UsageError, nearest
-from harness.store.points import SEED_FIELDS, SOURCE, SPEC, is_sweep_name, sweep_folder
+from harness.store.points import SEED_FIELDS, SOURCE, SPEC, is_sweep_name, sweep_folder, sweep_names
 from sweeps.spec import limits, resources
 from sweeps.spec.search import RANGE_KEYS, Search, read_range, read_search
 from sweeps.spec.shape import check_keys, mapping
 from sweeps.spec.sweep import Axes, Block, SweepSpec
+from sweeps.spec.words import to_text, with_words
 
 _TOP_KEYS = {"name", "base", "seeds", "space", "blocks", "exclude", "search", "replicate", "resources"}
 _BLOCK_KEYS = {"name", "set", "space", "resources"}
@@ -37,8 +39,17 @@ def find(word: str, root: Path) -> Path:
     check_own(root, word)
     if path.is_dir():
         raise UsageError(f"The folder '{word}' holds no sweep file, neither spec.yaml nor another *.yaml.")
-    known = ", ".join(file.stem for file in _shipped())
-    raise UsageError(f"There is no sweep file or folder '{word}'; shipped sweeps are: {known}.")
+    raise UsageError(f"There is no sweep file or folder '{word}'; {_alike(path, root)}")
+
+
+def _alike(path: Path, root: Path) -> str:
+    """The end of a sentence on a file that is not there: what is called almost so."""
+    shipped = [file.stem for file in _shipped()]
+    beside = {file.stem: str(path.with_name(file.name)) for file in path.parent.glob("*.yaml")}
+    known = {name: name for name in [*shipped, *sweep_names(root)]} | beside
+    if near := difflib.get_close_matches(path.stem, known, n=1):
+        return f"did you mean '{known[near[0]]}'?"
+    return f"no other file there, sweep of the store or shipped sweep, such as {shipped[0]}, is like it."
 
 
 def check_own(root: Path, name: str) -> None:
@@ -66,32 +77,62 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
 
     Args:
         path: YAML, always read through OmegaConf.
-        words: `key=value` words that override settings of the base, from the command line.
+        words: `key=value` words from the command line: settings of the base, and `name`.
 
     Raises:
         UsageError: one sentence that names the file and the offending part.
     """
-    overrides = _settings(read_words(words or []), "the command line")
+    given = read_words(words or [])
+    name = {key: given.pop(key) for key in ("name",) if key in given}
+    overrides = _settings(given, "the command line")
     try:
-        return _parse(read_yaml(path), path, overrides)
+        raw = read_yaml(path, resolve=False)
+        text = path.read_text(encoding="utf-8")
+        if given or name:
+            base = raw.get("base")  # as a whole it may be an interpolation
+            own = base if isinstance(base, Mapping) else mapping(resolved(raw, path), "base")
+            raw = raw | name | {"base": with_words(own, overrides)}
+            text = to_text(raw)
+        return _parse(_resolved(raw, path), path, text)
     except UsageError as error:
         message = str(error)
         raise UsageError(message if str(path) in message else f"{path}: {message}") from None
 
 
-def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> SweepSpec:
+def _resolved(raw: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A file with its interpolations resolved, but not where the store would keep a secret."""
+    search = raw.get("search")
+    storage = search.pop("storage", None) if isinstance(search, dict) else None
+    _check_setup(raw, *(raw["blocks"] if isinstance(raw.get("blocks"), list) else []))
+    tree = resolved(raw, path)
+    return tree if storage is None else tree | {"search": tree["search"] | {"storage": storage}}
+
+
+def _check_setup(*parts: Any) -> None:
+    """Refuse what would write our environment into the script of jobs, which the store keeps."""
+    for part in parts:
+        wants = part.get("resources") if isinstance(part, dict) else None
+        if isinstance(wants, dict) and "${oc.env:" in str(wants.get("setup")):
+            raise UsageError(
+                "${oc.env:NAME} in `setup` would write what it stands for into the store, with the script of "
+                "the jobs; write $NAME: their shell knows the variables of the one that submits."
+            )
+
+
+def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
     if not tree:
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
     check_keys(tree, _TOP_KEYS, "the sweep")
     given = tree.get("name")
     yaml_text.check_word("The name", given)
-    name = path.stem if given is None else str(given)
+    own = path.resolve().parent.name if path.name == SPEC else path.stem  # the former in the store
+    name = own if given is None else str(given)
     if not is_sweep_name(name):
         raise UsageError(
             f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "
             f"begin with a letter, a digit or '_'."
         )
-    base = _settings(mapping(tree, "base"), "base") | overrides
+    base = _settings(mapping(tree, "base"), "base")
     search = read_search(mapping(tree, "search"), _evaluation_every(base))
     common = _axes(mapping(tree, "space"), "space", search)
     rows = tree.get("blocks") or [{"name": name}]
@@ -116,7 +157,7 @@ def _parse(tree: dict[str, Any], path: Path, overrides: dict[str, Value]) -> Swe
         exclude=_exclude(tree.get("exclude")),
         search=search,
         fresh_seeds=_fresh_seeds(mapping(tree, "replicate")),
-        text=path.read_text(encoding="utf-8"),
+        text=text,
     )
     _check_hyperparameters(spec)
     limits.check_size(spec)

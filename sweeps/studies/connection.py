@@ -15,11 +15,12 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from harness.config import Value
 from harness.config.settings import resolve_config
-from harness.data import registry as tasks
 from harness.store import Store
+from harness.store.points import SEARCH
 from harness.store.record import RunRecord
 from sweeps.plan.slots import Study
 from sweeps.studies import pruners, samplers
+from sweeps.studies.description import describe
 from sweeps.studies.distributions import distribution, label, suggest, value_of
 from sweeps.studies.no_repeats import NoRepeats
 from sweeps.studies.outcome import constraints, outcome, reports, trial_of_run
@@ -41,8 +42,9 @@ class Connection:
 
     def __init__(self, root: Path, study: Study) -> None:
         self.store, self.study = Store(root), study
-        self.task = tasks.spec(resolve_config(study.fixed).task)
-        self.metric = f"val_{self.task.metric}"
+        about = {"sweep": study.sweep, "block": study.block, "stage": SEARCH}
+        self.described = describe(resolve_config(study.fixed), about, without=study.axes)
+        self.metric = self.described.metric
         self.kept = storage_of(root, study)
         self.open()
 
@@ -51,16 +53,7 @@ class Connection:
         self.storage, self.optuna = self.kept.connect(self._load)
 
     def _load(self, storage: BaseStorage) -> optuna.Study:
-        name, pruner = self.kept.study_name, pruners.pruner(self.study)
-        with contextlib.suppress(KeyError):  # first, as a journal notes every creation
-            return optuna.load_study(study_name=name, storage=storage, pruner=pruner)
-        return optuna.create_study(
-            study_name=name,
-            storage=storage,
-            direction="maximize" if self.task.higher_is_better else "minimize",
-            pruner=pruner,
-            load_if_exists=True,
-        )
+        return self.described.open(self.kept.study_name, storage, pruners.pruner(self.study))
 
     def release(self) -> None:
         """Close the connection to a server until it is needed again."""

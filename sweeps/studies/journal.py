@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from harness.system import atomic
+from harness.system.links import LinkError
 
 if TYPE_CHECKING:
     from optuna.storages.journal import JournalStorage
@@ -23,9 +24,15 @@ class Journal:
 
     def write(self, path: Path) -> None:
         """Replace the file. The caller is the only one who does."""
-        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in self.logs)
         atomic.remove_temporaries(path.parent, path.name)  # of a process that died here
-        atomic.write_text(path, text)
+        atomic.write_text(path, self._text())
+
+    def create(self, path: Path) -> None:
+        """Write the file, unless there is one."""
+        atomic.create_text(path, self._text())
+
+    def _text(self) -> str:
+        return "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in self.logs)
 
     def storage(self) -> JournalStorage:
         """The journal as an Optuna storage."""
@@ -44,7 +51,14 @@ class Journal:
 
 
 def shared(path: Path) -> JournalStorage:
-    """The journal at `path` as a storage that many processes may use at once."""
+    """The journal at `path` as a storage that many processes may use at once.
+
+    Raises:
+        LinkError: it is a link, or the file of its lock is.
+    """
+    for one in (path, path.with_suffix(".lock")):
+        if one.is_symlink():
+            raise LinkError(one)
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 
     class Lock(JournalFileOpenLock):

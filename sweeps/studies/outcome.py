@@ -61,7 +61,7 @@ def trial_of_run(
     curve: Mapping[int, float],
     params: Mapping[str, Any],
     distributions: Mapping[str, BaseDistribution],
-    attributes: Mapping[str, str],
+    attributes: Mapping[str, Any],
     as_told: bool = False,
 ) -> FrozenTrial:
     """A trial as its run folder has it.

@@ -19,6 +19,7 @@ from harness.store.layout import studies_folder
 from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.plan.slots import Study
+from sweeps.spec import database
 from sweeps.studies import journal
 
 Load: TypeAlias = Callable[[BaseStorage], optuna.Study]  # loads the study, or creates it
@@ -42,6 +43,8 @@ class JournalFile:
     def connect(self, load: Load) -> Opened:
         """Open the study, which is created if it is not there."""
         make_folder(self.path.parent)
+        if not self.path.exists():  # at once: what a study says of itself has many lines
+            self._written(load, []).create(self.path)
         storage = journal.shared(self.path)
         study = load(storage)
         self._connected_to = self._first_line()
@@ -71,10 +74,13 @@ class JournalFile:
 
     def rewrite(self, load: Load, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> Opened:
         """Replace the study by one with these trials, in one durable write, and open it."""
+        self._written(load, trials).write(self.path)
+        return self.connect(load)
+
+    def _written(self, load: Load, trials: Sequence[FrozenTrial]) -> journal.Journal:
         written = journal.Journal()
         load(written.storage()).add_trials(trials)
-        written.write(self.path)
-        return self.connect(load)
+        return written
 
     def release(self, storage: BaseStorage) -> None:
         """Nothing is held between two calls."""
@@ -90,7 +96,7 @@ class Database:
     def __init__(self, study: Study) -> None:
         self.study_name = f"{study.name}.{study.nonce}"
         self.shown = study.shown_url
-        self._study = study
+        self._study, self._url = study, study.url
 
     def connect(self, load: Load) -> Opened:
         """Open the study, which is created if it is not there.
@@ -103,10 +109,10 @@ class Database:
                 return self._open(load)
             except Exception:
                 with contextlib.suppress(Exception):  # another process may create the tables at this moment
-                    RDBStorage(self._study.url, {"pool_size": 1})
+                    RDBStorage(self._url, {"pool_size": 1})
                 return self._open(load)
         except Exception as error:  # of whatever class: drivers and databases differ
-            first = str(error).partition("\n")[0]
+            first = database.without_secrets(str(error).partition("\n")[0], self._url)
             raise UsageError(
                 f"The storage of study '{self._study.name}' can't be used ({type(error).__name__}: {first}); "
                 "PostgreSQL needs `pip install 'htbench[postgres]'` and a server that answers."
@@ -115,7 +121,7 @@ class Database:
     def _open(self, load: Load) -> Opened:
         # To look for the tables and their version would take longer than everything else.
         storage = RDBStorage(
-            self._study.url, {"pool_size": 1}, skip_compatibility_check=True, skip_table_creation=True
+            self._url, {"pool_size": 1}, skip_compatibility_check=True, skip_table_creation=True
         )
         return storage, load(storage)
 

@@ -27,7 +27,7 @@ from harness.errors import PrunedError
 from harness.store import Store
 from harness.store.points import slot_path, study_path
 from harness.store.record import RunRecord
-from harness.system import atomic
+from harness.system import atomic, seal
 from sweeps.plan import slots
 from sweeps.plan.slots import Study
 from sweeps.studies.connection import Connection
@@ -169,6 +169,6 @@ def _fill(connection: Connection, number: int, filled: Mapping[int, Mapping[str,
     content = {"study": connection.study.name, "trial": trial, "key": key, "overrides": overrides}
     atomic.write_json(
         slot_path(connection.store.root, connection.study.sweep, connection.study.slot(number)),
-        content,
+        seal.sealed(content),
     )
     return content

@@ -76,8 +76,9 @@ def fill(root):
     source.put(ALONE, "my.module:Opt", metrics={"val_loss": None})
     source.put(EDITED, "adamw", lr=0.3)
     source.curve(EDITED, [{"step": step, "loss": 1.0} for step in range(1, 3)])
-    source.record(PRUNED, "pruned", 2, config={})
+    source.record(PRUNED, "pruned", 2, config={"task": "digits"})
     theirs = {"imported": "others", "run": "a", "optimizer": {"name": "Their best/1"}, "seed": None}
+    theirs |= {"task": "fineweb", "model": "gpt2"}
     source.curve(IMPORTED, [{"step": 125, "val_loss": 4.5}, {"step": 250, "val_loss": 3.25}])
     metrics = {"val_loss": 3.25}
     source.record(IMPORTED, "completed", 250, config=theirs, metrics=metrics, seconds_per_step=None)

@@ -33,7 +33,7 @@ def sbatch(jobs):
         sys.exit(refusal.read_text())
     if "--test-only" in WORDS:
         return
-    text = Path(WORDS[-1]).read_text()
+    text = sys.stdin.read()
     number = int((PLACE / "number").read_text()) + 1
     (PLACE / "number").write_text(str(number))
     name, tasks = re.search("--job-name=(.*)", text)[1], re.search(r"--array=0-(\d+)", text)
@@ -48,11 +48,13 @@ def sbatch(jobs):
 def begin(number, text):
     """Run a job's script, on a node with its own stand-ins."""
     log = re.search("--output=(.*)", text)[1].replace("%j", str(number))
+    script = PLACE / f"{number}.sh"
+    script.write_text(text)
     told = {"SLURM_JOB_ID": str(number), "SLURMD_NODENAME": "n1", "HTBENCH_FAKE_LOG": log}
     told["PATH"] = f"{PLACE / 'node'}:{os.environ['PATH']}"
     shell = 'bash "$0" >> "$HTBENCH_FAKE_LOG" 2>&1; touch "$1"'
     subprocess.Popen(
-        ["/bin/sh", "-c", shell, WORDS[-1], PLACE / f"{number}.ended"],
+        ["/bin/sh", "-c", shell, script, PLACE / f"{number}.ended"],
         env=os.environ | told,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

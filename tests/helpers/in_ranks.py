@@ -9,6 +9,7 @@ from multiprocessing.connection import wait
 import pytest
 import torch
 
+from harness.config import parts
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.data.text import TextTask
@@ -115,6 +116,7 @@ def work(settings, root, trouble, step):
         Shards.state_dict = killed_at_the_second(Shards.state_dict)
     elif trouble == "overlap":
         learner.GradientSum = lambda model, group, overlap: GradientSum(model, group, overlap=True)
+    parts.allow(parts.named(settings))
     point = Point("tiny", "only", SEARCH, run_key(resolve_config(settings)), settings)
     status = execute(root, point, monitor, lambda error: (root / f"said-{rank}").write_text(str(error)))
     (root / f"signals-{rank}").write_text(" ".join(str(int(number)) for number in monitor.signals))

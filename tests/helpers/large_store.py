@@ -50,7 +50,9 @@ def fill(root, runs, rates=5):
         (place / "record.json").write_text(text)
         (place / "metrics.jsonl").write_text(_curve(record))
         (place / "attempts" / "1.json").write_text('{"outcome": {"reason": "finished"}}')
-        index.append(json.dumps({"size": len(text.encode()), "record": record}) + "\n")
+        found = (place / "record.json").stat()
+        row = {"size": found.st_size, "modified": found.st_mtime_ns, "record": record}
+        index.append(json.dumps(row) + "\n")
         point = {"sweep": sweep, "block": block, "stage": stage, "key": key, "overrides": _overrides(config)}
         files.setdefault(sweep, []).append(json.dumps(point) + "\n")
     for sweep, lines in files.items():

@@ -62,8 +62,14 @@ class Memory:
 
 
 CHANGES = ("link", "replace", "rename", "unlink", "remove", "mkdir", "rmdir")
-LOOKS = ("stat", "open", "listdir", "scandir", "utime")
+LOOKS = ("stat", "lstat", "open", "listdir", "scandir", "utime")
 _real = SimpleNamespace(file=io.open, **{name: getattr(os, name) for name in CHANGES + LOOKS})
+
+
+def _exists(path):
+    with contextlib.suppress(OSError):
+        return bool(_real.lstat(path))
+    return False
 
 
 class Client:
@@ -105,7 +111,7 @@ class Client:
         folder, name = os.path.split(path)
         there = self._memory(folder).there
         if name not in there:
-            there[name] = os.path.lexists(path)
+            there[name] = _exists(path)
         if not there[name]:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
@@ -116,6 +122,8 @@ class Client:
                 return real(*words, **options)
             folder, *others = {os.path.dirname(path) for path in paths}
             assert not others, f"a change of two folders is not played here: {paths}"
+            if self.server.serves(os.path.dirname(folder)):
+                self._find(folder)  # on its way to the name the kernel passes the folder
             try:
                 with self._changing(folder):
                     return real(*words, **options)
@@ -138,6 +146,11 @@ class Client:
         if self.server.serves(path):
             self._find(path)
         return _real.stat(path, **options)
+
+    def lstat(self, path, **options):
+        if self.server.serves(path):
+            self._find(path)
+        return _real.lstat(path, **options)
 
     def utime(self, path, *rest, **options):
         if self.server.serves(path) and os.path.isdir(path):
@@ -165,6 +178,8 @@ class Client:
             return _real.open(path, flags, *rest, **options)
 
     def file(self, path, mode="r", *rest, **options):
+        if "opener" in options:  # it calls `os.open`
+            return _real.file(path, mode, *rest, **options)
         with self._opening(path, set(mode) & set("wax")):
             return _real.file(path, mode, *rest, **options)
 
@@ -172,7 +187,7 @@ class Client:
     def _opening(self, path, creates):
         if not self.server.serves(path):
             yield
-        elif creates and not os.path.lexists(path):
+        elif creates and not _exists(path):
             folder, name = os.path.split(os.path.abspath(os.fspath(path)))
             with self._changing(folder):
                 yield

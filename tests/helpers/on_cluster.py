@@ -151,8 +151,8 @@ def processes(site):
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended
             words = (path / "cmdline").read_bytes().split(b"\0")
-            # `srun` has these words, too, and the Python before that holds signals back, but further behind.
-            if words[1:4] == [b"-u", b"-m", b"submitit.core._submit"] and words[4].startswith(store):
+            # `srun` has these words, too, and the Python before that checks the code, but further behind.
+            if words[1:4] == [b"-u", b"-m", b"sweeps.cluster.order"] and words[4].startswith(store):
                 environment = (path / "environ").read_bytes().split(b"\0")
                 found[int(path.name)] = dict(os.fsdecode(one).split("=", 1) for one in environment if one)
     return found

@@ -7,7 +7,8 @@ from harness.store import Store
 from harness.store.points import read_points
 from harness.system.atomic import read_json_lines
 from sweeps.plan import slots
-from sweeps.plan.planned import search_points, write_plan
+from sweeps.plan.planned import search_points
+from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as specs
 from sweeps.studies.connection import Connection
 

@@ -28,12 +28,14 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from harness.config.settings import resolve_config
+from harness.cost import kept
 from tests.helpers import prepared
 
 PRELOAD = ("sweeps.local.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
-# To resolve these takes the digests of most of the code that makes numbers, which a process keeps.
+# To resolve these takes the digests of most of the code that makes numbers, and their records take the
+# operations of a step; a process keeps both.
 CONFIGS = [
-    {"task": task, "model": model, "steps": 1, "optimizer.name": name}
+    {"task": task, "model": model, "steps": 1, "batch_size": 16, "optimizer.name": name}
     for task, model in (("digits", "resnet-nano"), ("pydocs", "llama-nano"))
     for name in ("sgdm", "adamw", "htmuon")
 ]
@@ -119,7 +121,7 @@ def serve(requests: socket.socket) -> None:
     for name in PRELOAD:
         importlib.import_module(name)
     for settings in CONFIGS:
-        resolve_config(settings)
+        kept.make(resolve_config(settings), Path("nowhere"), "cpu")
     prepared.share()
     while True:
         with contextlib.suppress(ChildProcessError):

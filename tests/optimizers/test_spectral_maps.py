@@ -302,6 +302,20 @@ def test_graded_power_resolves_what_one_gram_matrix_in_float32_does_not(shape: t
     torch.testing.assert_close(graded_power(1e-25 * M, 0.125), 1e-25**0.125 * graded_power(M, 0.125))
 
 
+@pytest.mark.parametrize("p", [-0.25, 0.125])
+@pytest.mark.parametrize("shape", [(8, 8), (64, 64), (64, 171), (171, 64), (65, 65), (65, 171), (3, 12, 12)])
+def test_the_default_map_is_the_svd_of_a_small_matrix_and_graded_from_65_on(
+    shape: tuple[int, ...], p: float
+) -> None:
+    M = gaussian(*shape[-2:], dtype=f32).expand(shape)
+    default = DEFAULTS | {"p": p}
+    wanted = svd_power if min(shape[-2:]) <= 64 else graded_power
+    assert torch.equal(SPECTRAL["gram_power"](M, {}, default), wanted(M, p))
+    for dtype in (f32, f64):  # asked for by name
+        named = default | {"gram_dtype": str(dtype).removeprefix("torch.")}
+        assert torch.equal(SPECTRAL["gram_power"](M, {}, named), gram_power(M, p, dtype))
+
+
 @pytest.mark.parametrize("p", [0.0, 1.0, -0.5, math.nan])
 @pytest.mark.parametrize("power", [ns_root, gram_root])
 def test_roots_want_an_open_range(power: Map, p: float) -> None:

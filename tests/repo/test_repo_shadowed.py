@@ -68,19 +68,22 @@ def test_several_processes_and_a_measurement_beside_them(project):
 
 LOOK = """
 import sys, htbench
-sys.path[:] = [place for place in sys.path if place]
 import harness.cli
-harness.cli.main = lambda: print(__import__("mine").ANSWER, __import__("models").__file__) or 0
+def look():
+    first = [place for place in sys.path if place in ("", sys.argv[1])]
+    __import__("harness.config.parts").config.parts.allow(["mine:ANSWER"])
+    print(first, __import__("mine").ANSWER, __import__("models").__file__)
+harness.cli.main = look
 sys.exit(htbench.main())
 """
 
 
-def test_the_working_folder_can_be_named_after_ours(project):
-    (project / "elsewhere").mkdir()
+def test_the_working_folder_is_searched_for_a_named_part_only_and_after_ours(project):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([sys.executable, "-c", LOOK], cwd=project, env=env, capture_output=True, text=True)
-    answer, _, place = done.stdout.strip().partition(" ")
-    assert answer == "42" and place and not place.startswith(str(project)), done.stderr
+    words = [sys.executable, "-c", LOOK, str(project)]
+    done = subprocess.run(words, cwd=project, env=env, capture_output=True, text=True)
+    before, answer, place = done.stdout.split()
+    assert (before, answer) == ("[]", "42") and not place.startswith(str(project)), done.stderr
 
 
 def test_what_was_imported_before_ours_is_one_sentence(project):

@@ -238,3 +238,67 @@ def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
     for sign, spelling in plain[encoding].items():
         text = text.replace(sign, spelling)
     assert done.stdout.decode(encoding) == text
+
+
+# --- whose files, and which figure ---
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    """Figures that are drawn at once."""
+    monkeypatch.setattr(files, "render", lambda *_: dict.fromkeys(files.SUFFIXES, b"drawn"))
+
+
+def tree(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_figure_of_some_runs_is_not_in_the_place_of_that_of_all(demo_store, pictures):
+    root, figures = demo_store.root, demo_store.root / "figures"
+    assert call("figure", root, "lr_curve") == 0
+    before = tree(figures)
+    for words in (["--sweep", "demo-digits"], ["--source", "runs"], ["--scale", "nano"]):
+        assert call("figure", root, "lr_curve", *words) == 0
+    after = tree(figures)
+    assert before.items() <= after.items() and {"demo-digits", "source=runs"} <= {
+        path.parent.name for path in figures.rglob("lr_curve.png")
+    }
+    drawn = {path: path.stat().st_mtime_ns for path in figures.rglob("*.png")}
+    assert call("figure", root, "lr_curve", "--sweep", "demo-digits") == 0  # the same runs, the same place
+    assert call("figure", root, "lr_curve", "--sweep", "demo-digits,demo-pydocs") == 0  # these are all
+    assert {path: path.stat().st_mtime_ns for path in figures.rglob("*.png")} == drawn
+
+
+def test_a_folder_of_many_sweeps_has_a_short_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "sweep_names", lambda root: ["another"])
+    names = [f"sweep-{number}" for number in range(40)]
+    one, other = (files.of_selection(tmp_path, tmp_path, chosen) for chosen in (names, names[1:]))
+    assert one != other and len(one.name) < 40 and one.parent == tmp_path
+    assert files.of_selection(tmp_path, tmp_path, names[::-1]) == one
+
+
+@pytest.mark.parametrize("name", ["lr_curve.csv", "lr_curve.png", "figures.json"])
+def test_a_figure_replaces_no_file_of_somebody_else(demo_store, tmp_path, pictures, name):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / name).write_text('["theirs"]')
+    with pytest.raises(UsageError, match=f"mine/{name}' was not written"):
+        call("figure", demo_store.root, "lr_curve", "--out", folder)
+    assert tree(folder) == {name: b'["theirs"]'}
+    (folder / name).unlink()
+    for _ in range(2):
+        assert call("figure", demo_store.root, "lr_curve", "--out", folder) == 0
+    assert len(tree(folder)) == 4
+
+
+def test_what_a_killed_call_has_drawn_is_known_as_ours(demo_store, tmp_path, pictures, monkeypatch):
+    def killed(path, content, write=files.atomic.write_bytes):
+        write(path, content)
+        raise KeyboardInterrupt
+
+    words = ("figure", demo_store.root, "lr_curve", "--out", tmp_path / "mine")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(files.atomic, "write_bytes", killed)
+        call(*words)
+    assert call(*words) == 0
+    assert len(tree(tmp_path / "mine")) == 4

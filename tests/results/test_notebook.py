@@ -95,8 +95,8 @@ def test_mistakes_are_told_in_a_sentence(demo_store, tmp_path):
         results.frame(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="Unknown sweep 'demo-digit'"):
         results.frame(demo_store.root, ["demo-digit"])
-    with pytest.raises(UsageError, match="The run 'abc' has no curve"):
-        results.curve(demo_store.root, "abc")
+    with pytest.raises(UsageError, match="The run 'abcabcabcabc' has no curve"):
+        results.curve(demo_store.root, "abcabcabcabc")
 
 
 def test_the_examples_of_the_page_run(demo_store):

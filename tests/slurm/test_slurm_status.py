@@ -197,7 +197,7 @@ def test_jobs_of_removed_points_are_reaped(site, write_spec, held):
     write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"))
     assert "are for 2 points that the sweep no longer has" in site("sweep", "status", spec).stdout
     assert "few: 2 jobs of points that the sweep no longer has cancelled" in lines(
-        site("sweep", "reap", spec)
+        site("sweep", "reap", spec, "--replace")
     )
     wait_for(lambda: len(queue()) == 1)
 
@@ -231,7 +231,7 @@ def test_jobs_that_nobody_needs_any_more_are_cancelled(site, write_spec, held):
     spec = write_spec(FEW)
     assert accepted(site, spec) == 3
     write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"), "part.yaml")
-    assert site("sweep", "run", spec.with_name("part.yaml")).returncode == 0
+    assert site("sweep", "run", spec.with_name("part.yaml"), "--replace").returncode == 0
     spec.write_text(FEW)
     assert "few: 1 job of settled runs cancelled" in lines(site("sweep", "reap", spec))
     wait_for(lambda: len(queue()) == 2)

@@ -358,3 +358,22 @@ def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
     let_go(*folders)
     finish(site, spec, name)
     assert [ended_as(job) for job in jobs] == ["COMPLETED"] * 2, "the data base of jobs takes them, too"
+
+
+def test_jobs_run_nothing_that_was_altered_after_they_were_submitted(site, held, write_spec):
+    """A line planted in the snapshot ran, and the record named the clean code."""
+    spec = write_spec(FEW)
+    assert accepted(site, spec) == 3
+    (code,) = (site.root / "code").iterdir()
+    file = code / "sweeps" / "execute.py"
+    kept = file.read_text()
+    file.write_text(f"{kept}\nimport pathlib; pathlib.Path({str(site.root / 'ran')!r}).touch()\n")
+    partition("UP")
+    wait_for(lambda: not queue())
+    assert not (site.root / "ran").exists() and not (site.root / "runs").exists()
+    assert "'sweeps/execute.py' in" in site("sweep", "status", spec).stdout
+    refused = submit(site, spec)
+    assert refused.returncode == EXIT_USAGE and f"'{file}' is not what was copied there" in refused.stderr
+    shutil.rmtree(code)
+    assert accepted(site, spec) == 3
+    finish(site, spec, "few")

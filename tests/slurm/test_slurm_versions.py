@@ -16,22 +16,14 @@ from tests.helpers.on_cluster import (
     held,
     partition,
     queue,
-    sbatch_that_kills_its_caller,
     site,
     submit,
     submitted,
     wait_for,
 )
-from tests.helpers.searching import SEARCH
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "held", "site"]  # fixtures
-FEW_TRIALS = SEARCH.replace("replicate: {seeds: 1}\n", "resources: {timeout_min: 20}\n")
-SAID = {
-    "submit": "in the queue already",
-    "reap": "1 array of a killed submitter found in the queue and noted",
-}
-assert "trials: 4" in FEW_TRIALS and "timeout_min" in FEW_TRIALS
 
 
 class Before(Htbench):
@@ -71,28 +63,13 @@ def test_jobs_of_older_code_are_shown_and_finish(site, before, held, write_spec)
     check_made_by_their_snapshot(site, 3)
 
 
-@pytest.mark.parametrize(
-    ("moment", "action", "text"),
-    [
-        ("sbatch", "submit", FEW),
-        ("sbatch", "reap", FEW),
-        ("sbatch", "submit", FEW_TRIALS),
-        ("submit.after", "submit", FEW),
-    ],
-    ids=["submit", "reap", "search", "submit after the answer"],
-)
-def test_an_older_submitter_killed_halfway_is_recovered(
-    site, before, held, write_spec, tmp_path, moment, action, text
-):
-    """Killed before it has the answer, it leaves jobs without pickles; after that, jobs without a number."""
-    spec, points = write_spec(text.replace("name: tiny", "name: few")), 4 if text == FEW_TRIALS else 3
-    where = sbatch_that_kills_its_caller(tmp_path) if moment == "sbatch" else {"HTBENCH_CRASH": moment}
-    assert submit(before, spec, **where).returncode == -signal.SIGKILL
-    pickles = list(site.root.glob("sweeps/few/logs/*/*_submitted.pkl"))
-    assert len(pickles) == (0 if moment == "sbatch" else points)
-    done = site("sweep", action, spec)
-    assert SAID[action] in done.stdout, done.stderr
+def test_an_older_submitter_killed_halfway_is_recovered(site, before, held, write_spec):
+    """Killed after the answer of `sbatch`, it leaves jobs without a number."""
+    spec = write_spec(FEW)
+    assert submit(before, spec, HTBENCH_CRASH="submit.after").returncode == -signal.SIGKILL
+    done = site("sweep", "submit", spec)
+    assert "in the queue already" in done.stdout, done.stderr
     partition("UP")
     wait_for(lambda: not queue())
-    check_made_by_their_snapshot(site, points)
+    check_made_by_their_snapshot(site, 3)
     assert len(submitted(site.root, "few")) == 2, "an intent and its answer"

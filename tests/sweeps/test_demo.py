@@ -1,5 +1,6 @@
 """The README's demo as installed, three steps a run: tables, figures, and a second call that rests."""
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.commands.demo import SWEEPS
+from harness.commands.demo import demo as demo_command
 
 HTBENCH = Path(sys.executable).parent / "htbench"
 OPTIMIZERS = {"adamw", "sgdm", "muon", "htmuon"}
@@ -42,3 +44,12 @@ def test_the_demo_and_its_second_call(tmp_path):
     assert second.returncode == 0, second.stderr
     assert files(tmp_path / "store") == before
     assert second.stdout.replace("unchanged", "drawn") == first.stdout
+
+
+def test_the_demo_is_that_of_the_package_and_not_what_the_store_has_of_that_name(monkeypatch, tmp_path):
+    called = []
+    monkeypatch.setattr("harness.cli.call", lambda words: called.append(words) or 2)
+    words = argparse.Namespace(words=["steps=3"], workers=None, replace=True, root=tmp_path)
+    assert demo_command(words) == 2
+    (sweep_run,) = called
+    assert all(Path(file).is_file() for file in sweep_run[2:4]) and "--replace" in sweep_run

@@ -10,7 +10,9 @@ import time
 import pytest
 
 from harness.cli import main
-from harness.commands import data
+from harness.commands import data, doctor
+from harness.data import cache
+from harness.data import registry as tasks
 from harness.data.cache import damaged
 from harness.published import c4
 from harness.store import points
@@ -139,6 +141,23 @@ def test_the_doctor_reads_all_prepared_data(root, capsys):
     assert main(["doctor", "--data", "--json", "--root", str(root)]) == 1
     found = [one for one in json.loads(capsys.readouterr().out) if str(folder) in one["finding"]]
     assert [one["level"] for one in found] == ["problem"] and f"'{file}' is" in found[0]["finding"]
+
+
+def test_the_doctor_makes_embedded_data_again(root, capsys):
+    """Digests stand beside what they are of, and who changes one may change the other."""
+    import numpy as np
+
+    tasks.build("digits", cache=root / "cache", batch_size=1, data_seed=0)
+    (file,) = root.glob("cache/digits-*/digits.npz")
+    found = list(doctor._digests(root))
+    assert [one.level for one in found] == ["ok"]
+    arrays = dict(np.load(file))
+    arrays["train_labels"][:50] = 0
+    np.savez(file, **arrays)
+    file.with_name("manifest.json").write_text(json.dumps({file.name: cache.digest(file)}))
+    (problem,) = doctor._digests(root)
+    assert problem.level == "problem" and str(file) in problem.finding
+    cache.cached(file.parent, None)  # a run looks at digests only
 
 
 # --- the whole way ---

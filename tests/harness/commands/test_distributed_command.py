@@ -13,6 +13,7 @@ from harness.store import Store
 from harness.store.points import SEARCH, Point, read_points
 from sweeps.cluster import submit
 from sweeps.cluster.job_array import text as sbatch_text
+from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.local.pool import Pool
 from sweeps.plan.planned import search_points
@@ -142,7 +143,13 @@ def test_runs_of_other_numbers_of_processes_go_into_other_arrays(write_spec, tmp
     arrays = submit.group_into_arrays(spec, [one.point for one in search_points(spec)], largest=10)
     assert [(len(array.points), array.processes) for array in arrays] == [(2, 2), (1, 4)]
     asked = [
-        sbatch_text(tmp_path, tmp_path, Submission("pair", "w", ("a",)), array.resources, array.processes)
+        sbatch_text(
+            tmp_path,
+            Snapshot(tmp_path, ""),
+            Submission("pair", "w", ("a",)),
+            array.resources,
+            array.processes,
+        )
         for array in arrays
     ]
     for lines, tasks in zip(asked, (1, 2), strict=True):

@@ -384,6 +384,16 @@ def test_old_temporary_files_are_shown_and_new_ones_are_somebodys(store):
     assert the(look(root, "store"), "temporary files").finding.endswith(": sweeps/.a.json.1-2.tmp")
 
 
+def test_a_heartbeat_from_the_future_is_told_of_runs_that_have_not_ended(tmp_path):
+    for number, end in ((1, {"reason": "finished"}), (2, None)):
+        path = tmp_path / f"runs/aa/aaaaaaaaaaaa/attempts/{number}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"outcome": end}))
+        os.utime(path, (time.time() + 40 * 86400,) * 2)
+    assert survey(tmp_path).ahead == ["runs/aa/aaaaaaaaaaaa/attempts/2.json"]
+    assert the(look(tmp_path, "store"), "heartbeats from the future").level == "note"
+
+
 def test_a_store_of_garbage_alone(tmp_path):
     for name in ("runs/aa/aaaaaaaaaaaa/record.json", "runs/aa/aaaaaaaaaaaa/attempts/x.json", "runs/file",
                  "sweeps/s/points.jsonl", "sweeps/s/slots/s.muon/0.json", "studies/s.journal",

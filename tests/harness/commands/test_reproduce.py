@@ -61,15 +61,16 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def give(monkeypatch, tmp_path):
-    """Call `htbench reproduce WORDS` with all other commands replaced; returns its status."""
-    real = cli.main
+    """Call `htbench reproduce WORDS --yes` with all other commands replaced; returns its status."""
+    real = cli.call
 
-    def call(commands, *words):
-        monkeypatch.setattr(cli, "main", commands)
+    def call(commands, *words, yes=True):
+        words = [*words, "--yes"] if yes else words
+        monkeypatch.setattr(cli, "call", commands)
         try:
             return real(["reproduce", *words, "--root", str(tmp_path / "store")])
         finally:
-            monkeypatch.setattr(cli, "main", real)
+            monkeypatch.setattr(cli, "call", real)
 
     return call
 
@@ -172,12 +173,24 @@ def test_at_a_terminal_it_asks_once(give, monkeypatch, capsys, answer, flags, ru
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     commands = Commands()
-    assert give(commands, "cifar", *flags) == 0
+    assert give(commands, "cifar", *flags, yes=False) == 0
     assert ("sweep run" in commands.names) == runs
     said = capsys.readouterr()
     assert said.err.count("Start? [y/N]") == (not flags)
     assert ("Nothing was started." in said.out) == (not runs)
     assert all(len(line) <= 80 for line in said.err.splitlines() if not line.startswith("$"))
+
+
+@pytest.mark.parametrize("pipe", ["stdin", "stderr"])
+def test_without_a_terminal_it_asks_for_consent_on_the_command_line(give, monkeypatch, capsys, pipe):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n") if pipe == "stdin" else Terminal("y\n"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: pipe != "stderr", raising=False)
+    commands = Commands()
+    assert give(commands, "cifar", yes=False) == 2
+    assert commands.names == ["sweep plan"]
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "--yes" in told
+    assert give(Commands(left=0), "cifar", yes=False) == 0, "what starts nothing asks nothing"
 
 
 # --- the paper's own scale ---
@@ -288,7 +301,7 @@ def test_a_killed_call_goes_on_and_nothing_is_trained_twice(tmp_path):
     sweeps, root = tmp_path / "sweeps", tmp_path / "store"
     (sweeps / "nano").mkdir(parents=True)
     (sweeps / "nano" / "nano-imagenet.yaml").write_text(_SWEEP)
-    words = [sys.executable, "-c", _DRIVER, sweeps, "reproduce", "nano", "imagenet", "--root", root]
+    words = [sys.executable, "-c", _DRIVER, sweeps, "reproduce", "nano", "imagenet", "--yes", "--root", root]
 
     def start():
         return subprocess.Popen(

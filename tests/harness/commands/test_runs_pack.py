@@ -177,7 +177,9 @@ def test_studies_are_made_again_from_a_packed_store(ask, home):
 
     ask("sweep", "index", home / "grid.yaml")
     before = trials(), grids()
-    assert len(before[0]) == 4 and len(before[1]) == 2
+    assert len(before[0]) == 4 and len(before[1]) == 2 * 2, (
+        "two objectives, and the replicas of their winners"
+    )
     pack(ask, home)
     shutil.rmtree(root / "studies")
     (root / "index.jsonl").unlink()
@@ -196,13 +198,13 @@ def test_gc_and_doctor_find_nothing_wrong(ask, home):
 
 def test_doctor_names_a_damaged_archive(ask, home, capsys):
     pack(ask, home)
-    path = home / "store" / "packed" / "0001.zip"
+    (path,) = (home / "store" / "packed").glob("0001-*.zip")
     data = path.read_bytes()
     offset, stored, *_ = next(iter(archive.read(path).runs.values()))["log.txt"]
     for damaged in (data[:offset] + bytes(stored) + data[offset + stored :], data[:-50]):
         path.write_bytes(damaged)
         found = [one for one in examined(home) if one.level == "problem"]
-        assert [one.finding for one in found] == ["damaged archive files: packed/0001.zip"], found
+        assert [one.finding for one in found] == [f"damaged archive files: packed/{path.name}"], found
         assert "htbench runs unpack --all" in found[0].advice
     assert cli.main(["table", "--root", str(home / "store")]) == EXIT_USAGE
     assert capsys.readouterr().err.count("\n") == 1
@@ -261,11 +263,12 @@ def test_what_it_says(runs, tmp_path):
     before = sorted((tmp_path / "runs").rglob("*"))
     assert runs("pack", "--dry-run")[:2] == (0, f"would pack 3 runs into 1 archive; {left}\n")
     assert sorted((tmp_path / "runs").rglob("*")) == before and not (tmp_path / "packed").exists()
-    assert runs("pack") == (0, f"packed 3 runs into 1 archive; {left}\n", "[1/1] packed/0001.zip\n")
+    assert runs("pack") == (0, f"packed 3 runs into 1 archive; {left}\n", "[1/1] packed/0001\n")
     assert runs("pack")[1] == f"packed 0 runs; {left}\n"
     key = put(tmp_path, lr=0.6)
     assert runs("pack")[1] == f"packed 1 run into 1 archive, with 3 that were packed before; {left}\n"
-    assert runs("unpack", keys[0][:6], keys[1]) == (0, "unpacked 2 runs\n", "[1/1] packed/0002.zip\n")
+    (path,) = (tmp_path / "packed").glob("0002-*.zip")
+    assert runs("unpack", keys[0][:6], keys[1]) == (0, "unpacked 2 runs\n", f"[1/1] packed/{path.name}\n")
     assert runs("unpack", "--all")[1] == "unpacked 2 runs\n"
     assert runs("unpack", "--all")[1] == "unpacked 0 runs: none is packed\n"
     assert (tmp_path / "runs" / key[:2] / key / "record.json").exists()

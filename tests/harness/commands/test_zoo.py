@@ -71,3 +71,39 @@ def test_models_shows_exact_counts(capsys):
 def test_unknown_words_are_refused(command, capsys):
     assert main([command, "--yaml"]) == 2
     assert "--yaml" in capsys.readouterr().err
+
+
+NEEDS = """
+import torch
+
+
+class Needs(torch.optim.SGD):
+    def __init__(self, params, radius, lr=0.1):
+        if radius < 0:
+            raise RuntimeError("below 0")
+        super().__init__(params, lr=lr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "radius has no default and must be given"),
+        (["radius=-1"], "RuntimeError: below 0"),
+        (["radius=1", "radus=2"], "no hyperparameter 'radus'; did you mean radius?"),
+        (["radius"], "'radius' is not of the form key=value"),
+    ],
+)
+def test_a_class_that_cannot_be_built_is_one_sentence(words, said, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_needs.py").write_text(NEEDS)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["zoo", "--check", "my_needs:Needs", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and said in err
+
+
+def test_a_check_takes_the_arguments_of_a_class(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_needs.py").write_text(NEEDS)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["zoo", "--check", "my_needs:Needs", "radius=1", "optimizer.lr=0.05", "--json"]) == 0
+    assert set(read(capsys.readouterr().out).values()) == {""}

@@ -9,8 +9,9 @@ import pytest
 import models
 import optimizers
 from harness.config import key as keys
-from harness.config.key import identity, run_key
-from harness.config.settings import resolve_config
+from harness.config.key import identity, run_key, stored_keys
+from harness.config.names import settings_of
+from harness.config.settings import as_stored, read_yaml, resolve_config, to_settings, to_yaml
 from optimizers.zoo.registry import Param
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "keys.json").read_text())
@@ -28,6 +29,30 @@ def test_every_golden_config_has_its_key_at_the_present_revisions():
     assert {row["key"]: run_key(resolve_config(row["settings"])) for row in last.values()} == {
         row["key"]: row["key"] for row in last.values()
     }
+
+
+@pytest.mark.parametrize("row", GOLDEN, ids=lambda row: row["key"])
+def test_a_stored_config_has_its_key_without_a_look_at_its_parts(row, tmp_path):
+    config = resolve_config(row["settings"] | row.get("defaults", {}))
+    config = dataclasses.replace(config, revisions=row.get("revisions", {}))
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    for stored in (json.loads(json.dumps(dataclasses.asdict(config))), read_yaml(tmp_path / "config.yaml")):
+        assert stored_keys(as_stored(settings_of(stored))) == {row["key"]}
+
+
+@pytest.mark.parametrize("base", ["Muon", "NorMuon", "AdaMuon", "Soap"])
+def test_a_stored_config_of_a_class_derived_from_ours_has_its_key(base, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"derived_{base}.py").write_text(f"from optimizers import {base}\nclass Mine({base}): pass\n")
+    name = f"derived_{base}:Mine"
+    for more in ({}, {"optimizer.ema": False}, {"optimizer.interval": 3}) if base != "Soap" else ({},):
+        config = resolve_config(
+            {"task": "digits", "model": "resnet-nano", "steps": 2, "optimizer.name": name} | more
+        )
+        key = run_key(config)
+        with monkeypatch.context() as gone:
+            gone.setattr(optimizers, "spec", None)
+            assert key in stored_keys(as_stored(to_settings(config)))
 
 
 def test_micro_batch_is_part_of_a_run_with_batch_statistics_only():

@@ -194,7 +194,7 @@ def test_what_is_no_optimizer_is_refused_in_one_sentence(write, capsys, text, at
     [
         (
             "nosuchmodule:A",
-            r"^'nosuchmodule:A' is not found: there is no module 'nosuchmodule' in the working",
+            r"^'nosuchmodule:A' is not found: there is no module 'nosuchmodule' beside the file, ",
         ),
         (
             "models.nets:A",

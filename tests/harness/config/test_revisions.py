@@ -149,7 +149,7 @@ def test_what_python_does_not_execute_does_not_count(edit):
 def test_only_the_map_that_a_run_uses_counts(edit):
     edit("optimizers/spectral/newton_schulz.py", "QUINTIC = ", "QUINTIC = 1 * ")
     assert resolve_config(DOCS | rule("htmuon")).revisions == released("htmuon")
-    assert "2+" in resolve_config(DOCS | rule("htmuon", interval=5)).revisions["optimizer"]
+    assert "3+" in resolve_config(DOCS | rule("htmuon", interval=5)).revisions["optimizer"]
     assert "2+" in resolve_config(DOCS | rule("muon")).revisions["optimizer"]
 
 

@@ -139,22 +139,30 @@ def test_similar_runs_correct_the_data_sheet(trained):
 # --- kept for others ---
 
 
-def test_a_record_keeps_the_cost_of_its_class_and_a_short_run_does_not_pay(tmp_path, tiny, monkeypatch):
+def test_every_record_keeps_the_cost_of_its_class_however_short_its_run(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(kept, "_here", {})
     store = Store(tmp_path / "store")
     short = run.run(resolve_config(tiny), store)
-    assert "parameters" in short.cost and "flops_per_step" not in short.cost
-    monkeypatch.setattr("harness.train.outcome.LONG", 0.0)
-    long = run.run(resolve_config(tiny | {"seed": 1}), store)
+    assert short.useful_seconds < 10, "no estimate waits for a long run"
     found = costs.estimate(resolve_config(tiny), store.root / "cache")
-    assert long.cost["flops_per_step"] == found.training > 0
-    assert long.cost["state_bytes"] == found.memory.states
-    assert long.cost["estimated_peak_memory"] == found.memory.peak
-    monkeypatch.undo()
+    assert short.cost["flops_per_step"] == found.training > 0
+    assert short.cost["state_bytes"] == found.memory.states
+    assert short.cost["estimated_peak_memory"] == found.memory.peak
     monkeypatch.setattr(kept, "_here", {})
-    monkeypatch.setattr(kept.flops, "training", None)  # from the file, and for a short run, too
+    monkeypatch.setattr(kept.flops, "training", None)  # from the file
     again = run.run(resolve_config(tiny | {"seed": 2}), store)
-    assert again.cost == long.cost
+    assert again.cost == short.cost
+
+
+def test_an_estimate_leaves_nothing_in_the_working_folder(trained, tmp_path, monkeypatch):
+    store, record = trained
+    monkeypatch.setattr(kept, "_here", {})
+    monkeypatch.chdir(tmp_path)
+    muon = costs.estimate(
+        resolve_config(tiny_settings(**{"optimizer.name": "muon"})), store.root / "cache", "cuda"
+    )
+    costs.offer(muon, A6000, [record])
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_never_fails_for_its_price(tmp_path, tiny, monkeypatch):
@@ -163,7 +171,6 @@ def test_a_run_never_fails_for_its_price(tmp_path, tiny, monkeypatch):
 
     monkeypatch.setattr(kept, "_here", {})
     monkeypatch.setattr(kept.flops, "training", fail)
-    monkeypatch.setattr("harness.train.outcome.LONG", 0.0)
     record = run.run(resolve_config(tiny), Store(tmp_path))
     assert record.status == "completed" and "flops_per_step" not in record.cost
 

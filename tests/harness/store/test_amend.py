@@ -1,6 +1,7 @@
 """A record is amended after the run: by several processes, with the index right at any time."""
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import threading
@@ -9,7 +10,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.store import Store
-from harness.system import atomic
+from harness.store.owner import Owner
+from harness.system import atomic, seal
 from tests.helpers.records import record
 
 KEY = "a" * 12
@@ -41,6 +43,36 @@ def test_what_others_have_added_stays_and_the_run_keeps_its_time(store):
     assert add(store, "boolq", {"acc": 0.6}).downstream == {"piqa": {"acc": 0.5}, "boolq": {"acc": 0.6}}
     assert known(store) == {"piqa": {"acc": 0.5}, "boolq": {"acc": 0.6}}
     assert path.stat().st_mtime == 1000
+
+
+NEWER = {"verdict": {"by": "newer code", "values": [1, None]}, "rest": 1}
+
+
+def test_what_newer_code_has_written_stays(store):
+    """In the record, also in the parts that are mappings, in the index, in an attempt and in its owner."""
+    path = store.files(KEY).record
+    told = json.loads(path.read_text()) | NEWER
+    told["environment"]["newer"] = told["config"]["newer"] = NEWER
+    path.write_text(json.dumps(seal.sealed(told)))
+    add(store, "piqa", {"acc": 0.5, "newer": NEWER})
+    now = json.loads(path.read_text())
+    expected = seal.opened(told) | {"downstream": {"piqa": {"acc": 0.5, "newer": NEWER}}}
+    assert {name: now[name] for name in expected} == expected
+    known(store)
+    path.write_bytes(b"")
+    assert Store(store.root).record(KEY).to_json() == now, "as the index has it"
+
+
+def test_an_attempt_keeps_what_newer_code_has_written(store):
+    attempt = store.claim("b" * 12, "")
+    told = json.loads(attempt.path.read_text()) | NEWER
+    told["owner"] |= NEWER
+    attempt.path.write_text(json.dumps(told))
+    attempt.end("stopped")
+    now = json.loads(attempt.path.read_text())
+    assert now["outcome"]["reason"] == "stopped"
+    assert now["owner"] == told["owner"] and now.items() >= NEWER.items()
+    assert Owner.from_json(now["owner"]).to_json() == told["owner"]
 
 
 def _add_many(root, name):

@@ -12,7 +12,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import StoppedError
 from harness.store import Kind, Store, curve
-from harness.store.integrity import contradiction, lost
+from harness.store.integrity import CHANGED, contradiction, lost
 from harness.store.record import RunRecord
 from harness.system import atomic
 from harness.train import run
@@ -62,7 +62,8 @@ def edit_index(store, key, change):
     for row in rows:
         if row["record"]["key"] == key:
             change(row["record"])
-            row["size"] = (store.run_folder(key) / "record.json").stat().st_size
+            found = (store.run_folder(key) / "record.json").stat()
+            row |= {"size": found.st_size, "modified": found.st_mtime_ns}
     store.index.path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -135,7 +136,22 @@ def called_diverged(record):
     record |= {"status": "diverged", "metrics": {}}
 
 
+def another_time(record):
+    record["useful_seconds"] = 1e-3
+
+
+def another_rate(record):
+    record["config"]["optimizer"]["lr"] *= 2
+
+
+def other_code(record):
+    del record["environment"]["code"]
+
+
 EDITS = {
+    another_time: CHANGED,  # of these figures the curve says nothing
+    another_rate: CHANGED,
+    other_code: CHANGED,
     other_accuracy: r"test_accuracy is 0\.\d+ in record.json, 0\.\d+ in metrics.jsonl",
     other_train_loss: r"train_loss is [\d.]+ in record.json, [\d.]+ in metrics.jsonl",
     fewer_steps: r"record.json says 7 steps, metrics.jsonl 8",

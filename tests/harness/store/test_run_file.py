@@ -23,8 +23,9 @@ def folder(tmp_path):
 
 def packed(root, number, files, key=KEY):
     (root / "packed").mkdir(exist_ok=True)
-    path = root / "packed" / f"{number:04d}.zip"
-    archive.write(path, [(key, [(name, Content(data, 10**18)) for name, data in files.items()])])
+    contents = [(name, Content(data, 10**18)) for name, data in files.items()]
+    made = archive.write(root / "packed", number, [(key, contents)])
+    made.rename(made.with_name(f"{number:04d}.zip"))  # as the first versions of `runs pack` called them
     return RunFile(root, "runs", key[:2], key)
 
 

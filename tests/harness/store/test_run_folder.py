@@ -74,6 +74,10 @@ def test_the_highest_attempt_counts(tmp_path):
 
 
 def test_the_keys_of_all_runs(tmp_path):
-    for name in ("bb/bb2", "aa/aa1", "aa/.aa3.1-x.tmp"):
+    first, second = "aa" + "1" * 10, "bb" + "2" * 10
+    for name in (f"bb/{second}", f"aa/{first}", f"aa/.{first}.1-x.tmp", f"bb/{first}", "aa/aa1", "mine/mine"):
         (tmp_path / "runs" / name).mkdir(parents=True)
-    assert Store(tmp_path).keys() == ["aa1", "bb2"]
+    (tmp_path / "runs" / "README").touch()
+    (tmp_path / "runs" / "aa" / f"{first[:-1]}0").touch()
+    (tmp_path / "runs" / "aa" / f"{first[:-1]}9").symlink_to(tmp_path / "runs" / "aa" / first)
+    assert Store(tmp_path).keys() == [first, second]

@@ -1,6 +1,7 @@
 """The store's finer points; its laws are in test_store_machine.py."""
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import pwd
@@ -106,6 +107,20 @@ def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
     assert store.claim(KEY, "").kind is Kind.LIVE
     old = time.time() - liveness.STALE_SECONDS - 1
     os.utime(first.path, (old, old))
+    second = store.claim(KEY, "")
+    assert isinstance(second, Attempt) and second.number == 2
+
+
+def test_a_heartbeat_from_the_future_is_no_proof_of_life(store):
+    """As after a clock that was wrong, or `touch -d '+40 days'`; small leads are beats meanwhile."""
+    first = store.claim(KEY, "")
+    first.path.write_text(
+        json.dumps(first.to_json() | {"owner": first.owner.to_json() | {"host": "elsewhere"}})
+    )
+    soon, far = time.time() + 5, time.time() + 40 * 86400
+    os.utime(first.path, (soon, soon))
+    assert store.claim(KEY, "").kind is Kind.LIVE
+    os.utime(first.path, (far, far))
     second = store.claim(KEY, "")
     assert isinstance(second, Attempt) and second.number == 2
 
@@ -258,6 +273,14 @@ def test_an_impossible_root_is_one_sentence(tmp_path):
 
 def test_a_file_in_place_of_a_run_is_no_run(tmp_path):
     (tmp_path / "runs" / "ab").mkdir(parents=True)
-    (tmp_path / "runs" / "ab" / "abc").write_text("not ours")
-    assert Store(tmp_path).record("abc") is None and Store(tmp_path).records(["abc"]) == {}
-    assert Store(tmp_path).state("abc").kind is Kind.WAITING
+    key = "abc" * 4
+    (tmp_path / "runs" / "ab" / key).write_text("not ours")
+    assert Store(tmp_path).record(key) is None and Store(tmp_path).records([key]) == {}
+    assert Store(tmp_path).state(key).kind is Kind.WAITING
+
+
+@pytest.mark.parametrize("key", ["../../../etc", "", "abc", "A" * 12, "a" * 13, f"{'a' * 12}\n"])
+def test_what_is_no_key_leads_nowhere(tmp_path, key):
+    with pytest.raises(UsageError, match="is not the key of a run"):
+        Store(tmp_path).claim(key, "x: 1")
+    assert not list(tmp_path.iterdir())

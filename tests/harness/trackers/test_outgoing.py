@@ -74,7 +74,7 @@ def test_a_run_leaves_with_key_sweep_replica_and_flat_config(leaving):
 
 def test_the_job_type_is_the_word_of_a_rerun_or_the_stage(source, leaving):
     assert [leaving[key].job_type for key in (MUON, SEED1, ALONE)] == ["search", "replicate", "run"]
-    source.put(SEED1, "muon", config={"replica": "again", "optimizer": {"name": "muon"}})
+    source.put(SEED1, "muon", config={"task": "digits", "replica": "again", "optimizer": {"name": "muon"}})
     assert {run.key: run.job_type for run in choose(source.store).runs}[SEED1] == "again"
 
 

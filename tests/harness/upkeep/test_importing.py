@@ -15,8 +15,11 @@ from harness.config.key import keys_so_far, run_key
 from harness.config.settings import resolve_config
 from harness.errors import EXIT_USAGE
 from harness.store import Kind, Store
+from harness.store.integrity import CHANGED
 from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
+from harness.system import seal
 from harness.train import run as train
+from harness.upkeep import check
 from tests.helpers.interrupting import interrupt
 from tests.helpers.stored_runs import config, files, leave, put
 
@@ -64,6 +67,17 @@ def test_finished_runs_come_with_all_their_files_once(take, roots):
     assert take() == ("imported 0 runs; 3 are here already\n", "")
     assert files(ours) == before
     assert not list(ours.glob("runs/*/.*"))
+
+
+def test_an_import_keeps_what_newer_code_has_written(take, roots):
+    ours, theirs = roots
+    finished, pruned = put(theirs, seed=1), put(theirs, "pruned", seed=2)
+    for key in (finished, pruned):
+        path = Store(theirs).run_folder(key) / "record.json"
+        path.write_text(json.dumps(seal.sealed(json.loads(path.read_text()) | {"newer": [{"field": None}]})))
+    take()
+    for key in (finished, pruned):
+        assert json.loads(read(ours, key, "record.json"))["newer"] == [{"field": None}]
 
 
 def test_a_conflict_is_told_with_both_values_and_ours_stays(take, roots):
@@ -146,17 +160,20 @@ def test_pruned_runs_bring_their_studies_and_the_further_checkpoint(take, roots)
 def test_what_is_damaged_or_not_what_it_says_is_refused(take, roots):
     ours, theirs = roots
     damaged, foreign, odd = put(theirs, seed=1), put(theirs, seed=2), put(theirs, seed=3)
-    sound = put(theirs, seed=4)
+    sound, edited = put(theirs, seed=4), put(theirs, seed=5)
     (Store(theirs).run_folder(damaged) / "record.json").write_text('{"key"')
     for key, change in ((foreign, {"seed": 7}), (odd, {"task": "unheard-of"})):
         path = Store(theirs).run_folder(key) / "record.json"
         row = json.loads(path.read_text())
         path.write_text(json.dumps(row | {"config": row["config"] | change}))
+    path = Store(theirs).run_folder(edited) / "record.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"useful_seconds": 0.5}))
     out, err = take()
     assert "1 completed" in out
+    assert f"refused: {edited}: {CHANGED}" in err
     assert f"refused: {damaged}: its record.json is damaged" in err
     assert f"refused: {foreign}: its config is that of another key" in err
-    assert f"refused: {odd}: this code can't read its config" in err and "unheard-of" in err
+    assert f"refused: {odd}: its config is that of another key" in err, "names are not looked up"
     assert {path.name for path in ours.glob("runs/*/*")} == {sound}
 
 
@@ -164,7 +181,7 @@ def test_a_record_of_an_earlier_revision_or_before_a_field_keeps_its_key(take, r
     ours, theirs = roots
     key = put(theirs, **{"optimizer.name": "htmuon"})
     path = Store(theirs).run_folder(key) / "record.json"
-    row = json.loads(path.read_text())
+    row = seal.opened(json.loads(path.read_text()))  # older code set no digest
     del row["config"]["optimizer"]["hyper"]["interval"]  # neutral at 1
     path.write_text(json.dumps(row))
     raised = dataclasses.replace(models.spec("resnet-nano"), revision=3)
@@ -204,6 +221,131 @@ def test_an_import_that_is_killed_is_simply_run_again(htbench, roots, crash):
     assert htbench("runs", "import", theirs).stdout.startswith("imported 0 runs")
 
 
+# --- what is missing of a run that has ended here, too ---
+
+
+def evaluated(root, key, **entries):
+    Store(root).amend(key, lambda now: dataclasses.replace(now, downstream=now.downstream | entries))
+
+
+def pack(*roots):
+    for root in roots:
+        assert cli.main(["runs", "pack", "--root", str(root)]) == 0
+
+
+@pytest.mark.parametrize("packed", ["neither", "ours", "theirs", "both"])
+def test_what_is_missing_of_a_finished_run_comes(take, roots, packed, capsys):
+    ours, theirs = roots
+    key = put(theirs, weights=True)
+    put(ours)
+    for name in ("metrics.jsonl", "log.txt"):
+        (Store(ours).run_folder(key) / name).unlink()
+    evaluated(ours, key, mine={"acc": 0.25, "questions": 9})
+    evaluated(theirs, key, piqa={"acc": 0.5, "questions": 9})
+    pack(*{"neither": (), "ours": roots[:1], "theirs": roots[1:], "both": roots}[packed])
+    before = files(ours)
+    capsys.readouterr()
+    said = take("--dry-run").out
+    assert "1 are here already" in said and "(1 log.txt, 1 metrics.jsonl, 1 piqa, 1 weights.pt)" in said
+    assert files(ours) == before
+    assert take().out == said.replace("would import", "imported").replace("would complete", "completed")
+    store = Store(ours)
+    for name in ("metrics.jsonl", "log.txt", "weights.pt"):
+        assert (
+            store.run_folder(key).joinpath(name).read_bytes()
+            == Store(theirs).run_folder(key).joinpath(name).read_bytes()
+        )
+    assert store.record(key).downstream.keys() == {"mine", "piqa"}
+    assert store.records([key]) == {key: store.record(key)} == Store(ours).records([key])
+    before = files(ours)
+    assert take().out == "imported 0 runs; 1 are here already\n" and files(ours) == before
+    pack(ours)
+    assert Store(ours).record(key).downstream.keys() == {"mine", "piqa"} and not contested(ours)
+
+
+def contested(root):
+    return check.survey(root).contested
+
+
+def test_a_downstream_figure_that_contradicts_is_named_and_the_others_come(take, roots):
+    ours, theirs = roots
+    for root, value in zip(roots, (0.5, 0.25), strict=True):
+        key = put(root)
+        evaluated(root, key, piqa={"acc": value, "questions": 9})
+    evaluated(theirs, key, boolq={"acc": 1.0, "questions": 9})
+    out, err = take()
+    assert "0 are here already" in out and "(1 boolq)" in out
+    assert f"conflict: run {key} has piqa.acc=0.5 here and 0.25 there; ours stays" in err
+    assert {task: one["acc"] for task, one in Store(ours).record(key).downstream.items()} == {
+        "piqa": 0.5,
+        "boolq": 1.0,
+    }
+
+
+def test_nothing_comes_from_a_run_with_another_result(take, roots):
+    ours, theirs = roots
+    key = put(theirs, accuracy=0.25, weights=True)
+    evaluated(theirs, key, piqa={"acc": 0.25, "questions": 9})
+    put(ours, accuracy=0.5)
+    (Store(ours).run_folder(key) / "metrics.jsonl").unlink()
+    before = files(ours)
+    assert "val_accuracy=0.5 here and 0.25 there" in take().err and files(ours) == before
+
+
+def test_a_curve_that_contradicts_its_own_record_does_not_come(take, roots):
+    ours, theirs = roots
+    key = put(theirs)
+    put(ours)
+    (Store(ours).run_folder(key) / "metrics.jsonl").unlink()
+    curve = Store(theirs).run_folder(key) / "metrics.jsonl"
+    curve.write_text(curve.read_text().replace('"val_accuracy": 0.9', '"val_accuracy": 0.8'))
+    before = files(ours)
+    assert f"refused: {key}: val_accuracy is 0.9 in record.json, 0.8 in metrics.jsonl" in take().err
+    assert files(ours) == before
+
+
+@pytest.mark.parametrize("crash", ["record.before", "record.after"])
+def test_a_completion_that_is_killed_is_simply_run_again(htbench, roots, crash):
+    theirs = roots[1]
+    key = put(theirs, weights=True)
+    evaluated(theirs, key, piqa={"acc": 0.5, "questions": 9})
+    put(htbench.root)
+    process = htbench.start("runs", "import", theirs, crash=crash)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert htbench("runs", "import", theirs).returncode == 0
+    store = Store(htbench.root)
+    assert store.record(key).downstream.keys() == {"piqa"} and store.files(key).weights.exists()
+    assert not list(store.run_folder(key).glob(".*.tmp")) or crash == "record.before"
+
+
+def test_the_index_knows_what_was_imported(take, roots):
+    ours, theirs = roots
+    key = put(theirs)
+    os.utime(Store(theirs).files(key).record, (1e9, 1e9))
+    take()
+    before = files(ours)
+    assert Store(ours).records([key]).keys() == {key}
+    assert files(ours) == before, "no line was missing or had another time"
+
+
+@pytest.mark.parametrize("setgid", ["neither", "ours", "theirs", "both"])
+def test_who_may_read_it_is_up_to_the_store_that_gets_it(htbench, roots, setgid):
+    for root, name in ((htbench.root, "ours"), (roots[1], "theirs")):
+        root.mkdir(exist_ok=True)
+        root.chmod(0o2770 if setgid in (name, "both") else 0o700)
+    mask = os.umask(0o022)
+    try:
+        key = put(roots[1])  # sets the umask of this process, and that of the command is its own
+        Store(roots[1]).run_folder(key).joinpath("log.txt").chmod(0o666)
+    finally:
+        os.umask(mask)
+    assert htbench("runs", "import", roots[1]).returncode == 0
+    made = [path for path in htbench.root.rglob("*") if path.is_file()]
+    wanted = "0o664" if setgid in ("ours", "both") else "0o644"
+    assert len(made) > 5 and {oct(path.stat().st_mode & 0o777) for path in made} == {wanted}
+
+
 # --- sweeps ---
 
 
@@ -221,12 +363,12 @@ def test_sweeps_that_are_not_here_come_whole_and_others_stay(take, roots):
     folder = plan(theirs, "search", "text", slot)
     (folder / "slots" / "study").mkdir(parents=True)
     (folder / "slots" / "study" / "study.json").write_text("{}")
-    (folder / "slots" / "study" / "0.json").write_text('{"trial": 0, "key": "k", "overrides": {}}')
+    (folder / "slots" / "study" / "0.json").write_text('{"trial": 0, "key": "cccccccccccc", "overrides": {}}')
     (folder / "submissions.jsonl").write_text('{"submission": "w"}\n')
-    plain = Point("same", "b", SEARCH, "k", {"steps": 8})
+    plain = Point("same", "b", SEARCH, "a" * 12, {"steps": 8})
     for root in roots:
         plan(root, "same", "text", plain)
-    plan(ours, "grown", "text", plain, dataclasses.replace(plain, key="l"))
+    plan(ours, "grown", "text", plain, dataclasses.replace(plain, key="b" * 12))
     plan(theirs, "grown", "text", plain)
     (sweep_folder(theirs, "damaged")).mkdir()
     (sweep_folder(theirs, "damaged") / "points.jsonl").write_text("{")
@@ -237,7 +379,7 @@ def test_sweeps_that_are_not_here_come_whole_and_others_stay(take, roots):
     assert "refused: damaged: " in err
     new = {name for name in files(ours) if name not in before}
     assert new == {f"sweeps/search/{name}" for name in _SEARCH} and before.items() <= files(ours).items()
-    assert read_points(ours, "search")[0].key == "k"
+    assert read_points(ours, "search")[0].key == "c" * 12
     before = files(ours)
     assert "sweeps" not in take().out and files(ours) == before
 

@@ -58,6 +58,24 @@ def test_finished_runs_the_newest_first_and_all_if_wanted(ls, runs):
     assert listed(ls("--limit", "2")[1]) == [runs["pruned"], runs["diverged"]]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [lambda text: text[:-9], lambda text: "", lambda text: text.replace('"steps": 8', '"steps": 9999')],
+)
+def test_a_run_whose_record_is_damaged_is_named_and_has_no_figures(ls, runs, tmp_path, damage):
+    path = Store(tmp_path).run_folder(runs["completed"]) / "record.json"
+    path.write_text(damage(path.read_text()))
+    (tmp_path / "index.jsonl").unlink()
+    for words in ((), ("--status", "damaged")):
+        status, out, _ = ls(*words)
+        (line,) = [line.split() for line in out.splitlines() if line.startswith(runs["completed"])]
+        assert status == 0 and "damaged" in line and "0.875" not in line and "digits" in line
+    assert listed(ls("--status", "completed")[1]) == []
+    (plain,) = json.loads(ls("--json", "--status", "damaged")[1])
+    assert (plain["status"], plain["steps"], plain["metrics"]) == ("damaged", None, {}) and plain["reason"]
+    assert set(listed(ls("--all")[1])) == set(runs.values())
+
+
 def test_the_settings_that_tell_runs_apart_have_columns(ls, runs, tmp_path):
     def table(*words):
         head, *rows = ls(*words)[1].splitlines()

@@ -4,13 +4,17 @@ import dataclasses
 import json
 import os
 import shutil
+import zlib
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from harness.commands import doctor
 from harness.store import Store
 from results.analysis import row_cache, run_row
 from results.analysis.load import load
-from tests.helpers import large_store
+from tests.helpers import large_store, mutations
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,44 @@ def test_kept_rows_make_the_same_frame(store, made):
     assert len(made) == 60 and again.equals(first)
     assert list(again.dtypes) == list(first.dtypes)
     assert first["score"].map(type).eq(tuple).all() and again["score"].tolist() == first["score"].tolist()
+
+
+def forged(store, name, value):
+    """Change a figure of the first row, with the right checksum."""
+    head, body = map(json.loads, kept(store).read_bytes().split(b"\n"))
+    body[0]["columns"][body[0]["names"].index(name)][0] = value
+    text = json.dumps(body, separators=(",", ":")).encode()
+    kept(store).write_bytes(json.dumps(head | {"crc": zlib.crc32(text)}).encode() + b"\n" + text)
+
+
+def test_doctor_compares_kept_rows_with_what_they_were_made_of(store):
+    before = load(store)
+    assert row_cache.differing(store, 60.0) == (60, [])
+    (finding,) = doctor._rows(store.root)
+    assert finding.level == "ok"
+    forged(store, "val_loss", 0.001)
+    (key,) = before["key"][load(store)["val_loss"] == 0.001]
+    (finding,) = doctor._rows(store.root)
+    assert finding.level == "problem" and key in finding.finding
+    kept(store).unlink()
+    assert load(store).equals(before)
+
+
+def test_a_damaged_cache_is_none(store):
+    """Whatever its bytes; with the right checksum, what has no sense is no row."""
+    before = load(store)
+    head, _, body = kept(store).read_bytes().partition(b"\n")
+
+    @given(new=mutations.json_text(body) | mutations.any_bytes(body), forge=st.booleans())
+    @settings(max_examples=60, derandomize=True, database=None)
+    def check(new, forge):
+        told = json.dumps(json.loads(head) | {"crc": zlib.crc32(new)}).encode() if forge else head
+        kept(store).write_bytes(told + b"\n" + new)
+        rows = row_cache.read(store)
+        assert forge or rows == {} or new == body
+        assert forge or load(store).equals(before)
+
+    check()
 
 
 def test_it_may_be_deleted(store, made):
@@ -137,5 +179,6 @@ def test_what_another_study_pruned_is_unfinished(bench, monkeypatch):
     assert load(store)["state"].tolist() == ["pruned"] and kept(store).exists()
     points = store.root / "sweeps" / "demo-digits" / "points.jsonl"
     point = json.loads(points.read_text())
+    del point["plan"]  # the digest, without which it counts as written by older code
     points.write_text(json.dumps(point | {"slot": "another/0"}) + "\n")
     assert load(store)["state"].tolist() == ["waiting"]

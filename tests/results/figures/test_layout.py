@@ -1,5 +1,7 @@
 """Figures of all optimizers at once: no text covers another or leaves the canvas; the same bytes twice."""
 
+import dataclasses
+
 import pytest
 
 from harness.store.points import REPLICATE
@@ -50,6 +52,15 @@ def test_the_published_ones_are_readable_too():
     for name in ("pareto", "lr_width"):
         with look():
             assert problems(draw([FIGURES[name].paper(View(published=True))])) == []
+
+
+def test_a_name_is_no_formula(many):
+    """Two dollars began one, and what is none ended the drawing."""
+    ((panel, *_), *_) = panels("lr_width", many)
+    with look():
+        canvas = draw([[dataclasses.replace(panel, title="$\\frac$")]])
+        canvas.draw_without_rendering()
+    assert canvas.axes[0].get_title(loc="left") == "$\\frac$"
 
 
 def test_the_same_store_gives_the_same_bytes(many):

@@ -56,6 +56,9 @@ def test_older_records_have_a_panel_of_times_only(two):
     assert work.points[0].cost.mean == 4000
     one_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["seed"] != 1))
     assert len(pareto(one_lacks, store)) == 1, "a mean of some seeds would mislead"
+    muon_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["optimizer"] != "muon"))
+    work = pareto(muon_lacks, store)[1]
+    assert work.subtitle.endswith("not counted: Muon") and len(work.points) == 1
 
 
 def test_times_of_different_hardware_are_never_on_one_axis(two):

@@ -166,7 +166,11 @@ def test_parquet_has_the_rows_of_csv_with_types(name, mixed_store):
 def test_parquet_counts_in_whole_numbers_and_has_nothing_of_the_day(mixed_store):
     table = GENERAL["main_result"](View(load(mixed_store)))
     schema = parquet.read_schema(io.BytesIO(as_bytes(table, "parquet")))
-    assert str(schema.field("test_perplexity_n").type) == "int64" and schema.metadata is None
+    assert str(schema.field("test_perplexity_n").type) == "int64" and list(schema.metadata) == [b"pandas"]
+    frame = as_frame(table)
+    counts = [name for name in frame if name.endswith("_n")]
+    assert {str(frame[name].dtype) for name in counts} == {"Int64"}, "whether a section lacks it or not"
+    assert frame["test_perplexity_n"].isna().any()
     assert as_bytes(table, "parquet") == as_bytes(table, "parquet")
 
 

@@ -194,8 +194,24 @@ def test_the_command_writes_the_page_and_its_figures(demo_store, capsys, monkeyp
     assert cli.main(["report", "--root", str(demo_store.root), "--sweep", "demo-digits"]) == 0
     out = demo_store.root / "report.html"
     assert capsys.readouterr().out.startswith(f"{out}: ") and "data:image/png;base64,iVBO" in out.read_text()
-    assert (demo_store.root / "figures" / "loss.png").exists()
+    assert (demo_store.root / "figures" / "demo-digits" / "loss.png").exists()
     assert "demo-pydocs" not in out.read_text()
+
+
+@pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])
+def test_the_command_replaces_its_own_files_only(demo_store, tmp_path, capsys, monkeypatch, name):
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same", "csv": b""})
+    out = tmp_path / "mine" / "page.html"
+    words = ["report", "--root", str(demo_store.root), "--out", str(out)]
+    theirs = out.parent / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("<html>theirs</html>")
+    assert cli.main(words) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and str(theirs) in told
+    assert [path.read_text() for path in out.parent.rglob("*") if path.is_file()] == ["<html>theirs</html>"]
+    theirs.unlink()
+    assert [cli.main(words) for _ in range(2)] == [0, 0]
 
 
 def test_an_empty_store_and_an_unknown_sweep_are_usage_errors(tmp_path, demo_store, capsys):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.store import Store
-from harness.store.points import REPLICATE, slot_path, sweep_folder, write_points
+from harness.store.points import DROPPED, REPLICATE, slot_path, sweep_folder, write_points
 from results.analysis.load import load
 from results.formats.cells import SYMBOLS
 from results.formats.render import FORMATS, render
@@ -339,3 +339,18 @@ def test_several_versions_of_code_behind_a_table_are_named(bench, make):
         bench.add("digits", "muon", 0.02, seed=seed, **options)
     text = main_result(bench)
     assert "- Several versions of our code (0123456789ab and ba9876543210); code that makes other" in text
+
+
+def test_dropped_runs_count_in_the_budget_and_can_not_win(bench, make):
+    contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
+    before = row(main_result(bench), "muon")
+    bench.add("digits", "muon", 0.04, stage=DROPPED, metrics=make.image(0.99, 0.1))
+    bench.add("digits", "muon", 0.08, stage=DROPPED, state="waiting")  # never begun
+    bench.add("digits", "muon", 0.2, stage=DROPPED, base={"steps": 5}, metrics=make.image(0.99, 0.1))
+    bench.add("digits", "sgdm", 0.2, stage=DROPPED, metrics=make.image(0.99, 0.1))
+    _, text, *rest = main_result(bench).split("### ")
+    assert row(text, "muon") | {"tried": "1"} == before | {"tried": "1"} and row(text, "muon")["tried"] == "2"
+    assert row(text, "adamw")["tried"] == "1 [a]" and "sgdm" not in text
+    assert "- muon was chosen among 2 settings, adamw among 1." in text
+    assert "Settings dropped from the plan count as tried: 1 of muon." in text
+    assert len(rest) == 2 and all("not planned" in other for other in rest), "no row is compared with them"

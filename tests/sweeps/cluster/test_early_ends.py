@@ -12,8 +12,10 @@ from harness.store.owner import Owner
 from harness.store.points import sweep_folder
 from harness.system import slurm
 from sweeps.cluster import early_ends, job_log, submissions, submit, troubles
-from sweeps.plan.planned import search_points, write_plan
+from sweeps.cluster.snapshot import Snapshot
+from sweeps.plan.planned import search_points
 from sweeps.plan.states import states
+from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as specs
 from tests.helpers.fake_slurm import FakeSlurm
 
@@ -273,7 +275,7 @@ def test_a_node_that_mostly_works_is_not_named(sweep, monkeypatch):
 @pytest.fixture
 def submitted(sweep, monkeypatch, tmp_path):
     """Submit in this process; the report and the options of the new arrays."""
-    monkeypatch.setattr("sweeps.cluster.snapshot.take", lambda root, configs: tmp_path)
+    monkeypatch.setattr("sweeps.cluster.snapshot.take", lambda root, configs: Snapshot(tmp_path, ""))
 
     def submitted(**more):
         report = submit.submit(sweep.store, sweep.spec, sweep.planned, **more)
@@ -317,7 +319,7 @@ def test_jobs_that_were_submitted_too_early_are_moved(
     assert f"node n2 ended 9 of its 9 jobs early, each within 18 s ({EXECVE}); the new jobs keep off" in said
     assert set(cluster.jobs()) == {f"9_{task}" for task in range(12)}
     assert submissions.read(sweep.store.root, "tiny")[-1].excluded == "n2"
-    report, _ = submitted(replace_queued=True, exclude_failing=True)
+    report, _ = submitted(replace=True, exclude_failing=True)
     assert (report.exchanged, report.queued) == ([], 12), "once is enough"
 
 

@@ -1,9 +1,11 @@
-"""What a job does, and what its pickle holds: plain values, so that code may move while it waits."""
+"""What a job does, and that it does nothing but what was submitted, with the code that was submitted."""
 
+import hashlib
+import json
 import os
-import pickle
+import py_compile
 import re
-import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,16 +16,17 @@ import pytest
 
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
+from harness.errors import UsageError
 from harness.store import Kind, Store
 from harness.store.points import SEARCH, Point
 from harness.system import slurm
 from harness.train.monitor import STOP_SIGNALS, Monitor
-from sweeps.cluster import job, job_array, job_lines, snapshot
+from sweeps.cluster import job, job_array, job_lines, order, snapshot, verify
+from sweeps.cluster.job_log import NO_TASK
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 from tests.helpers import squeue as stand_in
-from tests.helpers import version_0_1
-from tests.helpers.job_process import JOB, modules_named
+from tests.helpers.job_process import JOB, order_words, srun_words
 from tests.helpers.waiting import wait_for
 from tests.helpers.warm import Command
 
@@ -37,28 +40,135 @@ def task(tmp_path, tiny, key="", code=snapshot.HOME):
     return {"root": str(tmp_path / "store"), "code": str(code), "point": asdict(point(tiny, key))}
 
 
-def start(task, code, **environment):
-    words = [sys.executable, "-c", JOB, pickle.dumps(task).hex()]
-    return subprocess.Popen(words, cwd=code, env=os.environ | environment, text=True)
+def scripted(root, points, runs_per_job=1, **wants):
+    """The words after `srun` of a real submission, from a real snapshot, and that snapshot."""
+    code, ids = snapshot.take(root), tuple(one.id for one in points)
+    array = Submission("tiny", "w", ids, runs_per_job=runs_per_job)
+    folder, content = job_array.log_folder(root, array), order.content(array, points)
+    folder.mkdir(parents=True)
+    order.write(folder, content)
+    wants = Resources(runs_per_job=runs_per_job, **wants)
+    words = srun_words(job_array.text(root, code, array, wants, 1, order.digest(content)))
+    return words[words.index("--export=ALL") + 1 :], code.folder.resolve()
 
 
-def test_a_pickle_names_no_class_of_ours(tmp_path, tiny):
-    job_array.delayed(tmp_path, snapshot.HOME, point(tiny)).dump(tmp_path / "task.pkl")
-    assert modules_named((tmp_path / "task.pkl").read_bytes()) == {"builtins", "submitit.core.utils"}
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory):
+    """A store with a snapshot, for tests that leave it as it is or copy it."""
+    root = tmp_path_factory.mktemp("taken") / "store"
+    snapshot.take(root)
+    return root
 
 
-def test_a_name_of_ours_would_be_seen(tiny):
-    assert "harness.store.points" in modules_named(pickle.dumps(point(tiny)))
-
-
-@pytest.mark.parametrize("version", ["now", pytest.param("0.1", marks=pytest.mark.slow)])
-def test_a_job_runs_where_only_its_snapshot_is(tmp_path, tiny, version):
+def job_of(tmp_path, taken, tiny):
+    """A store with a snapshot of its own, the words that start a job of it, the snapshot."""
     root = tmp_path / "store"
-    code = snapshot.take(root) if version == "now" else version_0_1.extract(root / "code" / "v1")
-    process = start(job_array.delayed(root, code, point(tiny)), code)
-    assert process.wait(timeout=120) == 0
+    shutil.copytree(taken, root)
+    words, code = scripted(root, [point(tiny)])
+    return root, words, code
+
+
+def trains(words, code, **environment):
+    told = os.environ | {"SUBMITIT_EXECUTOR": "slurm", "PYTHONPATH": str(code)} | environment
+    return subprocess.run(words, cwd=code, env=told, text=True, capture_output=True, timeout=120)
+
+
+def test_a_job_runs_where_only_its_snapshot_is(tmp_path, taken, tiny):
+    root, words, code = job_of(tmp_path, taken, tiny)
+    done = trains(words, code)
+    assert done.returncode == 0, done.stderr
     record = Store(root).record(run_key(resolve_config(tiny)))
     assert record is not None and record.status == "completed"
+    again = trains(words, code)
+    assert again.returncode == 0, "it has left nothing in its code that the next job would refuse"
+
+
+def plant(line):
+    """Python code that shows when it is executed."""
+    return f"import pathlib; pathlib.Path({str(line)!r}).touch()\n"
+
+
+def compiled_elsewhere(code, ran):
+    """Bytecode that Python takes in place of an untouched source."""
+    source = code / "sweeps" / "__init__.py"
+    found = source.stat()
+    kept = source.read_text()
+    source.write_text(plant(ran))
+    os.utime(source, (found.st_atime, found.st_mtime))
+    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    source.write_text(kept)
+
+
+ALTERATIONS = {
+    "a line": lambda code, ran: (code / "sweeps" / "execute.py").open("a").write(plant(ran)),
+    "a module": lambda code, ran: (code / "numpy.py").write_text(plant(ran)),
+    "bytecode": compiled_elsewhere,
+    "a link": lambda code, ran: (code / "yaml").symlink_to(ran.parent),
+    "a link in place of a file": lambda code, ran: link_to_copy(code / "sweeps" / "__init__.py", ran.parent),
+    "a missing file": lambda code, ran: (code / "sweeps" / "execute.py").unlink(),
+    "the list": lambda code, ran: (code / verify.LIST).write_text("{}"),
+    "an entry of the list": lambda code, ran: approve(code, plant(ran)),
+}
+
+
+def link_to_copy(file, folder):
+    shutil.copy(file, folder / "copy.py")
+    file.unlink()
+    file.symlink_to(folder / "copy.py")
+
+
+def approve(code, text):
+    """Add a module and name it in the list."""
+    (code / "numpy.py").write_text(text)
+    listed = json.loads((code / verify.LIST).read_text())
+    listed["numpy.py"] = hashlib.sha256(text.encode()).hexdigest()
+    (code / verify.LIST).write_text(json.dumps(listed))
+
+
+@pytest.mark.parametrize("alter", ALTERATIONS.values(), ids=ALTERATIONS.keys())
+def test_nothing_runs_from_a_snapshot_that_was_altered(tmp_path, taken, tiny, alter):
+    root, words, code = job_of(tmp_path, taken, tiny)
+    alter(code, tmp_path / "ran")
+    done = trains(words, code)
+    assert done.returncode == 1 and "is not what was submitted" in done.stderr
+    assert not (tmp_path / "ran").exists() and not (root / "runs").exists()
+    with pytest.raises(UsageError, match="is not what was copied there"):
+        snapshot.take(root)
+
+
+def test_other_things_in_the_working_folder_of_jobs_do_no_harm(tmp_path, taken, tiny):
+    """A process that crashes leaves its core there."""
+    root, _, code = job_of(tmp_path, taken, tiny)
+    (code / "core.123").write_text("x")
+    (code / "wandb").mkdir()
+    assert snapshot.take(root).folder.resolve() == code
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [('"lr": 0.1', '"lr": 9.9'), ("", '{"jobs": [], "together": true}')]
+)
+def test_a_job_does_nothing_but_what_was_submitted(tmp_path, taken, tiny, before, after):
+    """Its order lies in a folder of the store; SLURM keeps the digest."""
+    tiny = tiny | {"optimizer.lr": 0.1}
+    root, words, code = job_of(tmp_path, taken, tiny)
+    (file,) = root.rglob(order.NAME)
+    text = file.read_text().replace('"optimizer.lr": 0.1', '"optimizer.lr": 9.9') if before else after
+    assert text != file.read_text()
+    file.write_text(text)
+    done = trains(words, code)
+    assert done.returncode == 1 and "order.json' is not what was submitted" in done.stderr
+    assert not (root / "runs").exists()
+
+
+def test_a_job_whose_order_is_gone_says_so(tmp_path, taken, tiny):
+    root, words, code = job_of(tmp_path, taken, tiny)
+    for file in root.rglob(order.NAME):
+        file.unlink()
+    assert f"htbench: {NO_TASK}" in trains(words, code).stderr
+
+
+def test_signals_are_held_back_until_the_handlers_are_there():
+    assert set(verify.HELD) == set(STOP_SIGNALS)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +199,10 @@ def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny,
 
 
 def holds_back(pid, number):
-    """Whether a process that has become `submitit` blocks a signal."""
+    """Whether a process that has become the Python of a job blocks a signal."""
     status = Path(f"/proc/{pid}/status").read_text()
     (mask,) = re.findall(r"^SigBlk:\s*(\w+)", status, re.MULTILINE)
-    started = b"\0-u\0-m\0submitit.core._submit\0" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]
+    started = b"\0-u\0-m\0sweeps.cluster.order\0" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]
     return started and bool(int(mask, 16) >> number - 1 & 1)
 
 
@@ -102,21 +212,15 @@ def holds_back(pid, number):
     ids=["warned", "preempted"],
 )
 def test_a_warning_before_anything_is_loaded_is_kept(tmp_path, tiny, number, shown):
-    """It came before the handlers and killed the job, or submitit's handler swallowed it."""
+    """It came before the handlers and killed the job."""
     (tmp_path / "scontrol").write_text(
         f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {tmp_path}/called\n'
     )
     (tmp_path / "scontrol").chmod(0o755)
-    root, code, one = tmp_path / "store", snapshot.HOME, point(tiny)
-    array = Submission("tiny", "w", (one.key,), job="8")
-    job_array.log_folder(root, array).mkdir(parents=True)
-    job_array.put_pickles(root, code, array, [one])
-    (line,) = re.findall("^srun .*", job_array.text(root, code, array, Resources()), re.MULTILINE)
-    words = shlex.split(line)
+    root = tmp_path / "store"
+    words, code = scripted(root, [point(tiny)])
     told = {"SLURM_JOB_ID": "8", "SUBMITIT_EXECUTOR": "slurm", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    process = subprocess.Popen(
-        words[words.index("--export=ALL") + 1 :], cwd=code, env=os.environ | told | {"PYTHONPATH": str(code)}
-    )
+    process = subprocess.Popen(words, cwd=code, env=os.environ | told | {"PYTHONPATH": str(code)})
     wait_for(lambda: holds_back(process.pid, number))
     process.send_signal(number)
     assert process.wait(timeout=60) == 2
@@ -133,9 +237,9 @@ def test_a_job_waits_for_the_one_before_it_that_is_saving(tmp_path, tiny, monkey
     with monkeypatch.context() as job_before:
         job_before.setenv("SLURM_JOB_ID", "7")
         before = store.claim(one.key, "")
-    given = pickle.dumps(job_array.delayed(store.root, snapshot.HOME, one)).hex()
+    given = order_words(store.root, snapshot.HOME, tmp_path / "logs", [one])
     told = {"SLURM_JOB_ID": "8", "PATH": f"{folder}:{os.environ['PATH']}"}
-    process = Command(["-c", JOB, given], os.environ | told, snapshot.HOME)
+    process = Command(["-c", JOB, *given], os.environ | told, snapshot.HOME)
     wait_for(asked.exists)  # it has found the run at work
     before.end("stopped")
     assert process.wait(timeout=60) == 0
@@ -146,8 +250,8 @@ def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_p
     """A node with a broken driver would train all runs that come to it on its CPU."""
     root, code = tmp_path / "store", snapshot.HOME
     told = {"HTBENCH_GPUS_PER_NODE": "1", "SLURMD_NODENAME": "gpu-03", "CUDA_VISIBLE_DEVICES": ""}
-    given = pickle.dumps(job_array.delayed(root, code, point(tiny))).hex()
-    process = Command(["-c", JOB, given], os.environ | told, code)
+    given = order_words(root, code, tmp_path / "logs", [point(tiny)])
+    process = Command(["-c", JOB, *given], os.environ | told, code)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "htbench: Node gpu-03 shows 0 of 1 GPUs that the job was promised; the run waits" in said
@@ -174,8 +278,8 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     # The last task of an array to start has the number of the whole array: that must not be requeued.
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
     env |= {"SLURM_JOB_NAME": "tiny.only.0123456789"}
-    given = pickle.dumps(job_array.delayed(root, snapshot.HOME, slow)).hex()
-    process = Command(["-c", JOB, given], os.environ | env, snapshot.HOME)
+    given = order_words(root, snapshot.HOME, tmp_path / "logs", [slow])
+    process = Command(["-c", JOB, *given], os.environ | env, snapshot.HOME)
     wait_for((folder / "metrics.jsonl").exists)
     process.send_signal(number)
     assert process.wait(timeout=60) == 2

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from sweeps.cluster import job_array, job_lines, job_log
+from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 
@@ -26,7 +27,7 @@ def run(tmp_path):
 
     def run(*setup):
         one = Submission("s", "w", ("a", "b"))
-        text = job_array.text(tmp_path, tmp_path / "code", one, Resources(setup=setup))
+        text = job_array.text(tmp_path, Snapshot(tmp_path / "code", ""), one, Resources(setup=setup))
         (tmp_path / "script").write_text(text)
         environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", **NODE}
         done = subprocess.run(

@@ -3,9 +3,7 @@
 import dataclasses
 import json
 import os
-import pickle
 import re
-import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -18,19 +16,30 @@ from harness.errors import UsageError
 from harness.store import Attempt, Kind, Store
 from harness.store.points import SEARCH, Point, sweep_folder
 from harness.train.monitor import Monitor
-from sweeps.cluster import job_array, job_lines, job_log, packed_job, sbatch, snapshot, submissions, submit
+from sweeps.cluster import (
+    job_array,
+    job_lines,
+    job_log,
+    order,
+    packed_job,
+    sbatch,
+    snapshot,
+    submissions,
+    submit,
+)
 from sweeps.cluster.packed_job import PackedJob, closed_path
+from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file
 from sweeps.spec.resources import Resources
 from tests.helpers.fake_slurm import FakeSlurm
-from tests.helpers.job_process import modules_named
+from tests.helpers.job_process import order_words, srun_words
 from tests.helpers.waiting import wait_for
 from tests.helpers.warm import Command
 
-JOB = "import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1])).result()"
+JOB = "import sys; from sweeps.cluster import order; order.main(*sys.argv[1:])"
 ENDLESS = {"steps": 100_000, "divergence.patience": 100_000, "checkpoint.every_steps": 5, "log_every": 5}
 OWN = """
 import os, signal
@@ -77,9 +86,8 @@ class Job:
         scontrol.chmod(0o755)
         told = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2"}
         told |= {packed_job.AT_ONCE: str(at_once), "PATH": f"{folder}:{os.environ['PATH']}"}
-        task = job_array.delayed_together(self.store.root, snapshot.HOME, runs, self.logs)
-        assert modules_named(pickle.dumps(task)) == {"builtins", "submitit.core.utils"}
-        words = ["-c", JOB, pickle.dumps(task).hex()]
+        given = order_words(self.store.root, snapshot.HOME, self.logs, runs, max(2, len(runs)))
+        words = ["-c", JOB, *given]
         self.process = Command(words, os.environ | told | environment, folder / "parts")
 
     def folder(self, n):
@@ -240,15 +248,16 @@ def test_a_warning_before_anything_is_loaded_is_kept(tmp_path, tiny):
     (tmp_path / "scontrol").chmod(0o755)
     root, runs, wants = tmp_path / "store", points(tiny, 2), Resources(runs_per_job=2)
     array = Submission("tiny", "w", tuple(one.id for one in runs), job="8", runs_per_job=2)
-    job_array.log_folder(root, array).mkdir(parents=True)
-    job_array.put_pickles(root, snapshot.HOME, array, runs)
-    (line,) = re.findall("^srun .*", job_array.text(root, snapshot.HOME, array, wants), re.MULTILINE)
-    words = shlex.split(line)
+    logs, code = job_array.log_folder(root, array), snapshot.take(root)
+    content = order.content(array, runs)
+    logs.mkdir(parents=True)
+    order.write(logs, content)
+    words = srun_words(job_array.text(root, code, array, wants, 1, order.digest(content)))
     told = {"SLURM_JOB_ID": "8", "SUBMITIT_EXECUTOR": "slurm", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    told |= {"PYTHONPATH": str(snapshot.HOME), packed_job.AT_ONCE: "2"}
+    told |= {"PYTHONPATH": str(code.folder), packed_job.AT_ONCE: "2"}
     words = words[words.index("--export=ALL") + 1 :]
-    process = subprocess.Popen(words, cwd=snapshot.HOME, env=os.environ | told)
-    wait_for(lambda: b"submitit.core._submit" in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:200])
+    process = subprocess.Popen(words, cwd=code.folder, env=os.environ | told)
+    wait_for(lambda: b"\0sweeps.cluster.order\0" in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:200])
     process.send_signal(signal.SIGUSR2)
     assert process.wait(timeout=240) == 2
     assert (tmp_path / "called").read_text() == "requeue 8\n" and not (root / "runs").exists()
@@ -358,21 +367,16 @@ def test_a_site_limit_halves_the_jobs(write_spec, tmp_path, monkeypatch):
     sweep_folder(tmp_path, "tiny").mkdir(parents=True)
     array = Array(Resources(runs_per_job=2), tuple(one.point for one in search_points(spec)))
     report = submit.Report()
-    submit._send(tmp_path, tmp_path / "code" / "v1", spec, array, report)
+    submit._send(tmp_path, Snapshot(tmp_path / "code" / "v1", ""), spec, array, report)
     assert sizes == [(4, 7, 2), (2, 4, 2), (1, 2, 2)] and report.submitted == 2
 
 
-def test_a_killed_submitter_leaves_jobs_that_get_the_runs_that_are_wanted_still(tmp_path, tiny):
+def test_each_job_has_its_share_in_the_order(tiny):
     runs = points(tiny, 5)
     array = Submission("tiny", "w", tuple(one.id for one in runs), job="8", runs_per_job=2)
-    folder = job_array.log_folder(tmp_path, array)
-    folder.mkdir(parents=True)
-    job_array.put_pickles(tmp_path, tmp_path / "code" / "v1", array, runs[1:4])
-    tasks = {path.name: pickle.loads(path.read_bytes()) for path in folder.iterdir()}
-    assert {name: [one["key"] for one in task.args[1]["task"]["points"]] for name, task in tasks.items()} == {
-        "8_0_submitted.pkl": [runs[1].key],
-        "8_1_submitted.pkl": [runs[2].key, runs[3].key],
-    }
+    told = json.loads(order.content(array, runs))
+    assert told["together"]
+    assert [[Point(**one) for one in job] for job in told["jobs"]] == [runs[:2], runs[2:4], runs[4:]]
 
 
 # --- what it asks for ---
@@ -440,7 +444,7 @@ def test_a_job_asks_for_the_cores_of_the_runs_side_by_side(tmp_path, wants, proc
     resources = Resources(cpus_per_task=2, **wants)
     resources.check(processes)
     array = Submission("tiny", "w", tuple("abc"), runs_per_job=resources.runs_per_job)
-    text = job_array.text(tmp_path, tmp_path, array, resources, processes)
+    text = job_array.text(tmp_path, Snapshot(tmp_path, ""), array, resources, processes)
     assert f"#SBATCH --cpus-per-task={cores}\n" in text and "#SBATCH --ntasks-per-node=1\n" in text
     assert f"export {packed_job.AT_ONCE}={side_by_side}\n" in text
 

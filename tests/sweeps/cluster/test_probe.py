@@ -21,7 +21,7 @@ from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE, UsageE
 from harness.store import Store
 from harness.store.submissions import WORD, word_of
 from harness.system import slurm
-from sweeps.cluster import job_array, probe, probed, reap
+from sweeps.cluster import job_array, probe, probed, reap, snapshot
 from sweeps.cluster.probe_job import Probe
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file as specs
@@ -41,11 +41,19 @@ resources: {timeout_min: 30}
 HOST = socket.gethostname()
 
 
+TAKE = probe.snapshot.take
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory):
+    """All of git's files take a second."""
+    return TAKE(tmp_path_factory.mktemp("taken") / "store")
+
+
 @pytest.fixture
-def cluster(tmp_path, monkeypatch):
+def cluster(tmp_path, monkeypatch, taken):
     monkeypatch.setattr("sweeps.cluster.probe_job.SEEN_SECONDS", 0.5)
-    # All of git's files take a second, and the tests of snapshots are elsewhere.
-    monkeypatch.setattr(probe.snapshot, "take", lambda root, configs: probed.environment.HOME)
+    monkeypatch.setattr(probe.snapshot, "take", lambda root, configs: taken)
     return FakeSlurm(tmp_path / "slurm", monkeypatch)
 
 
@@ -87,9 +95,6 @@ def test_all_is_well(cluster, root, write_spec, capsys, monkeypatch):
     assert told["slurm"] == "scontrol and squeue answer"
     assert aside.startswith("htbench: job 8 looks at what jobs would see: tiny: sgdm, adamw\n")
     assert is_tidy(root) and not cluster.called("scancel")
-
-
-TAKE = probe.snapshot.take
 
 
 @pytest.mark.parametrize(
@@ -203,7 +208,9 @@ def test_its_job_is_none_of_the_sweep(cluster, root, write_spec, monkeypatch):
     reap.reap(Store(root), spec, planned)
     assert main(["sweep", "cancel", str(write_spec(SPEC)), "--root", str(root)]) == 0
     assert list(cluster.jobs()) == ["99"]
-    text = job_array.text_of_probe(root, root, name, root, Resources(timeout_min=3, signal_delay_s=1), 1)
+    text = job_array.text_of_probe(
+        root, snapshot.Snapshot(root, ""), name, root, Resources(timeout_min=3, signal_delay_s=1), 1
+    )
     assert "#SBATCH --no-requeue" in text and "--array" not in text and "#SBATCH --requeue" not in text
     assert "#SBATCH --time=3" in text and f"#SBATCH --job-name={name}" in text
 

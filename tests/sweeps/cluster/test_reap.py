@@ -10,7 +10,8 @@ import pytest
 from harness.store import Store
 from harness.store.points import sweep_folder
 from sweeps.cluster import reap, submissions
-from sweeps.plan.planned import search_points, write_plan
+from sweeps.plan.planned import search_points
+from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as specs
 from tests.helpers import squeue
 from tests.helpers.fake_slurm import FakeSlurm
@@ -115,6 +116,8 @@ def test_a_job_with_several_runs_stays_while_another_sweep_waits_for_one(
     attempt = store.claim(first.key, "")
     attempt.end("error", "too large")
     assert reap.reap(store, spec, points).cancelled == 0, "one of its runs waits"
-    assert reap.reap(store, spec, points[:1]).cancelled == 0, "the other sweep waits for the second"
+    assert reap.reap(store, spec, points[:1], replace=True).cancelled == 0, (
+        "the other sweep waits for the second"
+    )
     shutil.rmtree(sweep_folder(store.root, "other"))
     assert reap.reap(store, spec, points[:1]).cancelled == 1 and cluster.jobs() == {}

@@ -22,16 +22,16 @@ def test_the_snapshot_has_untracked_files_and_not_the_store(tmp_path, monkeypatc
     (home / "x.log").write_text("ignored")
     monkeypatch.setattr(snapshot, "HOME", home)
     root = home / "mystore"
-    first = snapshot.take(root)
+    first = snapshot.take(root).folder
     copied = sorted(str(path.relative_to(first)) for path in first.rglob("*") if path.is_file())
-    assert copied == [".gitignore", "harness/a.py", "new.py"]
-    assert snapshot.take(root) == first, "the store, inside of the code, is not part of it"
+    assert copied == [".gitignore", "digests.json", "harness/a.py", "new.py"]
+    assert snapshot.take(root).folder == first, "the store, inside of the code, is not part of it"
     (home / "new.py").write_text("3")
-    second = snapshot.take(root)
+    second = snapshot.take(root).folder
     assert second != first and (first / "new.py").read_text() == "2"
     assert stat.S_IMODE((second / "new.py").stat().st_mode) == 0o666 & ~umask(), "a group can read it"
     monkeypatch.setattr(snapshot, "HOME", second.resolve())
-    assert snapshot.take(root) == second, "a job that submits uses the snapshot it runs from"
+    assert snapshot.take(root).folder == second, "a job that submits uses the snapshot it runs from"
 
 
 def umask():
@@ -66,8 +66,8 @@ def test_a_snapshot_is_called_by_what_it_holds_not_by_what_was_there_before(home
         copy(source, target)
 
     monkeypatch.setattr(snapshot.shutil, "copyfile", edit_and_copy)
-    before = snapshot.version(tmp_path / "store")
-    taken = snapshot.take(tmp_path / "store")
+    before = snapshot.version(tmp_path / "store").folder
+    taken = snapshot.take(tmp_path / "store").folder
     assert (taken / "harness" / "a.py").read_text() == "2"
-    assert before != taken.name == snapshot.version(tmp_path / "store")
+    assert before != taken == snapshot.version(tmp_path / "store").folder
     assert [path.name for path in taken.parent.iterdir()] == [taken.name]

@@ -45,8 +45,8 @@ def sweep(htbench, write_spec, cluster):
 
 def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, cluster):
     cluster.change("8_1", state="RUNNING")
-    for action in ("status", "submit"):
-        (line,) = [line for line in sweep(action, FEWER) if "no longer has" in line]
+    for words in (["status"], ["submit", "--replace"]):
+        (line,) = [line for line in sweep(words[0], FEWER, *words[1:]) if "no longer has" in line]
         assert line.startswith(
             "tiny: 2 jobs in the queue are for 2 points that the sweep no longer has (8_1 "
         )
@@ -73,13 +73,13 @@ def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(ht
     assert "tiny: 2 jobs wait in the queue (Priority)" in sweep("status", packed), "each job counts once"
     one, two = packed.replace("0.1, ", ""), packed.replace(", 0.1, 0.2", "")
     said = "tiny: 1 queued job had 2 runs each, the file now has 1 of these"
-    assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("submit", one)
+    assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("status", one)
     both = "asked for timeout_min=240, the file now says timeout_min=480, and had 2 runs each, the file now"
     assert any(both in line for line in sweep("status", one.replace("240", "480")))
     assert any(line.startswith("tiny: 1 job in the queue is for 1 point") for line in sweep("status", two))
     assert "1 exchanged in the queue" in sweep("submit", one, "--replace")[1]
     assert cluster.jobs() == {"9_1": "PENDING", "10": "PENDING"}
-    assert "tiny: 1 job of points that the sweep no longer has cancelled" in sweep("reap", two)
+    assert "tiny: 1 job of points that the sweep no longer has cancelled" in sweep("reap", two, "--replace")
     assert cluster.jobs() == {"10": "PENDING"}
 
 
@@ -106,7 +106,9 @@ def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
 def test_a_job_that_another_sweep_of_the_store_waits_for_stays(sweep, cluster, htbench, write_spec):
     other = write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml")
     assert "3 in the queue already" in htbench("sweep", "submit", other).stdout
-    assert not any("no longer has" in line for line in sweep("reap", FEWER) + sweep("status", FEWER))
+    assert not any(
+        "no longer has" in line for line in sweep("reap", FEWER, "--replace") + sweep("status", FEWER)
+    )
     assert len(cluster.jobs()) == 3
 
 

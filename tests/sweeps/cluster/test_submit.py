@@ -2,11 +2,8 @@
 
 import dataclasses
 import os
-import pickle
 import re
-import shlex
 import sys
-import time
 
 import pytest
 
@@ -16,14 +13,17 @@ from harness.store import Attempt, Store
 from harness.store.points import Point, read_points
 from harness.system import slurm
 from harness.system.squeue import Job
-from sweeps.cluster import job_array, job_name, queue, sbatch, snapshot, submissions, submit
+from sweeps.cluster import job_array, job_name, order, queue, snapshot, submissions, submit
 from sweeps.cluster.sbatch import RefusedError, UnsureError
+from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
-from sweeps.plan.planned import search_points, write_plan
+from sweeps.plan.planned import search_points
+from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as spec
 from sweeps.spec.resources import Resources, read
 from tests.helpers import squeue as stand_in
+from tests.helpers.job_process import srun_words
 
 SPEC = """
 name: tiny
@@ -287,7 +287,7 @@ def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkey
     points = tuple(one.point for one in search_points(tiny_spec))
     report = submit.Report()
     root = tmp_path_with_sweep(tmp_path)
-    submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), report)
+    submit._send(root, Snapshot(root / "code" / "v1", ""), tiny_spec, Array(Resources(), points), report)
     assert sizes == [8, 4, 2] and report.submitted == 2 and "AssocMaxSubmitJobLimit" in report.refusal
 
 
@@ -299,10 +299,12 @@ def test_without_an_answer_of_sbatch_the_next_call_looks_in_the_queue(tiny_spec,
     points = tuple(one.point for one in search_points(tiny_spec)[:2])
     root = tmp_path_with_sweep(tmp_path)
     with pytest.raises(UsageError) as caught:
-        submit._send(root, root / "code" / "v1", tiny_spec, Array(Resources(), points), submit.Report())
+        submit._send(
+            root, Snapshot(root / "code" / "v1", ""), tiny_spec, Array(Resources(), points), submit.Report()
+        )
     assert str(caught.value) == (
-        "2 jobs of 'tiny' may be in the queue (sbatch: no answer within 20 s). Give the same command again "
-        "within a minute: it finds them there, or submits them anew."
+        "2 jobs of 'tiny' may be in the queue (sbatch: no answer within 20 s). Give the same command again: "
+        "it finds them there, or submits them anew."
     )
     (one,) = submissions.read(root, "tiny")
     assert not one.refused
@@ -357,7 +359,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setattr(slurm, "ending", lambda age=0.0: {})
     monkeypatch.setattr(slurm, "config", dict)
     monkeypatch.setattr(slurm, "require", lambda command: None)
-    monkeypatch.setattr(snapshot, "take", lambda root, configs: root / "code" / "v1")
+    monkeypatch.setattr(snapshot, "take", lambda root, configs: Snapshot(root / "code" / "v1", ""))
     monkeypatch.setattr(
         job_array, "submit", lambda root, code, one, resources, points: taken.append(one.points) or "7"
     )
@@ -446,7 +448,7 @@ def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want
     assert capsys.readouterr().out == said
 
 
-# --- the text and the pickles ---
+# --- the text and the order ---
 
 
 def test_the_text_asks_for_what_the_file_says(tmp_path):
@@ -466,7 +468,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
         setup=("module load cuda",),
     )
     text = job_array.text(
-        tmp_path, tmp_path / "code" / "v1", Submission("s", "w", ("a", "b", "c", "d")), wants
+        tmp_path, Snapshot(tmp_path / "code" / "v1", ""), Submission("s", "w", ("a", "b", "c", "d")), wants
     )
     for line in (
         *("--time=90", "--gpus-per-node=2", "--cpus-per-task=8", "--mem=16G", "--array=0-3%3", "--requeue"),
@@ -485,7 +487,9 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
     assert "\nexport HTBENCH_GPUS_PER_NODE=2\n" in text
     assert "wckey" not in text and "\nmodule load cuda\n" in text
     assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
-    assert "--array" not in job_array.text(tmp_path, tmp_path, Submission("s", "w", ("a",)), wants)
+    assert "--array" not in job_array.text(
+        tmp_path, Snapshot(tmp_path, ""), Submission("s", "w", ("a",)), wants
+    )
 
 
 @pytest.mark.parametrize(
@@ -506,43 +510,31 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
 )
 def test_a_job_starts_in_its_environment(tmp_path, wants, starts):
     root, code = tmp_path / "a store", tmp_path / "a store" / "code" / "v1"
-    text = job_array.text(root, code, Submission("s", "w", ("a",)), wants)
-    words = shlex.split(next(line for line in text.splitlines() if line.startswith("srun ")))
+    text = job_array.text(root, Snapshot(code, "d1"), Submission("s", "w", ("a",)), wants, 1, "d2")
+    words = srun_words(text)
     begin = words.index("--export=ALL") + 1
     names = [word.replace("CODE", str(code)).replace("ROOT", str(root)) for word in starts]
     assert words[begin : begin + len(names)] == names
-    assert words[-5:-1] == [wants.interpreter, "-u", "-m", "submitit.core._submit"]
+    assert words[-10:-8] == [str(code), "d1"], "the code is checked first"
+    assert words[-8:-4] == [wants.interpreter, "-u", "-m", "sweeps.cluster.order"]
+    assert words[-3:] == ["d2", str(root), str(code)]
 
 
-def test_missing_pickles_are_put_where_the_tasks_look_for_them(tiny_spec, tmp_path):
-    points = [one.point for one in search_points(tiny_spec)[:3]]
-    one = Submission("tiny", "w", tuple(point.key for point in points), job="8")
-    folder = job_array.log_folder(tmp_path, one)
-    folder.mkdir(parents=True)
-    (folder / "8_0_submitted.pkl").write_bytes(b"is there already")
-    job_array.put_pickles(tmp_path, snapshot.HOME, one, points[:2])
-    assert sorted(path.name for path in folder.iterdir()) == ["8_0_submitted.pkl", "8_1_submitted.pkl"]
-    assert (folder / "8_0_submitted.pkl").read_bytes() == b"is there already"
-    mended = pickle.loads((folder / "8_1_submitted.pkl").read_bytes())
-    assert mended.args == job_array.delayed(tmp_path, snapshot.HOME, points[1]).args
-
-
-def test_slow_pickles_are_no_silence_of_slurm(tiny_spec, tmp_path, monkeypatch):
-    """On a file server, those of a large array take longer than `sbatch` gets."""
+def test_what_jobs_do_is_there_before_they_are(tiny_spec, tmp_path, monkeypatch):
     points = [one.point for one in search_points(tiny_spec)[:4]]
-    dump = job_array.DelayedSubmission.dump
-    monkeypatch.setattr(
-        job_array.DelayedSubmission, "dump", lambda self, path: [time.sleep(1), dump(self, path)]
-    )
-    monkeypatch.setattr(sbatch, "PATIENCE", 3.0)
+    one = Submission("tiny", "w", tuple(point.key for point in points))
+    folder = job_array.log_folder(tmp_path, one)
     program = tmp_path / "bin" / "sbatch"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho Submitted batch job 8\n")
+    program.write_text(
+        f"#!/bin/sh\ncp {folder}/order.json {tmp_path}/seen\ncat > {tmp_path}/script\necho 8\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    one = Submission("tiny", "w", tuple(point.key for point in points))
-    assert job_array.submit(tmp_path, snapshot.HOME, one, Resources(), points) == "8"
-    folder = job_array.log_folder(tmp_path, one)
-    names = ["submission.sh", *(f"8_{n}_submitted.pkl" for n in range(4))]
-    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
-    assert (folder / "submission.sh").read_text() == job_array.text(tmp_path, snapshot.HOME, one, Resources())
+    code = Snapshot(snapshot.HOME, "")
+    assert job_array.submit(tmp_path, code, one, Resources(), points) == "8"
+    assert sorted(path.name for path in folder.iterdir()) == ["order.json", "submission.sh"]
+    content = order.content(one, points)
+    assert (tmp_path / "seen").read_bytes() == content
+    text = job_array.text(tmp_path, code, one, Resources(), order_digest=order.digest(content))
+    assert (tmp_path / "script").read_text() == (folder / "submission.sh").read_text() == text

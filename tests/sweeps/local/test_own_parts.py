@@ -1,8 +1,12 @@
 """Sweeps over a user's own parts, from a folder outside of the repository, as the README shows it."""
 
+import sys
+
 import pytest
 
+from harness.config import parts
 from harness.config.settings import resolve_config
+from harness.cost.measure import measure
 from harness.store import Store
 from harness.store.points import read_points
 from sweeps.cluster import snapshot
@@ -105,10 +109,45 @@ def test_an_own_task_with_a_metric_of_its_own_is_told_by_its_records(user):
     assert "loss" in done(user, "runs", "ls")
 
 
-def test_a_command_outside_of_the_folder_says_what_is_missing(user, tmp_path):
-    _, spec = lay_out(user.cwd)
-    ended = Htbench(user.root, cwd=tmp_path)("sweep", "plan", spec)
+def test_a_command_elsewhere_finds_what_lies_beside_the_file_and_says_what_is_missing(user, tmp_path):
+    part, spec = lay_out(user.cwd)
+    elsewhere = Htbench(user.root, cwd=tmp_path)
+    planned = done(elsewhere, "sweep", "plan", spec)
+    assert "8 points" in planned and "can't be measured" not in planned
+    assert "8 of 8 points have a result" in done(elsewhere, "sweep", "run", spec)
+    part.unlink()
+    ended = elsewhere("sweep", "plan", spec)
     assert ended.returncode == 2 and "working folder, on PYTHONPATH or installed" in ended.stderr
+
+
+def test_the_folder_of_the_file_comes_before_the_working_folder(user, tmp_path):
+    part, spec = lay_out(user.cwd)
+    config, stray = user.cwd / "one.yaml", tmp_path / part.name
+    config.write_text(
+        "{task: digits, model: resnet-nano, steps: 2, batch_size: 16, optimizer.name: 'my_opt:SignMomentum'}"
+    )
+    stray.write_text("raise RuntimeError('not this one')")
+    elsewhere = Htbench(user.root, cwd=tmp_path)
+    assert "completed after 2 steps" in done(elsewhere, "run", config)
+    assert "SignMomentum" in done(elsewhere, "cost", config)
+    part.rename(stray)
+    assert "8 points" in done(elsewhere, "sweep", "plan", spec, "--no-measure"), "then the working folder"
+
+
+def test_the_measuring_process_finds_what_this_one_finds(user, tmp_path, monkeypatch):
+    lay_out(user.cwd)
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(parts, "folders", [])
+    (user.cwd / "my_opt.py").rename(user.cwd / "my_measured_opt.py")
+    settings = {
+        "task": "digits",
+        "model": "resnet-nano",
+        "steps": 4,
+        "optimizer.name": "my_measured_opt:SignMomentum",
+    }
+    parts.allow(parts.named(settings), user.cwd)
+    assert measure(tmp_path / "cache", resolve_config(settings), keep=False).step > 0
 
 
 # --- the snapshot for jobs ---
@@ -125,11 +164,11 @@ def test_a_snapshot_takes_own_parts_along(tmp_path, monkeypatch):
     base = {"task": "digits", "model": "resnet-nano", "steps": 1}
     names = ("my_own_opt:SignMomentum", "torch.optim:RAdam", "adamw")
     configs = [resolve_config(base | {"optimizer.name": name}) for name in names]
-    taken = snapshot.take(tmp_path / "store", configs)
+    taken = snapshot.take(tmp_path / "store", configs).folder
     assert sorted(str(path.relative_to(taken)) for path in taken.rglob("*.py")) == [
         *("harness/a.py", "outside/my_own_opt.py")
     ]
-    assert snapshot.version(tmp_path / "store", configs) == taken.name
+    assert snapshot.version(tmp_path / "store", configs).folder == taken
     part.write_text(part.read_text() + "# edited\n")
-    assert snapshot.version(tmp_path / "store", configs) != taken.name
+    assert snapshot.version(tmp_path / "store", configs).folder != taken
     assert "# edited" not in (taken / "outside" / "my_own_opt.py").read_text()

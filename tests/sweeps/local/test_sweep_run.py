@@ -9,11 +9,12 @@ import time
 
 import pytest
 
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
+from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
 from harness.store import Store
 from harness.store.points import read_points
 from tests.helpers.command import Htbench
-from tests.helpers.sweeping import SPEC, carried_out, check_whole, results
+from tests.helpers.stored_runs import files
+from tests.helpers.sweeping import SPEC, carried_out, check_whole, die_at_each, results
 from tests.helpers.waiting import wait_for
 
 LONG = SPEC.replace("steps: 8", "steps: 150")
@@ -75,7 +76,42 @@ def test_again_trains_nothing_and_an_extended_grid_only_the_new_points(copy, htb
     assert all(after[key] == before[key] for key in after.keys() & before.keys())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_extended_grid_keeps_its_replicas_and_its_progress_ends_at_100_percent(copy, htbench):
+    """The new point can't win, so the replica of the old winner is there already."""
+    (replica,) = [point for point in read_points(htbench.root, "tiny") if point.stage == "replicate"]
+    copy.write_text(SPEC.replace("[0.03, 0.1]", "[0.03, 0.1, 0.00001]"))
+    die_at_each(["claimed"], htbench, "sweep", "run", copy)
+    assert replica in read_points(htbench.root, "tiny"), "while the new point is at work"
+    (row,) = json.loads(htbench("sweep", "status", copy, "--json").stdout)
+    assert (row["points"], row["completed"], row["waiting"]) == (4, 3, 1)
+    done = htbench("sweep", "run", copy)
+    assert done.returncode == 0 and "4 of 4 points have a result" in done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("[")]
+    assert line.startswith("[100 %")
+
+
+def test_a_smoke_test_of_another_length_is_refused_and_costs_no_checkpoint(htbench, write_spec):
+    """Its run was an orphan once, as the plan of the long run was replaced."""
+    spec = write_spec(LONG)
+    die_at_each(["checkpoint.after"], htbench, "sweep", "run", spec)
+    before = files(htbench.root)
+    for action in ("run", "retry", "replicate", "submit", "index", "reap"):
+        refused = htbench("sweep", action, spec, "steps=5")
+        assert refused.returncode == EXIT_USAGE and len(refused.stderr.splitlines()) == 1, action
+        assert files(htbench.root) == before, action
+    assert htbench("sweep", "run", spec, "steps=5", "name=smoke").returncode == 0
+    assert json.loads(htbench("sweep", "status", spec, "--json").stdout)[0]["completed"] == 0
+    assert htbench("sweep", "run", spec, "steps=5", "--replace").returncode == 0
+    (row,) = json.loads(htbench("sweep", "status", spec, "--json").stdout)
+    assert (row["completed"], row["waiting"], row["plan"]) == (0, 2, {"new": 2, "gone": 3})
+    assert json.loads(htbench("sweep", "status", "tiny", "--json").stdout)[0]["completed"] == 3
+    assert htbench("runs", "gc", "--orphans").returncode == 0
+    assert {path for path in before if "checkpoint" in path} <= files(htbench.root).keys()
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 @pytest.mark.parametrize(
     "moment", [pytest.param("sweeps/tiny/points.jsonl", marks=pytest.mark.slow), "runs/*/*/metrics.jsonl"]
 )

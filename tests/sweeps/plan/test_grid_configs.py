@@ -8,8 +8,10 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store.points import sweep_folder
+from harness.system import seal
 from sweeps.plan import grid_configs
-from sweeps.plan.planned import search_points, write_plan
+from sweeps.plan.planned import search_points
+from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as specs
 
 BASE = "base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}\nseeds: [0, 3]\n"
@@ -51,7 +53,8 @@ def test_every_point_has_the_config_and_the_key_of_its_settings(write_spec, tmp_
         for key in [run_key(resolve_config(one.point.overrides))]
     ]
     plan = (sweep_folder(tmp_path, "one") / "points.jsonl").read_text()
-    assert plan == "".join(json.dumps(row) + "\n" for row in rows)
+    digest = {"plan": seal.digest(rows)}
+    assert plan == "".join(json.dumps(row | digest) + "\n" for row in rows)
 
 
 def test_a_value_that_no_run_can_have_is_refused_wherever_it_stands_in_the_axis(write_spec):

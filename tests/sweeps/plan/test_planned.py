@@ -3,7 +3,7 @@
 import pytest
 
 from harness.store import Store
-from harness.store.points import REPLICATE
+from harness.store.points import REPLICATE, read_points
 from sweeps.local.pool import Pool
 from sweeps.local.progress import Progress
 from sweeps.local.runner import Runner, Sweep
@@ -95,6 +95,21 @@ def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch)
     runner = Runner(store, [spec], None, Progress())
     runner.run()
     assert runner.unfinished == {} and len(runner.sweeps[0].planned) == 8 + 2 * 2
+
+
+def test_replicas_are_in_the_plan_before_the_first_of_them_starts(write_spec, tmp_path, monkeypatch):
+    root, planned = tmp_path / "store", []
+
+    class Recorder(Pool):
+        def start(self, point, processes=1):
+            if point.stage == REPLICATE:
+                planned.append(point in read_points(root, "two"))
+            super().start(point, processes)
+
+    monkeypatch.setattr("sweeps.local.runner.Pool", Recorder)
+    text = TEXT.replace(", 3]", "]").replace(", batch_size: [16, 32]", "")
+    Runner(Store(root), [specs.load(write_spec(text))], 1, Progress()).run()
+    assert planned == [True, True]
 
 
 def test_a_run_that_two_blocks_want_is_started_once(write_spec, tmp_path, monkeypatch):

@@ -1,15 +1,18 @@
 """Slots and studies on disk: sweeps and the store read one file by one function, damaged files included."""
 
+import json
+
 import pytest
 
 from harness.errors import UsageError
 from harness.store import points, submissions
 from harness.store.points import Point, filled, read_points, search_of
+from harness.system import seal
 from sweeps.cluster import submissions as of_queue
 from sweeps.plan import slots
 from tests.helpers.searching import SEARCH, plan
 
-FILLED = '{"study": "s", "trial": 0, "key": "abc", "overrides": {"optimizer.lr": 0.1}}'
+FILLED = '{"study": "s", "trial": 0, "key": "abcabcabcabc", "overrides": {"optimizer.lr": 0.1}}'
 
 
 @pytest.mark.parametrize("text", [FILLED, FILLED[:-9], "[]", '{"trial": 0}', "null", ""])
@@ -32,6 +35,54 @@ def test_a_study_is_readable_for_all_readers_or_for_none(tmp_path, write_spec, d
     assert search_of(tmp_path, point) == {}
     with pytest.raises(UsageError, match="is missing or damaged"):
         slots.read_study(tmp_path, "tiny", study.name)
+
+
+def changed(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_a_line_of_a_plan_that_is_lost_or_changed_is_damage(tmp_path, write_spec):
+    plan(tmp_path, write_spec(SEARCH))
+    path = points.sweep_folder(tmp_path, "tiny") / "points.jsonl"
+    before = path.read_text()
+    lines = before.splitlines(keepends=True)
+    for text in (
+        "".join(lines[1:]),
+        "".join(lines[:-1]),
+        "".join([*lines, lines[0]]),
+        before.replace('"block": "sgdm"', '"block": "adam"', 1),
+        before.replace("search", "replicate", 1),
+    ):
+        path.write_text(text)
+        with pytest.raises(UsageError, match="is damaged"):
+            read_points(tmp_path, "tiny")
+    path.write_text(before)
+    assert len(read_points(tmp_path, "tiny")) == len(lines)
+
+
+def test_a_study_and_a_slot_that_were_changed_are_damaged(tmp_path, write_spec):
+    (study,) = plan(tmp_path, write_spec(SEARCH))
+    path = points.slot_path(tmp_path, "tiny", study.slot(0))
+    content = {"trial": 0, "key": "a" * 12, "overrides": {"optimizer.lr": 0.1}}
+    path.write_text(json.dumps(seal.sealed(content)))
+    assert points.read_slot(tmp_path, "tiny", study.slot(0)) == content
+    changed(path, "0.1", "0.2")
+    assert points.read_slot(tmp_path, "tiny", study.slot(0)) is None
+    changed(points.study_path(tmp_path, "tiny", study.name), '"trials": 4', '"trials": 8')
+    assert points.read_study(tmp_path, "tiny", study.name) == {}
+
+
+def test_a_study_keeps_what_newer_code_has_written(tmp_path, write_spec):
+    """Above all its nonce: with another one, it would be another study in a database."""
+    (study,) = plan(tmp_path, write_spec(SEARCH))
+    path = points.study_path(tmp_path, "tiny", study.name)
+    told = json.loads(path.read_text()) | {"newer": {"a": [1]}}
+    path.write_text(json.dumps(seal.sealed(told)))
+    (again,) = plan(tmp_path, write_spec(SEARCH.replace("trials: 4", "trials: 5")))
+    now = json.loads(path.read_text())
+    assert again.nonce == study.nonce and now == seal.sealed(told | {"trials": 5})
 
 
 def test_one_reader_knows_what_was_submitted(tmp_path):

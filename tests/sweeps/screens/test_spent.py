@@ -8,7 +8,8 @@ import pytest
 from harness import cli
 from harness.store import Kind, RunState, Store
 from sweeps.cluster import submissions
-from sweeps.plan.planned import search_points, write_plan
+from sweeps.plan.planned import search_points
+from sweeps.plan.stored import write_plan
 from sweeps.screens import spent, status
 from sweeps.screens.spent import Bill, Hours
 from sweeps.spec import sweep_file as specs

@@ -19,7 +19,8 @@ from harness.store.points import sweep_folder
 from harness.system import atomic, slurm
 from sweeps.cluster import job_log, submissions
 from sweeps.cluster.job_log import NO_TASK
-from sweeps.plan.planned import search_points, write_plan
+from sweeps.plan.planned import search_points
+from sweeps.plan.stored import write_plan
 from sweeps.screens import status
 from sweeps.spec import sweep_file as specs
 from tests.helpers import squeue as stand_in
@@ -359,7 +360,7 @@ def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
 
 
 def test_jobs_that_find_nothing_to_do_are_explained(planned, squeue, tmp_path):
-    """Somebody has removed the folder with their pickles, or one of them."""
+    """Somebody has removed the folder with their order, or the order."""
     store, spec, points = planned
     names = [point.id for point in points[:3]]
     one = dataclasses.replace(submissions.intend(store.root, spec.name, names, {}), job="7")
@@ -368,14 +369,11 @@ def test_jobs_that_find_nothing_to_do_are_explained(planned, squeue, tmp_path):
     stand_in.install(tmp_path / "bin", *rows)
     folder = sweep_folder(store.root, spec.name) / "logs" / one.word
     folder.mkdir(parents=True)
-    (folder / "7_0_submitted.pkl").touch()
     log = folder / "7_2_0_log.out"
-    log.write_text(
-        f"RuntimeError: Waited for 60 seconds but could not find submitted jobs in path:\n{folder}\n"
-    )
+    log.write_text(f"htbench: {NO_TASK}\n")
     _, *remarks = status.look(store, [(spec, points)]).remarks
     assert remarks == [
-        f"tiny: 1 job in the queue will end at once, the work is gone from '{folder}'; "
+        f"tiny: 2 jobs in the queue will end at once, the work is gone from '{folder}'; "
         f"`htbench sweep cancel` and `submit` replace them",
         f"tiny: 1 job ended before its run began: {NO_TASK} (log: {log})",
     ]

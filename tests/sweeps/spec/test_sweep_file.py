@@ -155,3 +155,28 @@ def test_a_sweep_is_found_by_file_folder_and_name(tmp_path, write_spec):
     assert specs.find("demo-digits", tmp_path).name == "demo-digits.yaml"
     with pytest.raises(UsageError, match=r"'demo-digit'.*demo-digits"):
         specs.find("demo-digit", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("word", "end"),
+    [
+        ("lionn.yaml", "did you mean 'lion.yaml'?"),
+        ("lion", "did you mean 'lion.yaml'?"),
+        ("sub/lionn.yaml", "is like it."),
+        ("sub/adma", "did you mean 'sub/adam.yaml'?"),
+        ("mine-digit", "did you mean 'mine-digits'?"),
+        ("nano-cifr", "did you mean 'nano-cifar'?"),
+        ("zzz.yaml", "is like it."),
+    ],
+)
+def test_a_mistyped_file_is_answered_with_what_is_called_almost_so(tmp_path, monkeypatch, word, end):
+    monkeypatch.chdir(tmp_path)
+    for name in ("lion.yaml", "sub/adam.yaml", "store/sweeps/mine-digits/points.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    with pytest.raises(UsageError) as error:
+        specs.find_all(word, tmp_path / "store")
+    told = str(error.value)
+    assert told.startswith(f"There is no sweep file or folder '{word}'; ") and end in told
+    assert len(told) < 200

@@ -1,9 +1,11 @@
 """What a study hears of its runs: the same whether it is told, or written anew from the folders."""
 
+import dataclasses
 import os
 
 import pytest
 
+from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.store import Store
 from harness.store.curve import MetricsFile
@@ -48,7 +50,8 @@ def evaluate(trial, attempt, step, accuracy):
 
 def end(trial, attempt, status, steps):
     ends = [trial.study] if status == "pruned" else []
-    record = RunRecord(trial.key, {}, status, {}, steps, 0.0, None, 0, {}, 1, {}, "", ends)
+    config = dataclasses.asdict(resolve_config(trial.settings))
+    record = RunRecord(trial.key, config, status, {}, steps, 0.0, None, 0, {}, 1, {}, "", ends)
     trial.tell(attempt.finish(record))
 
 
@@ -143,10 +146,10 @@ def test_a_connection_notices_a_new_journal_even_under_the_old_number_of_its_fil
 
 
 def test_a_password_is_not_shown(tmp_path, write_spec):
-    text = LONG.replace("mode: random", "mode: random, storage: 'postgresql://me:s:ecret@host:1/name'")
+    text = LONG.replace("mode: random", "mode: random, storage: 'postgresql://me@host:1/name'")
     (study,) = plan(tmp_path, write_spec(text))
-    assert study.shown_url == "postgresql+psycopg://me:***@host:1/name"
-    (study,) = plan(tmp_path, write_spec(text.replace(":s:ecret", "")))
     assert study.shown_url == study.url == "postgresql+psycopg://me@host:1/name"
+    older = dataclasses.replace(study, storage="postgresql://me:s:ecret@host:1/name?token=x&sslmode=require")
+    assert older.shown_url == "postgresql+psycopg://me:***@host:1/name?token=***&sslmode=***"
     (study,) = plan(tmp_path, write_spec(LONG))
     assert study.shown_url == ""

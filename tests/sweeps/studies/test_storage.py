@@ -1,16 +1,24 @@
 """The two kinds of storage do the same: create, open again, rebuild. Here a database is a file of SQLite."""
 
 import dataclasses
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
 
 import optuna
 import pytest
 
 from harness.errors import UsageError
+from harness.store import Store
+from harness.system import atomic, seal
+from harness.upkeep.importing import merge
 from sweeps.plan import slots
 from sweeps.spec import sweep_file as specs
 from sweeps.studies.connection import Connection
 from sweeps.studies.storage import Database, JournalFile
-from tests.helpers.searching import SEARCH
+from tests.helpers.searching import SEARCH, plan
+
+KEY = "0123456789ab"
 
 
 @pytest.fixture(params=[JournalFile, Database])
@@ -28,14 +36,14 @@ def test_a_study_is_created_once_opened_again_and_rebuilt(study, tmp_path):
     first = Connection(tmp_path, study)
     assert isinstance(first.kept, Database if study.storage else JournalFile)
     number, chosen = first.ask({})
-    first.name(number, "key")
+    first.name(number, KEY)
     again = Connection(tmp_path, study)
-    assert numbers(again) == [0] and again.trials()[0].user_attrs == {"key": "key"}
-    filled = {0: {"trial": 2, "key": "key", "overrides": chosen}}
+    assert numbers(again) == [0] and again.trials()[0].user_attrs == {"key": KEY}
+    filled = {0: {"trial": 2, "key": KEY, "overrides": chosen}}
     assert not again.agrees(filled)
     again.rebuild(filled)
     assert numbers(again) == [0, 1, 2] and again.agrees(filled)
-    first.name(2, "key")
+    first.name(2, KEY)
     assert numbers(first) == [0, 1, 2], "the first connection sees the rebuilt study"
     for connection in (first, again):
         connection.release()
@@ -64,3 +72,63 @@ def test_an_unreadable_journal_is_cleared(study, tmp_path):
     assert kept.refresh() and kept.path.read_bytes() == b""
     storage, found = kept.connect(lambda s: optuna.create_study(storage=s, study_name=kept.study_name))
     assert kept.is_current() and found.study_name == study.name and storage is not None
+
+
+# --- two stores and one database ---
+
+
+def planned(root, path):
+    """The name in the database of a sweep's study, after the sweep was planned in a store."""
+    (found,) = plan(root, path)
+    return Database(found).study_name
+
+
+@pytest.fixture
+def sweep(tmp_path, write_spec):
+    storage = f"postgresql://nobody@127.0.0.1:1/{tmp_path.name}"
+    return write_spec(SEARCH.replace("mode: tpe", f"mode: tpe, storage: '{storage}'"))
+
+
+def imported(other, root):
+    """Import a store; what the command said of sweeps."""
+    done = merge(Store(root), other)
+    assert not done.refused and not done.differing
+    return done.sweeps
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["now", "as earlier versions kept it"])
+def test_stores_that_are_imported_from_one_another_have_studies_of_their_own(sweep, tmp_path, earlier):
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    name = planned(first, sweep)
+    if earlier:
+        (path,) = first.glob("sweeps/tiny/slots/*/study.json")
+        atomic.write_json(path, seal.opened(json.loads(path.read_text())) | {"nonce": "0123abcd"})
+        name = planned(first, sweep)
+        assert name.endswith(".0123abcd"), "a search that was begun goes on in its study"
+    assert imported(first, second) == imported(second, third) == ["tiny"]
+    names = [name, read(second), read(third)]
+    assert len(set(names)) == 3
+    assert [planned(root, sweep) for root in (first, second, third)] == names
+    assert imported(second, first) == imported(first, second) == [], "the sweeps do not differ"
+    assert [planned(root, sweep) for root in (first, second, third)] == names
+
+
+def read(root):
+    """The name in the database for a job, which does not plan."""
+    (folder,) = root.glob("sweeps/tiny/slots/*/")
+    return Database(slots.read_study(root, "tiny", folder.name)).study_name
+
+
+def test_the_nonce_of_a_store_is_made_once_and_again_if_it_is_damaged(sweep, tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: planned(tmp_path / "s", sweep), range(8)))) == 1
+    before = read(tmp_path / "s")
+    for damage in ("", "[]", '{"nonce": "../x"}', '{"nonce": 1}'):
+        (tmp_path / "s" / "store.json").write_text(damage)
+        assert read(tmp_path / "s") == read(tmp_path / "s") != before
+        assert re.fullmatch(r"tiny\.sgdm\.\w{6}\.[0-9a-f]{8}", read(tmp_path / "s"))
+
+
+def test_a_store_without_a_database_has_no_nonce(write_spec, tmp_path):
+    plan(tmp_path / "s", write_spec(SEARCH))
+    assert not (tmp_path / "s" / "store.json").exists()

@@ -1,0 +1,153 @@
+"""Whether plain values, as JSON gives them, have the types that a declaration says.
+
+A store is written by many hands: what stands in a file is checked once, where it is read, against the
+annotations of the dataclass or TypedDict that the code works with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Check = Callable[[Any], bool]
+
+REST = {"rest": True}  # metadata of the field that takes what this code does not know, as newer code wrote it
+LATER = {"later": True}  # of a field whose values are checked by whoever makes the object
+_DEEPEST = 32  # containers within containers, where anything may stand
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+_UNIONS = (typing.Union, types.UnionType)
+
+
+def made(cls: type[T], value: object) -> T | None:
+    """An object of a dataclass from a JSON object; None unless every value has the type of its field.
+
+    Fields with a default may be missing. An unknown name is kept in the field of metadata REST; without such
+    a field there may be none.
+    """
+    if type(value) is not dict:
+        return None
+    declared: _Declared = _declared(cls)  # type: ignore[arg-type]  # classes can be hashed
+    if not declared.required <= value.keys():
+        return None
+    known, rest = {}, {}
+    for name, one in value.items():
+        check = declared.checks.get(name)
+        if check is None:
+            rest[name] = one
+        elif check(one):
+            known[name] = one
+        else:
+            return None
+    if rest:
+        if not declared.rest or not _is_plain(rest):
+            return None
+        known[declared.rest] = rest
+    return cls(**known)
+
+
+def fits(kind: Any, value: object) -> bool:
+    """Whether a plain value is of a type: of a scalar, a list, a mapping, a union, `Any`, or what has fields.
+
+    A whole number is a float, too. `Any` is plain values, nested less than a few dozen times. Of a dataclass
+    or a TypedDict are mappings whose values fit the fields they have; a dataclass may lack fields and both
+    may have others.
+    """
+    return _check(kind)(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Declared:
+    checks: Mapping[str, Check]
+    required: frozenset[str]
+    rest: str
+
+
+@functools.cache
+def _declared(cls: Any) -> _Declared:
+    kinds, fields = typing.get_type_hints(cls), dataclasses.fields(cls)
+    rest = "".join(field.name for field in fields if field.metadata == REST)
+    missing = dataclasses.MISSING
+    required = (f.name for f in fields if f.default is missing and f.default_factory is missing)
+    checks = {
+        field.name: _anything if field.metadata == LATER else _check(kinds[field.name])
+        for field in fields
+        if field.name != rest
+    }
+    return _Declared(checks, frozenset(required), rest)
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+@functools.cache
+def _check(kind: Any) -> Check:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return _is_plain
+    if scalars := _scalars(kind):
+        return lambda value: type(value) in scalars
+    if origin is typing.Literal:
+        return lambda value: type(value) is str and value in arguments
+    if origin in _UNIONS:
+        either = [_check(one) for one in arguments]
+        return lambda value: any(check(value) for check in either)
+    if origin in (list, tuple):
+        return _of_all(list, list.__iter__, arguments[0])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _of_all(dict, dict.values, arguments[1])
+    return _of_fields(kind)
+
+
+def _scalars(kind: Any) -> frozenset[Any]:
+    """The types of values that a scalar, or a union of scalars, may have; none if it is neither."""
+    if kind is float:
+        return frozenset({float, int})
+    if kind in (*_LEAVES, None):
+        return frozenset({type(None) if kind is None else kind})
+    parts = [_scalars(one) for one in typing.get_args(kind)] if typing.get_origin(kind) in _UNIONS else []
+    return frozenset().union(*parts) if all(parts) else frozenset()
+
+
+def _of_all(container: type, items: Callable[[Any], Iterable[Any]], kind: Any) -> Check:
+    """Of a list or an object, all of whose values are of one type."""
+    scalars, check = _scalars(kind), _check(kind)
+    if scalars:
+        return lambda value: type(value) is container and scalars.issuperset(map(type, items(value)))
+    return lambda value: type(value) is container and all(map(check, items(value)))
+
+
+def _of_fields(kind: Any) -> Check:
+    """Of a dataclass or a TypedDict."""
+    hints = typing.get_type_hints(kind)
+    scalars = {name: _scalars(one) for name, one in hints.items()}
+    checks = {name: _check(one) for name, one in hints.items()}
+    required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
+
+    def check(value: Any) -> bool:
+        if type(value) is not dict or not required <= value.keys():
+            return False
+        for name, one in value.items():  # no calls for most: ten thousand records have sixty settings each
+            if type(one) not in scalars.get(name, ()) and not checks.get(name, _is_plain)(one):
+                return False
+        return True
+
+    return check
+
+
+def _is_plain(value: Any, deepest: int = _DEEPEST) -> bool:
+    """Whether it is made of JSON's scalars, lists and objects, and a recursion over it ends early."""
+    if type(value) in _LEAVES:
+        return True
+    inner = value.values() if type(value) is dict else value if type(value) is list else None
+    if inner is None or not deepest:
+        return False
+    for one in inner:
+        if type(one) not in _LEAVES and not _is_plain(one, deepest - 1):
+            return False
+    return True
