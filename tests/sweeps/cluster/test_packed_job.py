@@ -42,7 +42,7 @@ from tests.helpers.warm import Command
 JOB = "import sys; from sweeps.cluster import order; order.main(*sys.argv[1:])"
 ENDLESS = {"steps": 100_000, "divergence.patience": 100_000, "checkpoint.every_steps": 5, "log_every": 5}
 OWN = """
-import os, signal
+import os, pathlib, signal
 import torch
 
 if os.environ.get("DIES"):
@@ -52,7 +52,7 @@ if os.environ.get("DIES"):
 class Sgd(torch.optim.SGD):
     def __init__(self, params, lr=0.1):
         print("sees", os.environ.get(os.environ.get("GPUS_IN", "CUDA_VISIBLE_DEVICES")))
-        if os.path.exists(os.environ.get("FAILS", "")):
+        if pathlib.Path(__file__).with_name("fails").exists():
             raise ValueError("it was asked to fail")
         super().__init__(params, lr=lr)
 """
@@ -307,11 +307,11 @@ def test_retry_gives_a_failed_run_a_new_job_if_its_own_looks_no_more(failed):
 
 @pytest.mark.parametrize("when", ["while it works", pytest.param("as it closes", marks=pytest.mark.slow)])
 def test_a_job_trains_a_failed_run_again_once_that_is_reset(tmp_path, own, tiny, when, monkeypatch):
-    reason = tmp_path / "reason"
+    reason = tmp_path / "parts" / "fails"
     reason.touch()
     fails, other = points(own, 1)[0], points(tiny | {"steps": 10, "checkpoint.every_steps": 3}, 1)[0]
     if when == "while it works":
-        job = Job(tmp_path, [fails, other], 2, FAILS=str(reason))
+        job = Job(tmp_path, [fails, other], 2)
         (held,) = job.hold(1)
         wait_for(lambda: job.store.state(fails.key).kind is Kind.FAILED)
         reason.unlink()
@@ -321,7 +321,6 @@ def test_a_job_trains_a_failed_run_again_once_that_is_reset(tmp_path, own, tiny,
         assert closed_path(job.logs, "8_2").exists()
         return
     (tmp_path / "logs").mkdir()
-    monkeypatch.setenv("FAILS", str(reason))
     one = PackedJob(tmp_path / "store", [fails], tmp_path / "logs", Monitor())
     close = one.close
 
