@@ -189,9 +189,14 @@ def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
 
 
 def _of_point(row: Row | None, point: Point) -> Row | None:
-    """The row, unless its run was pruned by other studies than that of a planned point."""
-    studies = None if row is None else row[PRUNED_BY]
-    return None if point.sweep and studies is not None and point.study not in studies else row
+    """The row; None for a planned point whose run was pruned by other studies only, or is damaged.
+
+    A damaged record may say other settings than the plan, and would stand in a workload of its own.
+    """
+    if row is None or not point.sweep:
+        return row
+    studies = row[PRUNED_BY]
+    return None if row["state"] == "damaged" or (studies is not None and point.study not in studies) else row
 
 
 def _unfinished(point: Point, store: Store, made: Mapping[tuple[str, ...], identity.Values]) -> Row | None:

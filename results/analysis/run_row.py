@@ -48,7 +48,7 @@ def finished(record: RunRecord, store: Store) -> Row:
 
 
 def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
-    """The row of a point whose run has no record, or has ended for other studies only.
+    """The row of a point whose run has no sound record, or has ended for other studies only.
 
     Args:
         point: the point; in an empty slot, what is tuned has no value yet.
@@ -66,8 +66,10 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
         return row | dict.fromkeys(row[TUNED]) | {"candidate": point.slot}
     row |= {"candidate": identity.candidate(values)}
     state = store.state(point.key, point.study)
-    if state.record is not None:  # written in the meantime
-        return finished(state.record, store)
+    if state.record is not None:  # written in the meantime, or damaged: then the plan's settings count
+        ended = finished(state.record, store)
+        damage = {name: ended[name] for name in ("state", "reason")}
+        return row | damage if ended["state"] == "damaged" else ended
     if is_imported(point.overrides):
         return row | {"state": "damaged", "reason": imported.GONE}
     gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""

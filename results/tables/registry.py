@@ -7,6 +7,7 @@ from functools import partial
 
 import pandas as pd
 
+from harness.store.points import SEARCH
 from results.analysis.rows import parts
 from results.analysis.select import OPTIMIZER, WORKLOAD, searched
 from results.formats.cells import Section, Table
@@ -58,4 +59,6 @@ TABLES: dict[str, Make] = GENERAL | {
 
 
 def _sections(found: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
-    return [mixtures.complete(make(part), part) for part in found]
+    """A section for each workload, but for replicas whose search has no run there: data may have changed."""
+    searched_parts = [part for part in found if (part["stage"] == SEARCH).any()]
+    return [mixtures.complete(make(part), part) for part in searched_parts]

@@ -132,6 +132,20 @@ def check(sound, root, data, also=()):
         shutil.rmtree(root)
 
 
+def test_a_damaged_replica_keeps_the_place_that_its_plan_gives_it(sound):
+    """A name that is changed in its settings would else put it into a workload without a search."""
+    base, tables = sound
+    root = base.with_name("renamed")
+    shutil.copytree(base, root)
+    points = map(json.loads, (base / "sweeps/grid/points.jsonl").read_text().splitlines())
+    key = next(point["key"] for point in points if point["stage"] == "replicate")
+    record = root / "runs" / key[:2] / key / "record.json"
+    record.write_text(record.read_text().replace('"untrained"', '"uotrained"'))
+    out, _ = look(root)
+    assert "1 of 2 replicas count; the rest: 1 damaged" in out and out.count("###") == tables.count("###")
+    shutil.rmtree(root)
+
+
 _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 _PHASES = (Phase.generate, Phase.shrink)
 
