@@ -17,7 +17,7 @@ def set_log_ticks(ax: Any) -> None:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """A few round values between two, at least three if there are so many."""
+    """A few round values between two, at least three if there are so many; their middle if there is none."""
     found: list[float] = []
     for steps in _ROUND:
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
@@ -25,4 +25,6 @@ def log_ticks(low: float, high: float) -> list[float]:
         found = [value for value in values if low <= value <= high]
         if len(found) >= _FEWEST_TICKS:
             break
+    if not found:  # the axis of a single value is that short
+        return [float(f"{math.sqrt(low * high):.3g}")]
     return found[:: math.ceil(len(found) / _MOST_TICKS)]

@@ -157,7 +157,7 @@ def test_one_bad_file_ends_no_command_and_changes_no_table_without_a_mark(sound,
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, derandomize=True, phases=_PHASES, suppress_health_check=_QUIET)
+@settings(max_examples=1000, derandomize=True, phases=_PHASES, suppress_health_check=_QUIET)
 @given(data=st.data())
 def test_the_same_at_length_with_reports(sound, data):
     page = ("report", "--out", str(sound[0].with_name("page.html")))
