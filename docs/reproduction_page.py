@@ -26,14 +26,14 @@ from harness import display
 from harness.commands.reproduce_card import SEEN
 from harness.paper import experiments, reported, scales
 from harness.store import Store
-from results.analysis.load import load
 from results.figures.files import update
 from results.figures.registry import FIGURES
 from results.figures.view import views
 from results.formats.cells import Section, Table
 from results.formats.render import render
-from results.ledger.tables import ledger
-from results.report import overview
+from results.frame.load import load
+from results.page import overview
+from results.tables.ledger import ledger
 from results.tables.registry import TABLES
 from results.tables.view import View
 

@@ -48,8 +48,11 @@ COMMANDS = {
     ),
     "table": ("results.commands", "Print tables from the stored runs"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
-    "report": ("results.report.command", "Write one HTML page: tables, figures, and the runs behind them"),
-    "ledger": ("results.ledger.commands", "Hold our runs against the paper: its numbers and its claims"),
+    "report": ("results.page.command", "Write one HTML page: tables, figures, and the runs behind them"),
+    "ledger": (
+        "results.tables.ledger_command",
+        "Hold our runs against the paper: its numbers and its claims",
+    ),
     "zoo": ("harness.commands.zoo", "List the optimizers"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),

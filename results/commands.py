@@ -13,13 +13,13 @@ from harness.store import Store
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
-from results.analysis.load import load, tell
 from results.figures.files import check_folder, of_selection, update
 from results.figures.kinds import PUBLISHED
 from results.figures.registry import FIGURES
 from results.figures.view import SOURCES, views
 from results.formats.cells import Table
 from results.formats.render import FORMATS, PARQUET, as_bytes, render_all, suffix
+from results.frame.load import load, tell
 from results.tables.registry import TABLES
 from results.tables.view import View
 from results.track3.table import NAME as BENCHMARK

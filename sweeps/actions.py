@@ -11,11 +11,11 @@ from harness.cost import gpus
 from harness.display import counted, document
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.store import Store
+from harness.store.check import faults
 from harness.store.points import REPLICATE, Point, ever_planned
 from harness.system import slurm, streams
 from harness.system.folders import make_folder
 from harness.system.machine import visible_gpus
-from harness.upkeep.check import faults
 from sweeps.plan.planned import Planned, filled, search_points
 from sweeps.plan.replicas import everything
 from sweeps.plan.start import check_start
@@ -26,8 +26,8 @@ from sweeps.spec.sweep import SweepSpec
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Train what is missing, on this machine."""
-    from sweeps.local.progress import Progress
-    from sweeps.local.runner import Runner
+    from sweeps.run.progress import Progress
+    from sweeps.run.runner import Runner
 
     _check_plans(args, store, loaded)
     runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet), replace=args.replace)

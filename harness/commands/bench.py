@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harness.bench.subjects import Entry
 
 # Has `start_up`. It lies above `harness`, so it is named by a string, as commands are in `harness/cli.py`.
-START_UP = "sweeps.local.start_up"
+START_UP = "sweeps.run.start_up"
 TORCH_STARTS = 3  # seconds each, and only for comparison
 SYNTHETIC = {"n": 512, "wide": 1376}  # shapes of llama-60m
 

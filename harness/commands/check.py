@@ -26,7 +26,7 @@ def show(words: Sequence[str], as_json: bool) -> int:
         optimizers.spec(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    from harness.contract import checkup  # imports torch
+    from harness.bench import checkup  # imports torch
 
     try:
         build = checkup.builder(name, {key.removeprefix("optimizer."): x for key, x in settings.items()})

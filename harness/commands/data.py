@@ -13,14 +13,14 @@ from harness import display
 from harness.config import RunConfig, parts
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
+from harness.data import copies
 from harness.data import registry as tasks
+from harness.data.corpus import Corpus
 from harness.data.image_files import ImageFiles
+from harness.data.pictures import Pictures
+from harness.data.prepared import Prepared
 from harness.errors import UsageError, nearest
 from harness.prepare import raw
-from harness.published import copies
-from harness.published.corpus import Corpus
-from harness.published.pictures import Pictures
-from harness.published.prepared import Prepared
 from harness.store import points
 from harness.store.layout import cache_folder
 from harness.store.record import is_imported

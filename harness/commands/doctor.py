@@ -14,20 +14,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.checkup import finding, machine, place
-from harness.checkup.finding import Check, Finding, note, ok, problem
 from harness.data import registry as tasks
 from harness.data.cache import MANIFEST, damaged, differing
 from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
+from harness.store.check import SECONDS, Survey, survey
 from harness.store.integrity import AGAIN
 from harness.store.layout import cache_folder
 from harness.store.points import SOURCE, sweep_folder
-from harness.upkeep.check import SECONDS, Survey, survey
+from harness.system import checks as machine
+from harness.system import finding, place
+from harness.system.finding import Check, Finding, note, ok, problem
 
 PROBE = "sweeps.cluster.probe"  # a name, as those in `harness/cli.py`: `harness` imports nothing above it
-ROW_CACHE = "results.analysis.row_cache"  # likewise
+ROW_CACHE = "results.frame.row_cache"  # likewise
 PATIENCE = 600.0
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from harness.commands.counts import at_least
 from harness.display import Column, aligned, document, terminal_width
-from harness.downstream import results
-from harness.downstream.results import CLOZE, Entry
 from harness.errors import UsageError
+from harness.export import results
+from harness.export.results import CLOZE, Entry
 from harness.store import Store
 from harness.store.layout import cache_folder
 
@@ -62,7 +62,7 @@ def downstream(args: argparse.Namespace) -> int:
 def _evaluate(store: Store, args: argparse.Namespace, names: list[str]) -> Mapping[str, Entry]:
     from tqdm import tqdm
 
-    from harness.downstream.evaluate import Options, evaluate  # imports torch
+    from harness.export.downstream import Options, evaluate  # imports torch
 
     bars: list[Any] = []
 
@@ -119,7 +119,7 @@ def _average(downstream: Mapping[str, Entry]) -> str:
 
 
 def _write_task(store: Store, folder: Path, as_json: bool) -> int:
-    from harness.downstream import cloze
+    from harness.export import cloze
     from harness.system.folders import make_folder
 
     make_folder(folder)

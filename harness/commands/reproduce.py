@@ -19,8 +19,8 @@ from harness import cli, display
 from harness.commands import reproduce_card
 from harness.commands.counts import at_least
 from harness.cost import gpus
-from harness.downstream.results import CLOZE, is_done
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
+from harness.export.results import CLOZE, is_done
 from harness.paper import experiments, reported, scales
 from harness.store import Store
 from harness.store.points import REPLICATE, read_points

@@ -16,11 +16,10 @@ from harness.config.settings import read_words
 from harness.data import registry as tasks
 from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
-from harness.store import Store
+from harness.store import Store, listing
+from harness.store.gc import garbage, remove
+from harness.store.listing import DAMAGED, FINISHED, UNFINISHED, Row
 from harness.store.record import RunRecord
-from harness.upkeep import listing
-from harness.upkeep.gc import garbage, remove
-from harness.upkeep.listing import DAMAGED, FINISHED, UNFINISHED, Row
 
 STATUSES = (*FINISHED, *UNFINISHED, DAMAGED)
 NEWEST = 50  # the default limit of the table; JSON has all

@@ -9,10 +9,10 @@ from pathlib import Path
 from harness.bench.progress import Progress
 from harness.display import counted
 from harness.errors import UsageError, nearest
+from harness.exchange import export
+from harness.exchange.choose import Chosen, choose
+from harness.exchange.destination import TRACKERS, Options, open_destination
 from harness.store import Store
-from harness.trackers import export
-from harness.trackers.choose import Chosen, choose
-from harness.trackers.destination import TRACKERS, Options, open_destination
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

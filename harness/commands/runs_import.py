@@ -11,10 +11,10 @@ from pathlib import Path
 from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
+from harness.store.copies import Difference
+from harness.store.importing import Merged, merge
 from harness.store.points import SOURCE, SPEC, sweep_folder
 from harness.system.folders import make_folder
-from harness.upkeep.copies import Difference
-from harness.upkeep.importing import Merged, merge
 
 _SHOWN = 10  # sentences on runs that were not taken
 _OF_FILES = ("name", "runs", "map", "set", "drop", "restarts", "metric", "higher_is_better")
@@ -82,10 +82,10 @@ def take(args: argparse.Namespace, store: Store) -> int:
 
 
 def _foreign(args: argparse.Namespace, store: Store) -> int:
-    from harness.foreign import files
-    from harness.foreign.assemble import assemble
-    from harness.foreign.mapping import meaning
-    from harness.foreign.store import check_name, write
+    from harness.exchange import files
+    from harness.exchange.assemble import assemble
+    from harness.exchange.foreign_store import check_name, write
+    from harness.exchange.mapping import meaning
 
     if not args.name:
         raise UsageError("Give the import a name: --name NAME; its runs are shown under it.")

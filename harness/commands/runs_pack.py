@@ -8,9 +8,8 @@ import sys
 from harness.bench.progress import Progress
 from harness.display import counted
 from harness.errors import UsageError
-from harness.store import Store
-from harness.upkeep import listing, packing, unpacking
-from harness.upkeep.packing import Choice
+from harness.store import Store, listing, packing, unpacking
+from harness.store.packing import Choice
 
 _DAY = 86400.0
 

@@ -17,15 +17,14 @@ from collections.abc import Iterable, Mapping
 
 import models
 import optimizers
-from harness.config import OptimizerConfig, RunConfig
+from harness.config import OptimizerConfig, RunConfig, digest
 from harness.config import parts as outside
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.sources import digest
 from harness.system.environment import HOME
 from optimizers.zoo.imported import load
 
-PLACE = HOME / "harness" / "sources" / "released.json"
+PLACE = HOME / "harness" / "config" / "released.json"
 
 # The second is made from a checkpoint, which the search for definitions does not follow.
 _LOOP = ("harness.train.loop:Training", "harness.train.divergence:Divergence")

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from harness.building.model import build_model
 from harness.config import RunConfig
 from harness.cost.shapes import LM, Shapes
 from harness.data.images import ImageTask
 from harness.data.task import SPLITS, Batch
 from harness.parallel.group import ALONE
+from harness.train.model import build_model
 
 if TYPE_CHECKING:
     from harness.data.text import TextTask

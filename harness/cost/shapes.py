@@ -8,9 +8,8 @@ from typing import Any
 
 import models
 from harness.config import RunConfig
-from harness.data import digits, glyphs, pydocs
+from harness.data import copies, digits, glyphs, pydocs
 from harness.data import registry as tasks
-from harness.published import copies
 
 LM, IMAGE = "lm", "image"
 _NAMES = {LM: ("vocabulary", "max_length"), IMAGE: ("classes", "in_channels", "image_size")}

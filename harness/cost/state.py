@@ -14,13 +14,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
 import optimizers
-from harness.building.optimizer import build_optimizer
 from harness.config import RunConfig
 from harness.cost import fake, on_gpu
 from harness.cost.dense import DECOMPOSITIONS
 from harness.cost.ledger import Ledger, Tally
 from harness.cost.shapes import Shapes
 from harness.parallel.sharding import deal_out
+from harness.train.optimizer import build_optimizer
 from optimizers.base import UpdateRule
 from optimizers.cost import separable
 from optimizers.reach import treatments

@@ -100,13 +100,13 @@ def _corpus(name: str, module: str, layout: str, **more: Any) -> TaskSpec:
 
 _ROWS = (
     _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32, takes=("protocol", "held_out_tokens")),
-    _corpus("c4", "harness.published.c4", "padded", adamw_lr=1e-3, seq_len=256),
-    _corpus("openwebtext", "harness.published.openwebtext", "packed", adamw_lr=6e-4, seq_len=1024),
+    _corpus("c4", "harness.data.c4", "padded", adamw_lr=1e-3, seq_len=256),
+    _corpus("openwebtext", "harness.data.openwebtext", "packed", adamw_lr=6e-4, seq_len=1024),
     _images("digits", "harness.data.digits", adamw_lr=3e-2, takes=("protocol",)),
     _pictures("glyphs", "harness.data.glyphs", "none", adamw_lr=1e-2),
-    _photographs("cifar10", "harness.published.cifar10", "crop-flip"),
-    _photographs("cifar100", "harness.published.cifar100", "crop-flip"),
-    _photographs("imagenet-1k", "harness.published.imagenet", "randaugment", mixup=0.2),
+    _photographs("cifar10", "harness.data.cifar10", "crop-flip"),
+    _photographs("cifar100", "harness.data.cifar100", "crop-flip"),
+    _photographs("imagenet-1k", "harness.data.imagenet", "randaugment", mixup=0.2),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}

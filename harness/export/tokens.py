@@ -18,9 +18,9 @@ import tokenizers
 
 from harness.data import pydocs
 from harness.data import registry as tasks
+from harness.data.prepared import Prepared
 from harness.data.tokenizer import END_OF_TEXT, TOKENIZER
 from harness.errors import UsageError
-from harness.published.prepared import Prepared
 
 
 @dataclass(frozen=True)

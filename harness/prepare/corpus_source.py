@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from harness.data.cache import MANIFEST, digest
+from harness.data.corpus import Corpus, RawFile
+from harness.data.prepared import Prepared, Shard
 from harness.data.tokenizer import TOKEN_BYTES
 from harness.errors import UsageError
 from harness.prepare import hub, raw, shards
 from harness.prepare.published_tokenizer import PublishedTokenizer
 from harness.prepare.work import TOKENIZER
-from harness.published.corpus import Corpus, RawFile
-from harness.published.prepared import Prepared, Shard
 from harness.system import atomic
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.data.cache import MANIFEST, digest
+from harness.data.corpus import RawFile
 from harness.data.image_files import IMAGES, INDEX, ImageFiles, write_index
+from harness.data.pictures import Pictures
 from harness.errors import UsageError
 from harness.prepare import raw
-from harness.published.corpus import RawFile
-from harness.published.pictures import Pictures
 from harness.system import atomic
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from harness.data.corpus import Corpus, RawFile
+from harness.data.prepared import OFFSETS, TOKENS, Shard
 from harness.errors import UsageError
 from harness.prepare.published_tokenizer import PublishedTokenizer
-from harness.published.corpus import Corpus, RawFile
-from harness.published.prepared import OFFSETS, TOKENS, Shard
 from harness.system import atomic
 
 BATCH = 1000  # documents that are tokenised at once

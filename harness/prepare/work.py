@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from harness.data.corpus import RawFile
 from harness.errors import UsageError
 from harness.prepare import hub, raw
-from harness.published.corpus import RawFile
 
 TOKENIZER = "tokenizer.json"
 

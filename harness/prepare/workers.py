@@ -17,10 +17,10 @@ from typing import Protocol
 
 from tqdm import tqdm
 
+from harness.data.corpus import RawFile
 from harness.errors import RunFailedError
 from harness.prepare import hub
 from harness.prepare.work import Source, Work
-from harness.published.corpus import RawFile
 
 _FETCHING = 4  # files that are fetched while as many as there are workers are at work
 _POLL = 0.2  # seconds

@@ -1,7 +1,7 @@
 """The archives of a store, `<root>/packed/<number>-<digest>.zip`: which run is in which.
 
 If two have a run, the higher number counts. In one store that is the newer one. Where stores were copied
-into one another it may be either; `harness/upkeep/copies.py` finds what the other one has besides. Each is
+into one another it may be either; `harness/store/copies.py` finds what the other one has besides. Each is
 read once per process. Their folder is looked at before every answer: a run that is not in its folder may
 have gone into an archive a moment ago.
 """

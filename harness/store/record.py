@@ -24,7 +24,7 @@ def is_imported(config: Mapping[str, Any]) -> bool:
     """Whether a stored config, nested or by dotted names, is that of a run that others made.
 
     Such a run has no checkpoint, no code of ours, and only the settings that its file told
-    (`harness/foreign/record.py`).
+    (`harness/exchange/foreign_record.py`).
     """
     return bool(config.get(IMPORTED))
 
@@ -63,7 +63,7 @@ class RunRecord:
         ended: when the record was written, in the same format.
         repeated_steps: updates made again because a process died after its last checkpoint, as far as known.
         downstream: by the name of a task of multiple-choice questions its accuracies, and how they were found
-            (`harness/downstream/results.py`); added after the run by `htbench downstream`.
+            (`harness/export/results.py`); added after the run by `htbench downstream`.
         pruned_by: the studies that pruned it. For every other study the run is unfinished and can be resumed.
         rest: what newer code has written besides, by name. It stays when the record is written again.
         digest: empty if nobody has changed the file of the record since it was written, else BROKEN, which no

@@ -9,8 +9,6 @@ from pathlib import Path
 import torch
 
 import models
-from harness.building.model import build_model
-from harness.building.optimizer import build_optimizer, own_groups
 from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.data.task import Batch, Task
@@ -20,6 +18,8 @@ from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, schedule
 from harness.train.batches import Batches, ahead_on
+from harness.train.model import build_model
+from harness.train.optimizer import build_optimizer, own_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
 

@@ -16,11 +16,11 @@ from harness.store import Store
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
+from results.compare.ours import of_scale
 from results.figures.kinds import AnyPanel
 from results.figures.registry import FIGURES, Figure, Panels
 from results.figures.render import REVISION, render
 from results.figures.view import BOTH, View, unpublished, views
-from results.paper.ours import of_scale
 
 SUFFIXES = ("png", "pdf", "csv")
 INDEX = "figures.json"  # of a folder: the digest of the data of each figure that was drawn into it

@@ -11,14 +11,14 @@ from dataclasses import replace
 import pandas as pd
 
 from harness.store import Store
-from results.analysis.lr_width import Width
-from results.analysis.lr_width import lr_width as width_of
-from results.analysis.metrics import Metric, reported
-from results.analysis.summary import metric_summary
-from results.analysis.winners import Winner, along, winners
+from results.compare.lr_width import Width
+from results.compare.lr_width import lr_width as width_of
+from results.compare.summary import metric_summary
+from results.compare.winners import Winner, along, winners
 from results.figures.kinds import PUBLISHED, CurvePanel, Series
 from results.figures.panels import AXES, titles, workloads
 from results.figures.row_panel import OptimizerRow, RowPanel, Span
+from results.frame.metrics import Metric, reported
 
 TOLERANCES = (0.05, 0.01)  # shares of the best value, the wider range first
 _SHARES = " / ".join(f"{share:.0%}" for share in reversed(TOLERANCES))

@@ -13,18 +13,18 @@ from typing import ClassVar
 import pandas as pd
 
 from harness.store import Store
-from results.analysis.cost import TOTAL_FLOPS
-from results.analysis.metrics import Metric, reported
-from results.analysis.provenance import timings
-from results.analysis.select import Row
-from results.analysis.stats import Summary, summarize
-from results.analysis.summary import finite_values
-from results.analysis.winners import Winner, chosen_among, over_seeds, winners_along
+from results.compare.select import Row
+from results.compare.stats import Summary, summarize
+from results.compare.summary import finite_values
+from results.compare.winners import Winner, chosen_among, over_seeds, winners_along
 from results.figures.focus import worst_shown
 from results.figures.kinds import RUNS, DataRow
 from results.figures.panels import titles, workloads
 from results.figures.style import display_name
 from results.figures.units import OPERATIONS, SECONDS, unit
+from results.frame.cost import TOTAL_FLOPS
+from results.frame.metrics import Metric, reported
+from results.frame.provenance import timings
 
 TIME = "useful_seconds"
 # Column of the frame -> what it is, and its units. Records of older code lack the second.

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.store import Store
+from results.figures import paper_bars as bars
+from results.figures import paper_curves as curves
+from results.figures import paper_hours as hours
+from results.figures import paper_layers as layers
+from results.figures import paper_losses as losses
+from results.figures import paper_rates as rates
+from results.figures import paper_svd as svd
 from results.figures.kinds import AnyPanel, StoredPanel
 from results.figures.loss_panels import loss
 from results.figures.lr_width_panels import lr_width, published_widths
 from results.figures.panels import lr_curve, p_curve
-from results.figures.paper import bars, curves, hours, layers, losses, rates, svd
 from results.figures.pareto_panels import pareto
 from results.figures.seed_spread_panels import seed_spread
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from harness.store import Store
-from results.analysis.metrics import Metric, reported, within
-from results.analysis.stats import summarize
-from results.analysis.summary import finite_values
-from results.analysis.winners import Winner, chosen_among, over_seeds, winners
+from results.compare.stats import summarize
+from results.compare.summary import finite_values
+from results.compare.winners import Winner, chosen_among, over_seeds, winners
 from results.figures.focus import worst_shown
 from results.figures.panels import titles, workloads
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
+from results.frame.metrics import Metric, reported, within
 
 _INTERVAL = "95 % interval of the mean"
 

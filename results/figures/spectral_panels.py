@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from harness.store import Store
-from results.analysis.select import OPTIMIZER, choose
-from results.analysis.spectra import Row, of_winner
-from results.analysis.winners import over_seeds
+from results.compare.select import OPTIMIZER, choose
+from results.compare.winners import over_seeds
 from results.figures import updates
 from results.figures.kinds import BarPanel, CurvePanel, LayerPanel, Level, Series
 from results.figures.layers import (
@@ -23,6 +22,7 @@ from results.figures.layers import (
     with_weights,
 )
 from results.figures.panels import titles, workloads
+from results.frame.spectra import Row, of_winner
 
 
 def alpha_layers(frame: pd.DataFrame, store: Store) -> list[LayerPanel]:

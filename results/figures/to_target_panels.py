@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.store import Store
-from results.analysis.metrics import Metric, reported
-from results.analysis.provenance import timings
-from results.analysis.select import Row
-from results.analysis.summary import finite_values
-from results.analysis.to_target import Evaluation, evaluations, seconds_to, steps_to
-from results.analysis.winners import Winner, chosen_among, over_seeds, span, winners
+from results.compare.select import Row
+from results.compare.summary import finite_values
+from results.compare.to_target import Evaluation, evaluations, seconds_to, steps_to
+from results.compare.winners import Winner, chosen_among, over_seeds, span, winners
 from results.figures.panels import titles, workloads
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel
 from results.figures.style import display_name
 from results.figures.units import SECONDS, unit
+from results.frame.metrics import Metric, reported
+from results.frame.provenance import timings
 
 _REFERENCE = "muon"
 _FEWEST = 3  # evaluations of a run; with fewer, a line between two of them says nothing

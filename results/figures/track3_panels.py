@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from results.analysis.stats import MIN_SEEDS, Summary, summarize
+from results.compare.stats import MIN_SEEDS, Summary, summarize
 from results.figures.focus import worst_shown
 from results.figures.kinds import PUBLISHED, DataRow
 from results.figures.view import View

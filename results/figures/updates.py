@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from harness.display import counted
-from results.analysis.spectra import Spectra
 from results.figures.kinds import Point, spread
+from results.frame.spectra import Spectra
 
 AXIS, QUANTITY = "rank", "singular value of the update"
 

@@ -10,8 +10,8 @@ import pandas as pd
 from harness.paper import reported
 from harness.paper.scales import SCALES
 from harness.store import Store
+from results.compare.ours import Ours
 from results.figures.kinds import PUBLISHED, RUNS
-from results.paper.ours import Ours
 
 BOTH = "both"
 SOURCES = (PUBLISHED, RUNS, BOTH)

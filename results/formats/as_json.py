@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.display import document
-from results.analysis import metrics
-from results.analysis.stats import Summary
+from results.compare.stats import Summary
 from results.formats.cells import Cell, Column, Section, Table
+from results.frame import metrics
 
 
 def write(table: Table) -> str:

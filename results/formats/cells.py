@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from string import ascii_lowercase
 
-from results.analysis.stats import Summary
+from results.compare.stats import Summary
 
 # State of a cell without value -> (what is printed, what the legend says).
 SYMBOLS = {

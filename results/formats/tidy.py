@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from results.analysis import metrics
-from results.analysis.stats import Summary
+from results.compare.stats import Summary
 from results.formats.cells import Cell, Column, Section, Table
+from results.frame import metrics
 
 Value: TypeAlias = "str | float | int | None"  # None: there is no number
 Row: TypeAlias = "dict[str, Value]"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from results.analysis.bootstrap import chance_of_best
-from results.analysis.power import POWER, seeds_needed
-from results.analysis.stats import MIN_SEEDS, SIGNIFICANCE, Sample
-from results.analysis.ties import Ranking, rank
+from results.compare.bootstrap import chance_of_best
+from results.compare.power import POWER, seeds_needed
+from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Sample
+from results.compare.ties import Ranking, rank
 
 RULES = (
     f"Bold is better than every other row: t-tests of all pairs of rows, at {SIGNIFICANCE:.0%} after Holm's "

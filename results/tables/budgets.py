@@ -8,7 +8,7 @@ from typing import TypeVar
 import pandas as pd
 
 from harness.store.points import SEARCH
-from results.analysis.select import Choice
+from results.compare.select import Choice
 from results.tables.footnotes import listing
 
 Term = TypeVar("Term", bound=Hashable)

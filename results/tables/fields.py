@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.paper import scales
 from harness.paper.reported import Reported
-from results.paper.quantities import quantity
+from results.compare.quantities import quantity
 
 Value = str | float | None
 Key = tuple[Value, ...]

@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 
 from harness.display import counted
-from results.analysis import imported
-from results.analysis.edges import edges
-from results.analysis.metrics import Metric, reported, word
-from results.analysis.rows import rows
-from results.analysis.select import WORKLOAD, Candidate, Choice, Row, has_stages
-from results.analysis.summary import metric_summary
+from results.compare.edges import edges
+from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
+from results.compare.summary import metric_summary
 from results.formats.cells import SYMBOLS, Cell
+from results.frame import imported
+from results.frame.metrics import Metric, reported, word
+from results.frame.rows import rows
 from results.tables import next_points
 
 SPREAD = "± is the sample standard deviation over seeds; a single seed (n=1) has none."

@@ -9,9 +9,9 @@ import pandas as pd
 from harness.paper import reported, scales
 from harness.paper.experiments import Place
 from harness.paper.reported import Row, Setting
-from results.analysis.select import Choice
+from results.compare.ours import Ours
+from results.compare.select import Choice
 from results.formats.cells import Cell, Column, Section, Table
-from results.paper.ours import Ours
 from results.tables import footnotes
 from results.tables.view import View
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from results.analysis.load import tuned_columns
-from results.analysis.metrics import Metric, reported
-from results.analysis.rows import rows
-from results.analysis.select import OPTIMIZER, Choice, choose, searched
+from results.compare.select import OPTIMIZER, Choice, choose, searched
 from results.formats.cells import Cell, Column, Section
+from results.frame.load import tuned_columns
+from results.frame.metrics import Metric, reported
+from results.frame.rows import rows
 from results.tables import footnotes
 
 COLUMN_AXIS = "lr"

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pandas as pd
 
-from results.analysis import imported, schedules
-from results.analysis.load import tuned_columns
-from results.analysis.metrics import Metric, reported
-from results.analysis.rows import rows
-from results.analysis.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, has_stages, searched
-from results.analysis.stats import Summary
-from results.analysis.summary import finite_values, metric_summary, sample_by_seed
+from results.compare.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, has_stages, searched
+from results.compare.stats import Summary
+from results.compare.summary import finite_values, metric_summary, sample_by_seed
 from results.formats.cells import SYMBOLS, Cell, Column, Section
+from results.frame import imported, schedules
+from results.frame.load import tuned_columns
+from results.frame.metrics import Metric, reported
+from results.frame.rows import rows
 from results.tables import footnotes, timing
 from results.tables.annotate import RULES, Annotated, annotate
 from results.tables.budgets import budgets

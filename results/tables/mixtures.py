@@ -1,7 +1,7 @@
 """Which runs are behind a table: a last line names their code and machines, and marks show where they differ.
 
 What can change numbers, if only in their last digits, must not differ within a cell: such a cell is marked.
-Versions of our own code cannot: code that makes other numbers makes other runs (`harness/sources`).
+Versions of our own code cannot: code that makes other numbers makes other runs (`harness/config/digest.py`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pandas as pd
 
 from harness.display import counted
 from harness.store.record import IMPORTED
-from results.analysis.identity import DATA
-from results.analysis.metrics import word
-from results.analysis.rows import rows as frame_rows
 from results.formats.cells import Cell, Section
+from results.frame.identity import DATA
+from results.frame.metrics import word
+from results.frame.rows import rows as frame_rows
 
 Row = Mapping[Any, Any]  # of the tidy frame
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from results.analysis.edges import Edge
-from results.analysis.metrics import Metric
-from results.analysis.next_point import leader, next_point
-from results.analysis.select import Choice
+from results.compare.edges import Edge
+from results.compare.next_point import leader, next_point
+from results.compare.select import Choice
+from results.frame.metrics import Metric
 
 
 def outlook(edge: Edge, choice: Choice, rivals: Sequence[Choice], axes: Sequence[str], metric: Metric) -> str:

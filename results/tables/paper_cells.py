@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from harness.paper import experiments
 from harness.paper.reported import Reported
-from results.analysis.select import Choice
-from results.analysis.stats import Summary
+from results.compare.measured import Measured, at_rate, is_time, measured, slip
+from results.compare.ours import Ours
+from results.compare.select import Choice
+from results.compare.stats import Summary
 from results.formats.cells import Cell
-from results.paper.measured import Measured, at_rate, is_time, measured, slip
-from results.paper.ours import Ours
 from results.tables import fields, footnotes, paper_verdicts, timing
 from results.tables.layouts import Layout
 

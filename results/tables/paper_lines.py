@@ -10,8 +10,8 @@ import pandas as pd
 from harness.paper import experiments
 from harness.paper.reported import Reported
 from harness.store.points import SEARCH
-from results.paper.ours import Ours
-from results.paper.quantities import quantity
+from results.compare.ours import Ours
+from results.compare.quantities import quantity
 from results.tables.layouts import Layout
 
 _NOT_PRINTED = ""

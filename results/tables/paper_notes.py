@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from harness.paper import scales
 from harness.paper.reported import Reported
-from results.paper.measured import Measured
-from results.paper.quantities import quantity
+from results.compare.measured import Measured
+from results.compare.quantities import quantity
 from results.tables import footnotes
 from results.tables.layouts import Layout
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from harness.paper import reported
 from harness.paper.reported import Reported
+from results.compare.ours import Ours
+from results.compare.quantities import QUESTIONS, Quantity, quantity
 from results.formats.cells import Cell, Column, Section, Table
-from results.paper.ours import Ours
-from results.paper.quantities import QUESTIONS, Quantity, quantity
 from results.tables import fields, footnotes, mixtures, paper_cells, paper_lines, paper_notes
 from results.tables.layouts import LAYOUTS, Layout
 from results.tables.view import View

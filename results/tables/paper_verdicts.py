@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.paper.reported import Reported
-from results.analysis.select import UNFINISHED, Choice
-from results.analysis.ties import Ranking
-from results.paper.measured import Measured
+from results.compare.measured import Measured
+from results.compare.select import UNFINISHED, Choice
+from results.compare.ties import Ranking
 from results.tables import fields
 from results.tables.annotate import RULES, annotate
 from results.tables.footnotes import listing

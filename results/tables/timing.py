@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from harness.display import counted
 from harness.store.record import IMPORTED
-from results.analysis.metrics import is_number, word
-from results.analysis.provenance import TIMING, timing
-from results.analysis.select import Choice, Row
-from results.analysis.stats import summarize
-from results.analysis.summary import finite_values
+from results.compare.select import Choice, Row
+from results.compare.stats import summarize
+from results.compare.summary import finite_values
 from results.formats.cells import Cell
+from results.frame.metrics import is_number, word
+from results.frame.provenance import TIMING, timing
 from results.tables import footnotes
 
 _CPU = "cpu_seconds_per_step"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from harness.paper import experiments, scales
 from harness.store import Store
-from results.paper.ours import Ours, of_scale
+from results.compare.ours import Ours, of_scale
 
 SOURCES = ("both", "published", "runs")
 

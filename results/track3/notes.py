@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from results.analysis.stats import MIN_SEEDS, SIGNIFICANCE
+from results.compare.stats import MIN_SEEDS, SIGNIFICANCE
 from results.track3 import verdicts
 from results.track3.recomputed import Result
 from results.track3.spread import pooled

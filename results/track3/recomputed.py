@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
-from results.analysis.stats import Sample, Summary, summarize
+from results.compare.stats import Sample, Summary, summarize
 from results.track3.data import PLACE, TOP, Published, Run, published, runs
 
 # The number of a result, and why its public losses are not those that it is judged by.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from results.analysis.stats import MIN_SEEDS, SIGNIFICANCE, Summary
+from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from results.analysis.stats import Sample, summarize
+from results.compare.stats import Sample, summarize
 from results.formats.cells import Cell, Column, Section, Table
 from results.track3 import notes, verdicts
 from results.track3.recomputed import Result, committed

@@ -22,7 +22,7 @@ from harness.system.environment import HOME
 from harness.train.monitor import Monitor
 from sweeps.cluster import job_name
 from sweeps.cluster.job_lines import EXIT_AGAIN, SCRIPT_REQUEUES
-from sweeps.execute import EXIT_ENDED, EXIT_STOPPED, execute
+from sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED, execute
 
 # Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
 # default, and a process that was killed while it saved counts as alive for STALE_SECONDS more.

@@ -24,9 +24,9 @@ from harness.system import atomic, slurm, streams
 from harness.system.machine import visible_gpus
 from harness.train.monitor import Monitor
 from sweeps.cluster import job, job_lines, job_log
-from sweeps.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
-from sweeps.local.pool import Pool
 from sweeps.plan.states import settled, state
+from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
+from sweeps.run.pool import Pool
 
 AT_ONCE = "HTBENCH_RUNS_AT_ONCE"  # set by the script of the job
 POLL_SECONDS = 1.0

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from harness.checkup.finding import Finding, problem
 from harness.config import RunConfig
 from harness.data import registry as tasks
 from harness.display import shortened, terminal_width
 from harness.errors import UsageError
 from harness.store.points import submitting
 from harness.system import atomic, slurm
+from harness.system.finding import Finding, problem
 from harness.system.folders import make_folder
 from sweeps.cluster import sbatch, snapshot
 from sweeps.cluster.probe_job import LOOK_SECONDS, Probe, gathered, where

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.checkup.finding import Finding, ok, problem
 from harness.system import atomic
+from harness.system.finding import Finding, ok, problem
 from sweeps.cluster import job_log
 from sweeps.cluster.probed import REPORT
 from sweeps.spec.resources import Resources

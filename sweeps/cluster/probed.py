@@ -20,12 +20,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.checkup import machine, place
-from harness.checkup.finding import Finding, guarded, note, ok, one_line, problem
 from harness.config import parts
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.system import atomic, environment, slurm
+from harness.system import atomic, environment, place, slurm
+from harness.system import checks as machine
+from harness.system.finding import Finding, guarded, note, ok, one_line, problem
 from harness.system.machine import usable_cores, visible_gpus
 from harness.train.monitor import STOP_SIGNALS
 

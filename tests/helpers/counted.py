@@ -6,12 +6,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from harness.building.model import build_model
-from harness.building.optimizer import build_optimizer
 from harness.config.settings import resolve_config
 from harness.cost import fake, shapes
 from harness.data.task import Batch
 from harness.parallel.group import ALONE
+from harness.train.model import build_model
+from harness.train.optimizer import build_optimizer
 
 aten = torch.ops.aten
 

@@ -14,7 +14,7 @@ from harness.parallel.processes import Ranks
 def in_group(size, work, *arguments):
     """What `work(group, *arguments)` returns in each of `size` processes; it is a function of a module."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sweeps.local.preload"])
+    context.set_forkserver_preload(["sweeps.run.preload"])
     with tempfile.TemporaryDirectory() as folder:
         ranks = Ranks(context, size, call, (Path(folder), work, arguments))
         while (status := ranks.poll()) is None:

@@ -24,7 +24,7 @@ from harness.store.points import SEARCH, Point
 from harness.train import learner
 from harness.train.learner import Learner
 from harness.train.monitor import Monitor
-from sweeps.execute import EXIT_DONE, execute
+from sweeps.run.execute import EXIT_DONE, execute
 from tests.helpers import prepared, waiting
 
 LM = {
@@ -44,7 +44,7 @@ def start(size, settings, root, trouble="", step=0):
     What they say is in `said-<rank>`, the signals they know of in `signals-<rank>`.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sweeps.local.preload"])
+    context.set_forkserver_preload(["sweeps.run.preload"])
     return Ranks(context, size, work, (settings, root, trouble, step))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import RunConfig
-from harness.downstream.results import CLOZE
+from harness.export.results import CLOZE
 from harness.store import Store
 from harness.store.points import Point, sweep_folder, write_points
 from harness.store.record import RunRecord

@@ -19,8 +19,8 @@ from harness.store.points import filled, read_points
 from harness.store.record import RunRecord
 from harness.system.atomic import append_line, locked
 from harness.train.monitor import Monitor
-from sweeps.execute import execute
 from sweeps.plan.states import state
+from sweeps.run.execute import execute
 from tests.helpers.nfs_client import Client, Server
 
 

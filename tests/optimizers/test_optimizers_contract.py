@@ -1,6 +1,6 @@
 """What every row of the zoo must do, whatever its mathematics; being in `ZOO` is enough to be covered.
 
-What any other class must do, too, is in `harness/contract/properties.py`; `net.py` there has the net.
+What any other class must do, too, is in `harness/bench/properties.py`; `net.py` there has the net.
 """
 
 import inspect
@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.contract import properties
-from harness.contract.net import Net, equal, train
+from harness.bench import properties
+from harness.bench.net import Net, equal, train
 from optimizers import ZOO, build, resolve
 from optimizers.muon import SCALE_RULES
 from optimizers.spectral import SPECTRAL

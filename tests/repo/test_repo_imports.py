@@ -25,9 +25,9 @@ TORCH_FREE = [
         "sweeps.spec.sweep_file",
         "sweeps.plan.planned",
         "sweeps.commands",
-        "sweeps.execute",
-        "sweeps.local.pool",
-        "sweeps.local.runner",
+        "sweeps.run.execute",
+        "sweeps.run.pool",
+        "sweeps.run.runner",
     ),
     *(
         "harness.cost.from_runs",

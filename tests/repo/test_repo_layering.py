@@ -81,16 +81,16 @@ PICTURE = {
     "sweeps.studies": (
         "harness.config harness.data harness.errors harness.store harness.system sweeps.plan sweeps.spec"
     ),
-    "sweeps.execute": (
+    "sweeps.run.execute": (
         "harness.config harness.errors harness.parallel harness.store harness.train sweeps.studies"
     ),
     "sweeps.local": (
         "harness.config harness.data harness.errors harness.parallel harness.store harness.system "
-        "harness.train sweeps.execute sweeps.plan sweeps.spec sweeps.studies"
+        "harness.train sweeps.run.execute sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
         "harness.checkup harness.config harness.data harness.display harness.errors harness.store "
-        "harness.system harness.train sweeps.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
+        "harness.system harness.train sweeps.run.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
         "harness.config harness.cost harness.data harness.display harness.errors harness.store "
@@ -172,7 +172,7 @@ DOORS = {
     "harness.commands.routing",
     "sweeps.cluster.job",
     "sweeps.cluster.probed",
-    "sweeps.execute",
+    "sweeps.run.execute",
     "sweeps.spec.given",
 }
 

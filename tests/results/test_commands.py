@@ -14,10 +14,10 @@ import pytest
 from harness import cli
 from harness.errors import UsageError
 from results import commands
-from results.analysis.load import load
 from results.figures import files
 from results.figures.registry import FIGURES
 from results.formats.render import render_all
+from results.frame.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 from tests.helpers.json_fields import promised, read

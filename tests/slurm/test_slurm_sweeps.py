@@ -371,7 +371,7 @@ def test_jobs_run_nothing_that_was_altered_after_they_were_submitted(site, held,
     partition("UP")
     wait_for(lambda: not queue())
     assert not (site.root / "ran").exists() and not (site.root / "runs").exists()
-    assert "'sweeps/execute.py' in" in site("sweep", "status", spec).stdout
+    assert "'sweeps/run/execute.py' in" in site("sweep", "status", spec).stdout
     refused = submit(site, spec)
     assert refused.returncode == EXIT_USAGE and f"'{file}' is not what was copied there" in refused.stderr
     shutil.rmtree(code)

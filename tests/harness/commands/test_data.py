@@ -11,10 +11,9 @@ import pytest
 
 from harness.cli import main
 from harness.commands import data, doctor
-from harness.data import cache
+from harness.data import c4, cache
 from harness.data import registry as tasks
 from harness.data.cache import damaged
-from harness.published import c4
 from harness.store import points
 from tests.helpers import miniature
 from tests.helpers.command import Htbench

@@ -15,8 +15,8 @@ from sweeps.cluster import submit
 from sweeps.cluster.job_array import text as sbatch_text
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submissions import Submission
-from sweeps.local.pool import Pool
 from sweeps.plan.planned import search_points
+from sweeps.run.pool import Pool
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.resources import Resources
 from tests.helpers.command import Htbench

@@ -13,8 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.checkup.finding import Finding
-from harness.checkup.machine import CPU_BUILD
 from harness.cli import main
 from harness.commands import doctor
 from harness.config.key import run_key
@@ -22,9 +20,11 @@ from harness.config.settings import resolve_config
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store import Store
+from harness.store.check import survey
 from harness.store.record import RunRecord
 from harness.system import machine
-from harness.upkeep.check import survey
+from harness.system.checks import CPU_BUILD
+from harness.system.finding import Finding
 from tests.helpers.json_fields import promised
 
 STORE = {"root", "locks", "links", "store", "records", "index", "data"}
@@ -279,7 +279,7 @@ def test_a_cuda_build_without_a_gpu_is_told_of_the_small_one(tmp_path, monkeypat
 
 
 def test_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.checkup.machine.cgroup_limits", lambda name: [[str(2**28)]])
+    monkeypatch.setattr("harness.system.checks.cgroup_limits", lambda name: [[str(2**28)]])
     (found,) = look(tmp_path, "memory")
     assert (found.level, found.advice) == ("note", "use --workers 1")
 
@@ -423,5 +423,5 @@ def test_unreadable_folders_do_not_break_it(store, monkeypatch):
     def refuse(path, *_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr("harness.upkeep.check.atomic.read_json", refuse)
+    monkeypatch.setattr("harness.store.check.atomic.read_json", refuse)
     assert the(look(store[0].root, "store"), "PermissionError").level == "problem"

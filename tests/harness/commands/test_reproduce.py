@@ -12,7 +12,7 @@ import pytest
 
 from harness import cli
 from harness.commands import reproduce, reproduce_card
-from harness.downstream.results import CLOZE
+from harness.export.results import CLOZE
 from harness.paper import experiments
 from harness.store import Store
 from harness.store.points import REPLICATE, SEARCH, Point, write_points

@@ -11,17 +11,16 @@ import torch
 import models
 import optimizers
 from harness.cli import main
-from harness.config import parts
+from harness.config import loose_files, parts
 from harness.config.key import run_key
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config, to_settings, to_yaml
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.sources import loose_files
 from harness.store.points import Point
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
-from sweeps.execute import EXIT_ENDED, execute
+from sweeps.run.execute import EXIT_ENDED, execute
 from tests.helpers.json_fields import promised
 
 _NUMBERS = itertools.count()

@@ -7,13 +7,12 @@ import pytest
 
 import models
 import optimizers
-from harness.config import revisions
+from harness.config import digest, revisions
 from harness.config.key import run_key
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config, to_yaml
 from harness.data import registry as tasks
 from harness.errors import UsageError
-from harness.sources import digest
 from harness.system.environment import HOME
 
 # With an optimizer at its first revision.
@@ -75,11 +74,11 @@ def test_every_module_is_either_watched_or_known_to_make_no_numbers():
         *("optimizers.zoo.spectral", "optimizers.zoo.subspace", "optimizers.watch"),
         *("models", "models.imported", "models.outside", "models.registry", "models.spec"),
         *("harness.data", "harness.data.cache", "harness.data.registry"),
-        *("harness.published", "harness.published.copies", "harness.prepare", "harness.prepare.hub"),
+        *("harness.data.copies", "harness.prepare", "harness.prepare.hub"),
         *("harness.prepare.corpus_source", "harness.prepare.data_set", "harness.prepare.raw"),
         *("harness.prepare.work", "harness.prepare.workers"),
     }
-    folders = ("optimizers", "models", "harness/data", "harness/published", "harness/prepare")
+    folders = ("optimizers", "models", "harness/data", "harness/prepare")
     files = [path for folder in folders for path in (HOME / folder).rglob("*.py")]
     modules = {
         ".".join(path.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__") for path in files

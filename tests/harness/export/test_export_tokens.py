@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from harness.data import copies
 from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.export import tokens
 from harness.prepare.published_tokenizer import PublishedTokenizer
-from harness.published import copies
 from tests.helpers import miniature
 
 transformers = pytest.importorskip("transformers")

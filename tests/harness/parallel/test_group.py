@@ -18,7 +18,7 @@ from harness.parallel import device
 from harness.parallel import group as distributed
 from harness.parallel.group import Group
 from harness.store import Kind, Store
-from sweeps.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
+from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, result, start, together, wait_for
 from tests.helpers.interrupting import finish, interrupt
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import optimizers
-from harness.contract import properties
+from harness.bench import properties
 from harness.parallel import sharding
 from harness.parallel.sharding import Shards, deal_out
 from optimizers.cost import seconds_of_a_step, separable

@@ -8,7 +8,7 @@ import torch
 import models
 from harness.config.settings import resolve_config
 from harness.train import checkpoint
-from sweeps.execute import EXIT_ENDED, EXIT_STOPPED
+from sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED
 from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, start, together
 from tests.helpers.interrupting import finish, interrupt
 

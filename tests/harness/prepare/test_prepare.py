@@ -13,10 +13,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from harness.data import c4, copies
 from harness.data.cache import damaged
 from harness.errors import UsageError
 from harness.prepare import hub, raw, work
-from harness.published import c4, copies
 from tests.helpers import miniature
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from harness.paper import reported
 from harness.store import Store
-from results.analysis.load import load
 from results.figures import data_csv, render
 from results.figures.files import groups, read, update
 from results.figures.registry import FIGURES
 from results.figures.style import display_name, hatch, optimizer_style
 from results.figures.view import views
+from results.frame.load import load
 from tests.helpers import layout
 
 PAPER = list(dict.fromkeys(row["figure"] for row in reported.rows("figures")))

@@ -6,14 +6,14 @@ import random
 import pytest
 
 from harness.store.points import REPLICATE
-from results.analysis.cost import COLUMNS
-from results.analysis.load import load
-from results.analysis.stats import Summary
+from results.compare.stats import Summary
 from results.figures.draw_pareto import draw_pareto
 from results.figures.kinds import PUBLISHED
-from results.figures.paper.hours import hours
+from results.figures.paper_hours import hours
 from results.figures.pareto_panels import CostPanel, CostPoint, front, pareto
 from results.figures.view import View
+from results.frame.cost import COLUMNS
+from results.frame.load import load
 
 
 def point(name, price, metric):

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from harness.store.points import REPLICATE
-from results.analysis.load import load
 from results.figures.draw_rows import draw_rows
 from results.figures.focus import worst_shown
 from results.figures.kinds import PUBLISHED, CurvePanel, Point, Series
@@ -15,6 +14,7 @@ from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
 from results.figures.seed_spread_panels import seed_spread
 from results.figures.to_target_panels import to_target
 from results.figures.units import SECONDS, unit
+from results.frame.load import load
 
 STEPS = 100  # of a run on digits
 

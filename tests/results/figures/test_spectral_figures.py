@@ -9,12 +9,12 @@ import pytest
 import results
 from harness.errors import UsageError
 from harness.store.points import REPLICATE
-from results.analysis.load import load
 from results.figures.draw_layers import draw_layers
 from results.figures.files import update
 from results.figures.kinds import LayerPanel
 from results.figures.registry import FIGURES
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
+from results.frame.load import load
 
 NAMES = ("alpha_layers", "alpha_kinds", "alpha_bars", "norms", "update_spectra")
 UPDATES = [(1, 0.9), (45, 1.1)]

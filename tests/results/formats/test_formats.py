@@ -10,11 +10,11 @@ import pandas
 import pytest
 from pyarrow import parquet
 
-from results.analysis.load import load
-from results.analysis.stats import summarize
+from results.compare.stats import summarize
 from results.formats.cells import Cell, Column, Section, Table
 from results.formats.latex import escape
 from results.formats.render import FORMATS, as_bytes, render
+from results.frame.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from harness.paper import experiments
-from results.analysis.load import load
 from results.formats.render import render
+from results.frame.load import load
 from results.tables.registry import GENERAL, TABLES
 from results.tables.view import View
 from tests.helpers.miniature_store import Miniature

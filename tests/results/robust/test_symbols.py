@@ -2,9 +2,9 @@
 
 import pytest
 
-from results.analysis.load import load
 from results.formats.cells import SYMBOLS
 from results.formats.render import render
+from results.frame.load import load
 from results.tables.registry import TABLES
 from results.tables.view import View
 

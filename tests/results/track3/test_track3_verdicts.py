@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from results.analysis.stats import summarize
+from results.compare.stats import summarize
 from results.track3 import verdicts
 from results.track3.recomputed import Result, committed, results
 from results.track3.spread import pooled

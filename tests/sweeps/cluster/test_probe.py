@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.checkup.finding import Finding, guarded
 from harness.cli import main
 from harness.data import registry as tasks
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE, UsageError
 from harness.store import Store
 from harness.store.submissions import WORD, word_of
 from harness.system import slurm
+from harness.system.finding import Finding, guarded
 from sweeps.cluster import job_array, probe, probed, reap, snapshot
 from sweeps.cluster.probe_job import Probe
 from sweeps.plan.planned import search_points

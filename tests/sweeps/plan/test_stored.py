@@ -6,6 +6,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.store import Store
+from harness.store.gc import garbage
 from harness.store.points import (
     DROPPED,
     POINTS,
@@ -17,7 +18,6 @@ from harness.store.points import (
     write_points,
 )
 from harness.system import atomic
-from harness.upkeep.gc import garbage
 from sweeps.plan import stored
 from sweeps.plan.planned import search_points
 from sweeps.plan.replicas import due, everything

@@ -12,7 +12,7 @@ from harness.store.curve import MetricsFile
 from harness.store.points import read_points
 from harness.store.record import RunRecord
 from harness.train.monitor import Monitor
-from sweeps.execute import execute
+from sweeps.run.execute import execute
 from sweeps.studies import trial as trials
 from sweeps.studies.connection import Connection
 from tests.helpers.searching import SEARCH, forget, plan, state_of

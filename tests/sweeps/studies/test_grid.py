@@ -10,8 +10,8 @@ from optuna.trial import TrialState
 from harness.store import Attempt, Kind, RunState, Store
 from harness.store.record import RunRecord
 from harness.train import run
-from sweeps.local.progress import outcome
 from sweeps.plan.planned import search_points
+from sweeps.run.progress import outcome
 from sweeps.spec import sweep_file as specs
 from sweeps.studies import grid
 from tests.helpers.sweeping import SPEC

@@ -10,8 +10,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.store import Store
+from harness.store.importing import merge
 from harness.system import atomic, seal
-from harness.upkeep.importing import merge
 from sweeps.plan import slots
 from sweeps.spec import sweep_file as specs
 from sweeps.studies.connection import Connection

@@ -1,0 +1,267 @@
+"""What every optimizer of a run must do, whatever its mathematics: one property, one function.
+
+The tests check every row of the zoo, `htbench zoo --check` any other class. A property gets `build`, which
+makes the optimizer of a model as `optimizers.build` does. If it does not hold, it raises AssertionError.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from harness.bench.net import Net, backward, copied, equal, train
+from optimizers.cost import separable
+from optimizers.groups import Model
+
+SHAPES = {
+    "square": (6, 6),
+    "tall": (9, 4),
+    "wide": (4, 9),
+    "conv": (4, 3, 2, 2),
+    "conv1d": (5, 3, 4),
+    "row": (1, 7),
+}
+RATES = (None, 0.1, 0.03, 0.01, 1e-3)  # one of them must do; None: the default
+
+
+class Build(Protocol):
+    """Makes an optimizer."""
+
+    def __call__(self, model: Model, **settings: Any) -> Optimizer:
+        """That of a model, or of (name, parameter) pairs, with the settings of `optimizers.build`."""
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise AssertionError(otherwise)
+
+
+# --- it learns ---
+
+
+def lowers_a_quadratic(build: Build, **settings: Any) -> None:
+    """150 steps on |W - target|^2 / 2, with `settings` of the optimizer."""
+    torch.manual_seed(0)
+    target, weight = torch.randn(6, 4), nn.Parameter(torch.zeros(6, 4))
+    optimizer, losses = build([("W", weight)], **settings), []
+    for _ in range(150):
+        loss = (weight - target).square().sum() / 2
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        losses.append(loss.item())
+    ratio = min(losses[-10:]) / losses[0]
+    _demand(ratio < 0.05, f"{ratio:.2g} of the loss of a quadratic is left after 150 steps, not below 0.05")
+
+
+def lowers_the_loss_of_a_net(build: Build, **settings: Any) -> None:
+    """80 steps on one batch, with `settings` of the optimizer."""
+    net = Net()
+    optimizer, losses = build(net, **settings), []
+    for _ in range(80):
+        losses.append(backward(net))
+        optimizer.step()
+    ratio = losses[-1] / losses[0]
+    _demand(ratio < 0.9, f"{ratio:.2g} of the loss of a small net is left after 80 steps, not below 0.9")
+
+
+def lowers_a_loss(build: Build) -> None:
+    """Both losses above, each with one of RATES."""
+    for learns in (lowers_a_quadratic, lowers_the_loss_of_a_net):
+        said = []
+        for rate in RATES:
+            try:
+                learns(build, lr=rate)
+                break
+            except AssertionError as error:
+                said.append(str(error))
+        else:
+            raise AssertionError(f"with no lr of {', '.join(map(str, RATES[1:]))}: {said[0]}")
+
+
+# --- it is a function of weights, gradients and its own state ---
+
+
+def repeats_bit_for_bit(build: Build) -> None:
+    """Two equal runs end with the same weights, bit for bit."""
+    first, second = Net(), Net()
+    same = equal(train(first, build(first), range(4)), train(second, build(second), range(4)))
+    _demand(same, "two equal runs of four steps end with different weights")
+
+
+def keeps_the_dtype(build: Build, dtype: torch.dtype) -> None:
+    """Weights stay in their format, are finite, and move."""
+    net = Net().to(dtype)
+    optimizer, before = build(net), copied(net.parameters())
+    after = train(net, optimizer, range(3))
+    _demand(all(p.dtype == dtype for p in after), f"weights in {dtype} change their format")
+    _demand(
+        all(bool(p.isfinite().all()) for p in after), f"weights in {dtype} are not finite after three steps"
+    )
+    _demand(not equal(before, after), f"weights in {dtype} have not moved after three steps")
+
+
+def takes_a_shape(build: Build, shape: tuple[int, ...], **settings: Any) -> None:
+    """A weight of this shape trains and survives gradients of zero."""
+    torch.manual_seed(0)
+    weight = nn.Parameter(torch.randn(shape))
+    optimizer, start = build([("W", weight)], **settings), weight.detach().clone()
+    zero = torch.zeros(shape)
+    for gradient in (zero, zero, torch.randn(shape), zero):
+        weight.grad = gradient
+        optimizer.step()
+        _demand(weight.shape == shape, f"a weight of shape {shape} becomes one of {tuple(weight.shape)}")
+        _demand(
+            bool(weight.isfinite().all()), f"a weight of shape {shape} is not finite after gradients of zero"
+        )
+    # A step on a zero gradient may be none: Cautious without weight decay never moves against the gradient.
+    _demand(not torch.equal(weight, start), f"a weight of shape {shape} does not move")
+
+
+def resumes_onto_the_same_trajectory(build: Build, dtype: torch.dtype = torch.float32) -> None:
+    """`state_dict` holds all that a resumed run needs, as plain values and tensors."""
+    net = Net().to(dtype)
+    optimizer = build(net)
+    train(net, optimizer, range(3))
+    file = io.BytesIO()
+    torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, file)
+    straight = train(net, optimizer, range(3, 6))
+
+    file.seek(0)
+    saved, resumed = torch.load(file, weights_only=True), Net(seed=1).to(dtype)
+    resumed.load_state_dict(saved["net"])
+    second = build(resumed, lr=0.5)
+    second.load_state_dict(saved["optimizer"])
+    same = equal(train(resumed, second, range(3, 6)), straight)
+    _demand(
+        same, f"in {dtype} a run that was resumed from state_dict takes other steps than one that was not"
+    )
+    states = [list(o.state_dict()["state"].values()) for o in (optimizer, second)]
+    try:
+        torch.testing.assert_close(*states, rtol=0, atol=0)
+    except AssertionError as error:
+        raise AssertionError(f"in {dtype} load_state_dict does not bring the state back: {error}") from None
+
+
+def a_copy_goes_on_independently(build: Build) -> None:
+    """No state is shared with a deep copy."""
+    net = Net()
+    optimizer = build(net)
+    train(net, optimizer, range(2))
+    other, second = copy.deepcopy((net, optimizer))
+    straight = train(net, optimizer, range(2, 4))
+    _demand(equal(train(other, second, range(2, 4)), straight), "a deep copy of it takes other steps")
+
+
+# --- it does as the training loop expects ---
+
+
+def learning_rates_are_set_through_the_groups(build: Build, loaded: bool = False) -> None:
+    """At lr = 0 nothing moves; `loaded` from a state_dict or not."""
+    net = Net()
+    optimizer = build(net)
+    train(net, optimizer, range(2))
+    if loaded:
+        optimizer.load_state_dict(optimizer.state_dict())
+    before = copied(net.parameters())
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    after = train(net, optimizer, range(2))
+    _demand(equal(after, before), 'weights move although "lr" is 0 in all of param_groups')
+
+
+def a_scheduler_of_torch_works(build: Build) -> None:
+    """LambdaLR gives the same weights as rates that are set by hand."""
+    first, second = Net(), Net()
+    scheduled, manual = build(first), build(second)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(scheduled, lambda step: 1 / (1 + step))
+    peak = [group["lr"] for group in manual.param_groups]
+    for step in range(3):
+        backward(first, step)
+        scheduled.step()
+        scheduler.step()
+        for group, lr in zip(manual.param_groups, peak, strict=True):
+            group["lr"] = lr / (1 + step)
+        backward(second, step)
+        manual.step()
+    torch.testing.assert_close(list(first.parameters()), list(second.parameters()), rtol=0, atol=1e-7)
+
+
+def gradients_are_left_alone_and_not_kept(build: Build) -> None:
+    """A step does not write to them, and the state shares no memory with them."""
+    first, second = Net(), Net()
+    optimizer, other = build(first), build(second)
+    for step in range(3):
+        backward(first, step)
+        before = copied(_gradients(first))
+        optimizer.step()
+        _demand(equal(_gradients(first), before), "a step changes the gradients")
+        backward(second, step)
+        other.step()
+        other.zero_grad(set_to_none=False)  # would reach into a state that shares memory with the gradient
+    _demand(equal(first.parameters(), second.parameters()), "its state shares memory with the gradients")
+
+
+def _gradients(net: nn.Module) -> list[Tensor]:
+    return [p.grad for p in net.parameters() if p.grad is not None]
+
+
+def parameters_without_gradient_are_skipped(build: Build, stateful: bool = True) -> None:
+    """They do not change, all others do. A `stateful` rule has a state for the others only."""
+    net = Net()
+    optimizer = build(net)
+    skipped = [net.conv.weight, net.norm.bias]
+    before = copied(net.parameters())
+    for step in range(2):  # SOAP moves nothing in its first
+        backward(net, step)
+        for p in skipped:
+            p.grad = None
+        optimizer.step()
+    for p, old in zip(net.parameters(), before, strict=True):
+        if any(p is q for q in skipped):
+            _demand(torch.equal(p, old), "a parameter without gradient moves")
+            _demand(not stateful or p not in optimizer.state, "a parameter without gradient gets a state")
+        else:
+            _demand(not torch.equal(p, old), "a parameter with a gradient does not move in two steps")
+            _demand(not stateful or p in optimizer.state, "a parameter with a gradient has no state")
+
+
+def parameters_are_stepped_apart_if_separable(build: Build) -> None:
+    """Two that step every other parameter each do together what one does that steps all."""
+    net, other = Net(), Net()
+    whole, parts = build(net), [build(other), build(other)]
+    if not separable(whole):
+        return
+    for step in range(4):
+        backward(net, step)
+        whole.step()
+        backward(other, step)
+        gradients = _gradients(other)
+        for first, part in enumerate(parts):
+            for number, (p, gradient) in enumerate(zip(other.parameters(), gradients, strict=True)):
+                p.grad = gradient if number % 2 == first else None
+            part.step()
+    same = equal(net.parameters(), other.parameters())
+    _demand(same, "it is separable, but a parameter takes another step if others have no gradient")
+
+
+def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:
+    """`step(closure)` returns what the closure does."""
+    net, calls = Net(), list[bool]()
+    optimizer = build(net)
+
+    def closure() -> float:
+        calls.append(torch.is_grad_enabled())
+        return backward(net)
+
+    before = copied(net.parameters())
+    found: object = optimizer.step(closure)
+    _demand(calls == [True], f"step(closure) calls it {len(calls)} times, with gradients enabled: {calls}")
+    _demand(found == backward(Net()), f"step(closure) returns {found}, not the closure's loss")
+    optimizer.step(closure)  # SOAP moves nothing in its first step
+    _demand(not equal(before, net.parameters()), "step(closure) does not move the weights")

@@ -1,1 +1,0 @@
-"""From a config to the model that a run trains, and to its optimizer."""

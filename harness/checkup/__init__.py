@@ -1,1 +1,0 @@
-"""What a machine or a place is checked for, and how the findings are told."""

@@ -1,0 +1,240 @@
+"""The code that makes a run's numbers: a digest of every definition that the run needs. Torch-free.
+
+Only what Python executes counts, not comments, docstrings, annotations or imports. Of a table (a mapping
+from words to rows) only those rows count that the run's settings name. `revisions.py` compares the
+digests with those of the released code.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.system.environment import HOME
+
+# The modules that make numbers. The others declare settings, keep files or start processes.
+_ROOMS = {
+    "harness.data": (
+        "augment c4 cifar10 cifar100 corpus corpus_task digits glyphs image_files images imagenet loss "
+        "openwebtext order pictures prepared pydocs randaugment rows task text tokenizer"
+    ),
+    "harness.parallel": "batch_norm group overlap sharding",
+    "harness.prepare": "picture_copy picture_shards published_tokenizer shards",
+    "harness.train": "curvature divergence learner loop model optimizer schedule",
+    "models": "gpt2 llama resnet transformer vit",
+    "optimizers": (
+        "adam assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral stacks"
+    ),
+    "optimizers.spectral": "rule",
+}
+NUMERIC = tuple(f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split())
+_SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
+_OWNERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def digests(starts: Iterable[str], words: Collection[str] = ()) -> dict[str, str]:
+    """The digest of every definition that the starting points need, by its name "module:definition".
+
+    Args:
+        starts: "module:definition"; one outside the modules of NUMERIC has no digests.
+        words: the words among the settings; they choose rows of tables.
+    """
+    found = {one.name: one.digest for one in _reached(starts, frozenset(words))}
+    return dict(sorted(found.items()))
+
+
+# --- one definition ---
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function, a class, a constant, or one row of a table.
+
+    Attributes:
+        name: "module:name" or "module:table[row]".
+        nodes: its syntax, several if it is defined in several places.
+    """
+
+    name: str
+    nodes: tuple[ast.AST, ...]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Twelve hex digits."""
+        return hashlib.sha256("".join(map(_text, self.nodes)).encode()).hexdigest()[:12]
+
+    @functools.cached_property
+    def used(self) -> frozenset[str]:
+        """The dotted names in its code, each with all its beginnings."""
+        names = (_dotted(node) for one in self.nodes for node in _walk(one))
+        return frozenset(name for name in names if name)
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for _, children in _parts(node):
+        for child in children:
+            yield from _walk(child) if isinstance(child, ast.AST) else ()
+
+
+def _parts(node: ast.AST) -> Iterator[tuple[str, list[object]]]:
+    """The fields of a node that Python executes, each as a list."""
+    for name in node._fields:
+        value = getattr(node, name, None)
+        children = value if isinstance(value, list) else [value]
+        if name == "body" and isinstance(node, _OWNERS) and ast.get_docstring(node, clean=False) is not None:
+            children = children[1:]
+        if isinstance(node, ast.JoinedStr):  # Python's versions divide its constant parts differently
+            children = [child for child in children if isinstance(child, ast.FormattedValue)]
+        kept = [child for child in children if not isinstance(child, ast.Import | ast.ImportFrom)]
+        if name not in _SILENT and value is not None:
+            yield name, kept
+
+
+def _text(node: object) -> str:
+    """The node as text that is the same in all versions of Python."""
+    if not isinstance(node, ast.AST):
+        return f"{type(node).__name__}:{node!r}"
+    parts = (f"{name}=[{','.join(map(_text, children))}]" for name, children in _parts(node) if children)
+    return f"{type(node).__name__}({';'.join(parts)})"
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
+        return f"{before}.{node.attr}"
+    return ""
+
+
+# --- from one definition to the next ---
+
+
+@dataclass(frozen=True)
+class _Module:
+    name: str
+    nodes: Mapping[str, list[ast.AST]]  # of each definition
+    imports: Mapping[str, str]  # local name -> "module" or "module.attribute"
+
+
+@functools.cache
+def _module(name: str) -> _Module | None:
+    base = HOME.joinpath(*name.split("."))
+    path = next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()), None)
+    if path is None:
+        return None
+    try:
+        tree = ast.parse(path.read_bytes())
+    except SyntaxError as error:
+        raise UsageError(f"'{path}' is no valid Python: {error.msg} in line {error.lineno}.") from None
+    nodes: dict[str, list[ast.AST]] = {}
+    for node in tree.body:
+        for word in _names(node):
+            nodes.setdefault(word, []).append(node)
+    imports: dict[str, str] = {}
+    for one in ast.walk(tree):
+        if isinstance(one, ast.ImportFrom) and one.module and not one.level:
+            imports |= {alias.asname or alias.name: f"{one.module}.{alias.name}" for alias in one.names}
+        elif isinstance(one, ast.Import):
+            imports |= {alias.asname: alias.name for alias in one.names if alias.asname}
+            imports |= {(top := alias.name.partition(".")[0]): top for alias in one.names if not alias.asname}
+    return _Module(name, nodes, imports)
+
+
+def _names(node: ast.stmt) -> list[str]:
+    """What a statement of a module defines."""
+    if isinstance(node, _OWNERS):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _reached(starts: Iterable[str], words: frozenset[str]) -> Iterator[Definition]:
+    todo, seen = [tuple(start.split(":")) for start in starts], set[tuple[str, ...]]()
+    while todo:
+        place = todo.pop()
+        if place in seen or not _is_numeric(place[0]):
+            continue
+        seen.add(place)
+        module = _module(place[0])
+        if module is None:
+            continue
+        for one in _definitions(module, place[1], words):
+            yield one
+            todo += [found for name in one.used if (found := _find(module, name)) is not None]
+
+
+def _definitions(module: _Module, name: str, words: frozenset[str]) -> list[Definition]:
+    """The definition, or of a table the rows that `words` name (all of them if they name none)."""
+    nodes = module.nodes.get(name, [])
+    rows = _rows(nodes[0]) if len(nodes) == 1 else {}
+    chosen = rows.keys() & words or rows.keys()
+    if rows:
+        return [Definition(f"{module.name}:{name}[{row}]", (rows[row],)) for row in sorted(chosen)]
+    return [Definition(f"{module.name}:{name}", tuple(nodes))] if nodes else []
+
+
+def _rows(node: ast.AST) -> dict[str, ast.AST]:
+    """The rows of a table by their words; empty if the node is none."""
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if not isinstance(value, ast.Dict):
+        return {}
+    keys = [key.value if isinstance(key, ast.Constant) else None for key in value.keys]
+    if not all(isinstance(key, str) for key in keys):
+        return {}
+    return {str(key): row for key, row in zip(keys, value.values, strict=True)}
+
+
+def _find(module: _Module, name: str) -> tuple[str, str] | None:
+    """Where the definition is that a dotted name in a module's code means; None if it is not ours."""
+    first, _, rest = name.partition(".")
+    if first in module.nodes:
+        return module.name, first
+    target = module.imports.get(first)
+    return _locate(f"{target}.{rest}" if rest else target) if target else None
+
+
+def _locate(dotted: str) -> tuple[str, str] | None:
+    """The module and the definition of "harness.train.curvature.observe", through what modules import."""
+    words = dotted.split(".")
+    if words[0] not in ("optimizers", "models", "harness"):
+        return None
+    for cut in range(len(words) - 1, 0, -1):
+        module = _module(".".join(words[:cut]))
+        if module is not None:
+            return _find(module, ".".join(words[cut:]))
+    return None
+
+
+def _is_numeric(module: str) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in NUMERIC)
+
+
+def everything() -> dict[str, str]:
+    """The digest of every definition in the modules of NUMERIC, and of every row of their tables."""
+    found: dict[str, str] = {}
+    for name in NUMERIC:
+        inside = sorted(HOME.joinpath(*name.split(".")).glob("*.py"))
+        for place in (name, *(f"{name}.{path.stem}" for path in inside if path.stem != "__init__")):
+            module = _module(place)
+            assert module is not None, f"{place} is gone: mend NUMERIC"
+            for word in module.nodes:
+                found |= {one.name: one.digest for one in _definitions(module, word, frozenset())}
+    return dict(sorted(found.items()))
+
+
+def whole(path: Path) -> str:
+    """What Python executes of a file, imports included, as text; if it is no Python, its digest."""
+    content = path.read_bytes()
+    if path.suffix != ".py":
+        return hashlib.sha256(content).hexdigest()
+    tree = ast.parse(content)
+    if ast.get_docstring(tree, clean=False) is not None:
+        del tree.body[0]
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return "".join(map(_text, (tree, *imports)))

@@ -1,1 +1,0 @@
-"""How well a trained language model answers multiple-choice questions."""

@@ -1,0 +1,176 @@
+"""mlflow: an experiment for each sweep; a run has its key in the tag `htbench.key`.
+
+The tag `htbench.complete` is set last and holds the digest. A run without it was left by a killed export,
+and is deleted and written anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.errors import RunFailedError, UsageError
+from harness.exchange.destination import Destination, Options, require
+from harness.exchange.outgoing import Outgoing, word
+from harness.system import atomic
+from harness.system.folders import make_folder
+
+KEY, COMPLETE = "htbench.key", "htbench.complete"
+_SQLITE = "sqlite:///"
+_SCHEMES = (_SQLITE, "postgresql", "mysql", "mssql", "http://", "https://")
+# What mlflow takes in one request, and at most as a value (mlflow.utils.validation).
+_PARAMS, _METRICS, _LONGEST, _PAGE = 100, 1000, 5000, 1000
+_Item = TypeVar("_Item")
+
+
+@contextlib.contextmanager
+def destination(options: Options) -> Iterator[Destination]:
+    """The database or server `options.uri`, else the database `mlflow.db` in the store."""
+    uri = options.uri or f"{_SQLITE}{options.root.absolute() / 'mlflow.db'}"
+    if not uri.startswith(_SCHEMES):
+        raise UsageError(
+            f"--uri '{uri}' is no database or server; mlflow only maintains its file store, so write sqlite:///PATH."
+        )
+    require("mlflow", "mlflow", "sqlalchemy", "alembic")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
+    logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # it tells of each table, and errors twice
+    if not uri.startswith(_SQLITE):  # a server: it has no lock that we could hold
+        with _complaints(uri):
+            yield Mlflow(uri)
+        return
+    path = Path(uri.removeprefix(_SQLITE).partition("?")[0]).absolute()
+    make_folder(path.parent)
+    with atomic.locked(path.with_name(f".{path.name}.htbench.lock")), _complaints(uri):
+        _make_database(path)
+        yield Mlflow(uri, path.parent)
+
+
+def _make_database(path: Path) -> None:
+    """Make a database unless it is there: mlflow can't go on with one whose making was killed."""
+    from mlflow import MlflowClient
+
+    for remains in list(atomic.temporaries(path.parent, path.name)):
+        shutil.rmtree(remains)
+    if not path.exists():
+        temporary = atomic.temporary_name(path)  # a folder: the database has a journal beside it
+        temporary.mkdir()
+        MlflowClient(tracking_uri=f"{_SQLITE}{temporary / path.name}").search_experiments(max_results=1)
+        os.rename(temporary / path.name, path)
+        shutil.rmtree(temporary)
+
+
+@contextlib.contextmanager
+def _complaints(uri: str) -> Iterator[None]:
+    """Make one sentence of what mlflow and the database say."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError) as error:
+        first = str(error).strip().partition("\n")[0].rstrip(".")
+        raise RunFailedError(
+            f"mlflow refuses at '{uri}': {first}. What is exported already stays; the same command goes on."
+        ) from error
+
+
+class Mlflow:
+    """A tracking database or server of mlflow.
+
+    Args:
+        uri: its address.
+        folder: of the database, for artifacts that others may add; None: the server has a place.
+    """
+
+    def __init__(self, uri: str, folder: Path | None = None) -> None:
+        from mlflow import MlflowClient
+        from mlflow.entities import ViewType
+
+        self.place, self._folder = uri, folder
+        self._client = MlflowClient(tracking_uri=uri)
+        every = _pages(self._client.search_experiments, view_type=ViewType.ALL)
+        self._experiments = {one.name: one for one in every}
+        self._found: dict[str, list[tuple[str, str]]] = {}  # key -> runs with their digests
+        live = [one.experiment_id for one in every if one.lifecycle_stage == "active"]
+        for run in _pages(self._client.search_runs, experiment_ids=live, filter_string=f"tags.`{KEY}` != ''"):
+            tags = run.data.tags
+            self._found.setdefault(tags[KEY], []).append((run.info.run_id, tags.get(COMPLETE, "")))
+
+    def present(self) -> Mapping[str, str]:
+        """By the tags."""
+        complete = {key: [digest for _, digest in runs if digest] for key, runs in self._found.items()}
+        return {key: digests[0] for key, digests in complete.items() if len(digests) == 1}
+
+    def write(self, run: Outgoing) -> None:
+        """A run of its own, after those of this key are deleted."""
+        from mlflow.entities import Metric, Param
+
+        client, began = self._client, _milliseconds(run.began)
+        for old, _ in self._found.pop(run.key, []):
+            client.delete_run(old)
+        made = client.create_run(
+            self._experiment(run.group), start_time=began, tags=_tags(run), run_name=run.name
+        ).info.run_id
+        params = [Param(_name(name), word(value)[:_LONGEST]) for name, value in run.config.items()]
+        for some in _chunks(params, _PARAMS):
+            client.log_batch(made, params=some)
+        metrics = [
+            Metric(_name(name), value, _milliseconds(run.time(step)), step)
+            for step, row in run.rows_and_summary()
+            for name, value in row.items()
+        ]
+        for some in _chunks(metrics, _METRICS):
+            client.log_batch(made, metrics=some)
+        client.set_terminated(made, "FINISHED", end_time=_milliseconds(run.time(run.steps)))
+        client.set_tag(made, COMPLETE, run.digest)
+        self._found[run.key] = [(made, run.digest)]
+
+    def _experiment(self, name: str) -> str:
+        """The id of the experiment of a sweep, which is made if it is not there."""
+        if name not in self._experiments:
+            # By default a database takes the folder in which the command happens to run.
+            place = str(self._folder / "mlruns" / name) if self._folder else None
+            self._client.create_experiment(name, artifact_location=place)
+            self._experiments[name] = self._client.get_experiment_by_name(name)
+        found = self._experiments[name]
+        if found.lifecycle_stage != "active":
+            raise UsageError(
+                f"The experiment '{name}' is deleted in {self.place}; `mlflow experiments restore "
+                f"--experiment-id {found.experiment_id}` brings it back, or give another --uri."
+            )
+        return str(found.experiment_id)
+
+
+def _pages(search: Any, **terms: Any) -> list[Any]:
+    """All pages of a search."""
+    found, token = [], None
+    while True:
+        page = search(max_results=_PAGE, page_token=token, **terms)
+        found += page
+        token = page.token
+        if not token:
+            return found
+
+
+def _tags(run: Outgoing) -> dict[str, str]:
+    texts = run.place | {"htbench.group": run.group, "htbench.job_type": run.job_type}
+    return {name: text[:_LONGEST] for name, text in texts.items()}
+
+
+def _name(name: str) -> str:
+    """A name as mlflow takes it: other people's metrics may have any sign in theirs."""
+    return re.sub(r"[^\w.\- /]", "_", name).strip("/. ") or "_"
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(1000 * seconds)
+
+
+def _chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,0 +1,149 @@
+"""Evaluates a run's model on tasks of multiple-choice questions, and adds the figures to its record."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.data import pydocs
+from harness.errors import UsageError
+from harness.export import cloze, evaluation_harness, tokens
+from harness.export.evaluation_harness import Loaded
+from harness.export.results import CLOZE, Entry, default_tasks, is_done, share
+from harness.export.scoring import Scorer, right
+from harness.export.trained import Trained
+from harness.parallel import device as devices
+from harness.store import Store
+from harness.store.layout import cache_folder
+from harness.store.record import RunRecord, timestamp
+
+Begin = Callable[
+    [str, int], Callable[[int], Any]
+]  # (task, answers) -> what is told every number that is done
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is evaluated.
+
+    Attributes:
+        tasks: their names; empty: those of the run's task.
+        limit: the first questions of a task only; None: all.
+        batch_size: answers that are scored at once.
+        device: "auto", "cpu" or "cuda".
+        again: evaluate what the record has, too.
+        include: a folder with tasks of one's own for lm-evaluation-harness.
+    """
+
+    tasks: Sequence[str] = ()
+    limit: int | None = None
+    batch_size: int = 32
+    device: str = "auto"
+    again: bool = False
+    include: Path | None = None
+
+
+def evaluate(store: Store, word: str, options: Options, begin: Begin) -> RunRecord:
+    """Evaluate what is missing; every task is in the record as soon as it is done.
+
+    Args:
+        store: of the run.
+        word: the beginning of its key.
+        options: which tasks, and how.
+        begin: is called before each task.
+
+    Returns:
+        the record with all evaluations.
+
+    Raises:
+        UsageError: the run has not ended or has no weights, its model is no language model of ours, or a task
+            or its data can't be had.
+    """
+    record = _finished(store, word)
+    wanted = dict.fromkeys(options.tasks or default_tasks(str(record.config["task"])))
+    left = [task for task in wanted if options.again or not is_done(record.downstream, task, options.limit)]
+    if not left:
+        return record
+    if set(left) - {CLOZE}:
+        evaluation_harness.check()
+    trained = Trained.load(store, record.key)
+    scorer = _scorer(trained, cache_folder(store.root), options)
+    loaded = {task: evaluation_harness.load(task, options.include) for task in left if task != CLOZE}
+    for task in left:
+        entry = _entry(task, loaded.get(task), trained, scorer, options, cache_folder(store.root), begin)
+        record = store.amend(record.key, functools.partial(_with, task, entry))
+    return record
+
+
+def _finished(store: Store, word: str) -> RunRecord:
+    record = store.record(store.find(word))
+    if record is None or record.status != "completed":
+        status = "has not ended" if record is None else f"is {record.status}"
+        raise UsageError(f"Run {store.find(word)} {status}; only the model of a completed run is evaluated.")
+    return record
+
+
+def _scorer(trained: Trained, cache: Path, options: Options) -> Scorer:
+    own = tokens.of_run(trained.config, cache)
+    if own is None:
+        raise UsageError(
+            f"The task '{trained.task}' is not one of htbench, so the model's tokenizer is not known; "
+            f"export the model and evaluate it with lm-evaluation-harness itself."
+        )
+    tokenizer, device = own.tokenizer(), devices.choose(options.device)
+    return Scorer(
+        trained.module().to(device),
+        lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids),
+        own.end,
+        trained.settings["max_length"],
+        options.batch_size,
+        device,
+    )
+
+
+def _entry(
+    task: str,
+    loaded: Loaded | None,
+    trained: Trained,
+    scorer: Scorer,
+    options: Options,
+    cache: Path,
+    begin: Begin,
+) -> Entry:
+    if loaded is None:
+        found = _cloze(trained, scorer, options.limit, cache, lambda number: begin(task, number))
+    else:
+        found, _ = evaluation_harness.evaluate(loaded, scorer, options.limit, lambda n: begin(task, n))
+    return found | {"limit": options.limit, "ended": timestamp(time.time())}
+
+
+def _cloze(
+    trained: Trained,
+    scorer: Scorer,
+    limit: int | None,
+    cache: Path,
+    begin: Callable[[int], Callable[[int], Any]],
+) -> Entry:
+    """Our own scoring of our own questions."""
+    if trained.task != "pydocs" or trained.config["data_fingerprint"] != pydocs.fingerprint():
+        raise UsageError(
+            f"'{CLOZE}' asks about the held-out documents of this Python ({pydocs.fingerprint()}); run "
+            f"{trained.key} was trained on {trained.task} {trained.config['data_fingerprint']}."
+        )
+    questions, fingerprint = cloze.load(cache)
+    questions = questions[:limit]
+    scores = scorer.endings(questions, begin(sum(len(question.endings) for question in questions)))
+    entry: Entry = {}
+    for name, answers in zip(("acc", "acc_norm"), right(questions, scores), strict=True):
+        entry[name], entry[f"{name}_stderr"] = share(answers)
+    own = {"scorer": "htbench", "version": float(cloze.RECIPE), "fingerprint": fingerprint}
+    return entry | {"questions": len(questions), **own}
+
+
+def _with(task: str, entry: Entry, record: RunRecord) -> RunRecord:
+    return dataclasses.replace(record, downstream={**record.downstream, task: entry})

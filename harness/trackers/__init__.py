@@ -1,1 +1,0 @@
-"""Finished runs leave for the trackers that other people look at: TensorBoard, mlflow, W&B, trackio."""

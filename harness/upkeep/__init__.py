@@ -1,1 +1,0 @@
-"""Upkeep of a store: list runs, check files, remove leftovers, import, pack."""

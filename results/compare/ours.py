@@ -1,0 +1,71 @@
+"""Our runs of the paper's experiments, found by the published number that they stand beside."""
+
+from __future__ import annotations
+
+import functools
+
+import pandas as pd
+
+from harness.paper import experiments, scales
+from harness.paper.experiments import Place
+from harness.paper.reported import Reported
+from harness.store import Store
+from results.compare.select import OPTIMIZER, Choice, choose
+from results.frame.rows import rows
+
+# The columns that a place fixes, besides hyperparameters.
+_PLACE = ("task", "model", "rule", "replica")
+
+
+def of_scale(frame: pd.DataFrame, scale: str) -> pd.DataFrame:
+    """The rows of the sweeps of a scale; of those outside the list of experiments if `scale` is empty."""
+    own = [name for name in frame["sweep"].unique() if experiments.scale_of(str(name)) == scale]
+    return frame[frame["sweep"].isin(own)]
+
+
+class Ours:
+    """The runs of one scale. Only sweeps of the list of experiments count: other sweeps may train otherwise.
+
+    Args:
+        frame: the tidy frame.
+        scale: one of `scales.SCALES`.
+        store: where the curves are; None: times to a target are not known.
+    """
+
+    def __init__(self, frame: pd.DataFrame, scale: str, store: Store | None = None) -> None:
+        self.scale = scale
+        self.store = store
+        self.frame = of_scale(frame, scale)
+        self._rows = rows(self.frame)
+        self._groups: dict[tuple[str, ...], list[int]] = {}  # positions in the frame
+        for position, row in enumerate(self._rows):
+            self._groups.setdefault(tuple(row[name] for name in _PLACE), []).append(position)
+
+    def __bool__(self) -> bool:
+        """Whether anything is planned at this scale."""
+        return not self.frame.empty
+
+    def runs(self, place: Place) -> pd.DataFrame:
+        """The rows of the frame at a place; none if it is not planned."""
+        return self.frame.iloc[self._positions(place)]
+
+    @functools.cache  # noqa: B019 - lives as long as one command
+    def _positions(self, place: Place) -> list[int]:
+        task, model = scales.workload(self.scale, place.dataset, place.model)
+        setting = place.setting
+        group = self._groups.get((task, model, setting.optimizer, setting.replica), [])
+        hyper = setting.hyper.items()
+        return [i for i in group if all(self._rows[i].get(name) == value for name, value in hyper)]
+
+    @functools.cache  # noqa: B019 - lives as long as one command
+    def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
+        """What was chosen at a place, one per version of its code and data: usually one.
+
+        Fixed: all but the learning rate, and that, too, if it is given.
+        """
+        own = (self._rows[i] for i in self._positions(place))
+        return choose([row for row in own if lr is None or row["lr"] == lr], OPTIMIZER)
+
+    def of(self, line: Reported) -> list[Choice]:
+        """The choices beside a published number, whatever its learning rate."""
+        return self.choices(experiments.place(line, self.scale))

@@ -1,0 +1,118 @@
+"""What each published metric is of one run: its value, unit and digits at every scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from harness.export.results import CLOZE, SEVEN
+from harness.paper.reported import Reported
+from results.compare.select import Row
+from results.frame import downstream, metrics
+from results.frame.metrics import Metric
+
+HOURS_TO = "hours_to_perplexity"  # what the names of such metrics begin with
+
+BIASED = (
+    "Perplexity on C4 as the paper's release computes it: the summed loss of N batches is divided by N + 1, "
+    "which makes it smaller; `test_perplexity` of the records is without that."
+)
+_OWN = "On a CPU, times are those that the process itself had: other programs on the same cores do not count."
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A metric of a run.
+
+    Attributes:
+        metric: its name, unit (in the label), digits and direction.
+        value: of a row of the frame and a split ("val", "test"); None if the run has none. In the unit of
+            the label.
+        questions: the column with the number of samples behind a share; empty if it is none.
+        note: a sentence on how it is computed; empty if there is nothing to say.
+    """
+
+    metric: Metric
+    value: Callable[[Row, str], float | None]
+    questions: str = ""
+    note: str = ""
+
+
+def quantity(line: Reported, scale: str) -> Quantity | None:
+    """The quantity that stands for a published number at a scale.
+
+    At full scale digits and unit are those of the print. A run in miniature takes seconds, and has one task
+    of multiple-choice questions in place of the paper's average. None: nothing stands for it.
+    """
+    found = _quantity(line, full=scale == "paper")
+    if found is None or scale != "paper" or not line.printed:
+        return found
+    return replace(found, metric=replace(found.metric, digits=line.digits))
+
+
+def _quantity(line: Reported, *, full: bool) -> Quantity | None:
+    name = line.metric
+    if name == "perplexity":
+        return _BIASED if full and line.dataset == "c4" else _plain(metrics.PERPLEXITY)
+    if name == "accuracy":
+        return _plain(metrics.ACCURACY, "{split}_samples")
+    if name == "seconds_per_step":
+        return _time("seconds_per_step", "s/step", 1) if full else _own_time("ms/step", _per_step, 1000)
+    if name == "hours" or name.startswith(HOURS_TO):
+        return _time("useful_seconds", "hours", 1 / 3600) if full else _own_time("seconds", _of_run, 1)
+    return _questions(name, full=full)
+
+
+def _plain(metric: Metric, samples: str = "") -> Quantity:
+    return Quantity(
+        metric, lambda run, split: _scaled(run.get(f"{split}_{metric.name}"), metric.scale), samples
+    )
+
+
+def _time(column: str, unit: str, factor: float) -> Quantity:
+    metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
+    return Quantity(metric, lambda run, _: _scaled(run.get(column), factor))
+
+
+def _own_time(unit: str, value: Callable[[Row], float | None], factor: float) -> Quantity:
+    """A time in miniature, on whatever machine people have."""
+    metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
+    return Quantity(metric, lambda run, _: _scaled(value(run), factor), note=_OWN)
+
+
+def _per_step(run: Row) -> float | None:
+    """Seconds per step; of one thread on a CPU those that the process itself had."""
+    own = run.get("cpu_seconds_per_step")
+    alone = run.get("device") == "cpu" and run.get("threads") == 1 and run.get("processes") == 1
+    return own if alone and metrics.is_number(own) else run.get("seconds_per_step")
+
+
+def _of_run(run: Row) -> float | None:
+    """The seconds of all steps."""
+    step, steps = _per_step(run), run.get("steps")
+    known = metrics.is_number(step) and metrics.is_number(steps)
+    return step * steps if known and step is not None and steps is not None else run.get("useful_seconds")
+
+
+def _questions(name: str, *, full: bool) -> Quantity | None:
+    if not full and name != "average":
+        return None
+    task = name if full else CLOZE
+    metric = Metric(task, f"{task.replace('_', ' ')} (%)", 100, 2, True, is_share=task != "average")
+    column = f"{downstream.PREFIX}{task}"
+    samples = f"{column}{downstream.QUESTIONS}" if task != "average" else ""
+    return Quantity(metric, lambda run, _: _scaled(run.get(column), 100), samples)
+
+
+def _perplexity_of_release(run: Row, split: str) -> float | None:
+    loss = _scaled(run.get(f"{split}_loss_biased"), 1)
+    return None if loss is None or loss > 700 else math.exp(loss)  # exp(710) overflows
+
+
+_BIASED = Quantity(metrics.PERPLEXITY, _perplexity_of_release, note=BIASED)
+QUESTIONS = (*SEVEN, "average")  # metrics of multiple-choice questions
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value) * factor

@@ -1,0 +1,45 @@
+"""Numbers of several runs as one: what a metric is over seeds, in the units that people see.
+
+Only completed runs with a finite value count. Tables and figures both start from here.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from results.compare.select import Row
+from results.compare.stats import Sample, Summary, summarize
+from results.frame.metrics import Metric
+
+
+def finite_values(runs: Iterable[Row], column: str) -> list[float]:
+    """The finite values of a column among completed runs."""
+    values = (run.get(column) for run in runs if run["state"] == "completed")
+    return [float(value) for value in values if value is not None and math.isfinite(value)]
+
+
+def metric_summary(runs: Sequence[Row], split: str, metric: Metric) -> Summary | None:
+    """A metric over runs, in its printed unit; None if no run has a value.
+
+    Args:
+        runs: rows of the frame.
+        split: "val" or "test".
+        metric: what to summarise.
+    """
+    values = finite_values(runs, f"{split}_{metric.name}")
+    return summarize([value * metric.scale for value in values]) if values else None
+
+
+def sample_by_seed(runs: Sequence[Row], metric: Metric) -> Sample | None:
+    """A test metric by seed, in its printed unit; None if no run has a value."""
+    own = {(run["seed"], run["data_seed"]): finite_values([run], f"test_{metric.name}") for run in runs}
+    values = {seed: found[0] * metric.scale for seed, found in own.items() if found}
+    if not values:
+        return None
+    sizes = finite_values(runs, "test_samples")
+    if not metric.is_share or len(sizes) < len(values):  # older records don't have it
+        return Sample(values)
+    share = statistics.fmean(values.values()) / metric.scale
+    return Sample(values, metric.scale**2 * share * (1 - share) / min(sizes))

@@ -1,0 +1,97 @@
+"""What a figure reports of each optimizer: the runs of its best setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from results.compare.edges import agree
+from results.compare.select import OPTIMIZER, Candidate, Choice, Row, choose, searched
+from results.frame.load import tuned_columns
+
+_CHOSEN_ON_TEST = "protocol=paper"
+
+
+@dataclass(frozen=True)
+class Winner:
+    """An optimizer and what was selected of it.
+
+    Attributes:
+        optimizer: its name.
+        choice: its best setting on the validation split, among all that was searched and is not fixed.
+        runs: rows of the frame that are reported: the setting's replicas on fresh seeds. With protocol=paper
+            and without replicas they are the search runs, as in the paper.
+    """
+
+    optimizer: str
+    choice: Choice
+    runs: list[Row]
+
+    @property
+    def state(self) -> str:
+        """Why there may be no value: the state of the choice, `waiting` before its first replica."""
+        if self.choice.winner is None:
+            return self.choice.state
+        return "completed" if self.runs else "waiting"
+
+
+def winners(part: pd.DataFrame) -> list[Winner]:
+    """The winner of each optimizer of one workload, in the order of the plan."""
+    choices = choose(part, OPTIMIZER)
+    return [Winner(str(choice.fixed["optimizer"]), choice, _reported(choice)) for choice in choices]
+
+
+def winners_along(part: pd.DataFrame, column: str) -> list[Winner]:
+    """As `winners`, but one per value of a column for each optimizer that was searched along it."""
+    found = []
+    for _, own in part.groupby("optimizer", sort=False):
+        if column in own and searched(own, [column]):
+            choices = choose(own[own[column].notna()], (*OPTIMIZER, column))
+            found += [Winner(str(one.fixed["optimizer"]), one, _reported(one)) for one in choices]
+        else:
+            found += winners(own)
+    return found
+
+
+def _reported(choice: Choice) -> list[Row]:
+    settings = str(choice.fixed["setting"]).split(", ")
+    if choice.replicas or choice.winner is None or _CHOSEN_ON_TEST not in settings:
+        return choice.replicas
+    return choice.winner.runs
+
+
+def along(part: pd.DataFrame, choice: Choice, column: str) -> list[Candidate]:
+    """The candidates that differ from the winner in one tuned column only, it among them, ascending there.
+
+    Args:
+        part: the rows of the workload.
+        choice: with a winner.
+        column: of numbers, such as "lr".
+    """
+    assert choice.winner is not None
+    winner = choice.winner.runs[0]
+    others = [name for name in searched(part, tuned_columns(part)) if name != column]
+    found = [one for one in choice.candidates if all(agree(one.runs[0], winner, name) for name in others)]
+    return sorted(found, key=lambda one: float(one.value(column)))
+
+
+def chosen_among(found: Sequence[Winner]) -> str:
+    """The numbers of settings in words: "best of 6-30 settings"; empty if nothing was chosen."""
+    sizes = sorted({one.choice.tried for one in found})
+    if not sizes or sizes[-1] == 1:
+        return ""
+    return f"best of {span(sizes)} settings"
+
+
+def over_seeds(counts: Sequence[int], spread: str = "") -> str:
+    """How many seeds, and what is drawn of several: "mean and sd of 2-3 seeds", "3 seeds", "one seed"."""
+    if max(counts) == 1:
+        return "one seed"
+    return f"{spread} of {span(counts)} seeds" if spread else f"{span(counts)} seeds"
+
+
+def span(numbers: Sequence[int]) -> str:
+    """The least and the greatest of some numbers: "3", or "1-3"."""
+    return "-".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))

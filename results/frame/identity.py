@@ -1,0 +1,228 @@
+"""The settings of a point: all of them, those that are fixed, and the candidate that it belongs to.
+
+The settings of a finished run are those in its record, not those of the plan with today's defaults. A changed
+default, other data or other code make another candidate.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import models
+from harness.config.key import run_key
+from harness.config.names import canonical
+from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
+from harness.data import registry as tasks
+from harness.errors import UsageError
+from harness.store.points import SEED_FIELDS, Point, is_tuned
+from harness.store.record import RUN, RunRecord, is_imported
+from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
+from results.frame import imported
+
+Values = Mapping[str, Any]
+
+DATA = "data_fingerprint"
+_REVISIONS = "revisions."
+_OPTIMIZER_CODE = f"{_REVISIONS}optimizer"
+_UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
+_SPLIT = ("micro_batch", "processes")  # how a batch is divided, which batch statistics depend on
+
+
+def of_record(record: RunRecord) -> dict[str, Any]:
+    """The settings by dotted names. A missing field gets the value that older code acted by."""
+    if is_imported(record.config):
+        return imported.settings(record.key, record.settings)
+    values = record.settings
+    values |= {name: tuple(value) for name, value in values.items() if type(value) is list}
+    params, _ = _declared(values)
+    if values.keys() >= params.keys():
+        return values
+    return {
+        name: _value_of_older_code(param) for name, param in params.items() if name not in values
+    } | values
+
+
+def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
+    """The settings of a point that has no record yet.
+
+    If this machine's code or data would give the point another key, the code and data of finished runs of its
+    block, else of its sweep, are taken instead: tables may be printed on a machine that does not train.
+
+    Args:
+        point: the point.
+        made: as `origins` gives it.
+    """
+    if is_imported(point.overrides):
+        return imported.settings(point.key, point.overrides)
+    given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
+    try:
+        config = resolve_config(given)
+    except UsageError:  # of older or newer code
+        rule = given.get("optimizer.name", FIELDS["optimizer.name"].default)
+        params = params_of(ZOO.get(str(rule)))
+        defaults = {name: param.default for name, param in params.items()}
+        values = defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
+        return _with_origin(values, point, made)
+    values = {name: _plain(value) for name, value in to_settings(config).items()}
+    return values if run_key(config) == point.key else _with_origin(values, point, made)
+
+
+def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
+    """The data and code of runs by (sweep, task, block), and by (sweep, task) without that of the rule."""
+    found: dict[tuple[str, ...], Values] = {}
+    for point in points:
+        record = records.get(point.key)
+        if record is not None and (point.sweep, record.config["task"], point.block) not in found:
+            values = of_record(record)
+            own = {n: value for n, value in values.items() if n == DATA or n.startswith(_REVISIONS)}
+            found.setdefault((point.sweep, values["task"], point.block), own)
+            others = {name: value for name, value in own.items() if name != _OPTIMIZER_CODE}
+            found.setdefault((point.sweep, values["task"]), others)
+    return found
+
+
+def _with_origin(
+    values: dict[str, Any], point: Point, made: Mapping[tuple[str, ...], Values]
+) -> dict[str, Any]:
+    place = (point.sweep, values["task"])
+    origin = made.get((*place, point.block)) or made.get(place)
+    if origin is None:
+        return values
+    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | dict(origin)
+
+
+def candidate(values: Values) -> str:
+    """A digest that is the same for runs that differ in their seeds only.
+
+    As in the key, a value that older code acted by does not count, so that a new field changes no digest.
+    """
+    _, acted_by = _declared(values)
+    counted = _counted(tuple(values), _is_divided(values))
+    named = [(n, repr(values[n])) for n in counted if n not in acted_by or acted_by[n] != values[n]]
+    return hashlib.sha256(repr(named).encode()).hexdigest()[:8]
+
+
+def setting(values: Values) -> str:
+    """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
+    fixed = _fixed(tuple(values), _is_divided(values), values["task"])
+    if is_imported(values):
+        shown = [name for name, _ in fixed if values[name] not in ("", None)]
+    else:
+        shown = [name for name, default in fixed if values[name] != default]
+    return ", ".join(_shown(name, values[name]) for name in shown)
+
+
+def variant(values: Values) -> str:
+    """The version of the optimizer's code, in words; empty for the first revision."""
+    return str(version(values.get(_OPTIMIZER_CODE, "")))
+
+
+def version(word: int | str) -> str:
+    """A revision in words: 2 is "revision 2", "1+3fa1c2d4" is "edited 3fa1c2d4"."""
+    if isinstance(word, int):
+        return f"revision {word}"
+    released, _, edit = word.partition("+")
+    return f"edited {edit}" if edit and released.isdigit() else word
+
+
+def _shown(name: str, value: Any) -> str:
+    if name.startswith(_REVISIONS):
+        return f"{name.removeprefix(_REVISIONS)} {version(value)}"
+    return f"{name}={value}"
+
+
+# Ten thousand runs have few sets of names.
+@functools.lru_cache(1024)
+def _counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
+    """The settings that say which run it is, besides the seeds; sorted.
+
+    Args:
+        names: of all settings.
+        divided: whether it matters how a batch is divided.
+    """
+    apart = _UNKEYED.union(SEED_FIELDS, (RUN,))
+    return tuple(sorted(name for name in names if (divided if name in _SPLIT else name not in apart)))
+
+
+@functools.lru_cache(1024)
+def _fixed(names: tuple[str, ...], divided: bool, task: str) -> tuple[tuple[str, Any], ...]:
+    """Those of `_counted` that are no part of what competes, and have no column of their own.
+
+    Each with its default beside this task; UNSET: there is none.
+    """
+    apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
+    row = tasks.TASKS.get(task)
+    own = {} if row is None else {"seq_len": row.seq_len, **row.defaults}
+    defaults = {name: param.default for name, param in FIELDS.items()} | own
+    fixed = (name for name in _counted(names, divided) if name not in apart and not is_tuned(name))
+    return tuple((name, defaults.get(name, UNSET) if name in FIELDS else UNSET) for name in fixed)
+
+
+def _is_divided(values: Values) -> bool:
+    """Whether the model has statistics of batches; one from outside may have them."""
+    row = models.SIZES.get(values["model"])
+    return row is None or row.batch_norm
+
+
+_known: dict[str, tuple[OptimizerSpec | None, dict[str, Param], Values]] = {}
+
+
+def _declared(values: Values) -> tuple[dict[str, Param], Values]:
+    """The declarations of a run's settings, and the values by which code acted that did not have them yet.
+
+    They are made once for each row of the zoo.
+    """
+    rule = str(values.get("optimizer.name"))
+    row = ZOO.get(rule)
+    if rule not in _known or _known[rule][0] is not row:
+        params = params_of(row)
+        acted_by = {name: param.neutral for name, param in params.items() if param.neutral is not UNSET}
+        _known[rule] = row, params, acted_by
+    return _known[rule][1:]
+
+
+def _value_of_older_code(param: Param) -> Any:
+    return param.default if param.neutral is UNSET else param.neutral
+
+
+def _coerced(param: Param | None, name: str, value: Any) -> Any:
+    try:
+        return _plain(resolve_value(param, name, value) if param is not None else value)
+    except ValueError:
+        return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# --- columns ---
+
+
+def column(name: str, taken: Collection[str] = ()) -> str:
+    """The frame's column for a tuned setting: `optimizer.p` is `p`, `schedule.warmup` keeps its name.
+
+    Args:
+        name: of the setting.
+        taken: names of other columns; a user's optimizer may have a hyperparameter called `steps`.
+    """
+    short = name.removeprefix("optimizer.")
+    return name if short in taken else short
+
+
+def is_scheduled(name: str, names: Collection[str]) -> bool:
+    """Whether a hyperparameter changes over the run: it then has a schedule in place of a value.
+
+    Args:
+        name: of the setting, such as `optimizer.p`.
+        names: of all settings of the run.
+    """
+    return f"schedule.{name.removeprefix('optimizer.')}.name" in names
+
+
+def setting_name(column: str) -> str:
+    """The inverse of `column`: how a sweep file calls it."""
+    return column if is_tuned(column) else f"optimizer.{column}"

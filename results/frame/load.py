@@ -1,0 +1,289 @@
+"""The tidy frame: one row per point of the plans, finished or not. Tables and figures start from it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any
+
+import pandas as pd
+
+from harness.config.names import canonical, settings_of
+from harness.config.settings import read_yaml
+from harness.errors import UsageError
+from harness.store import Store
+from harness.store.points import (
+    DROPPED,
+    SEARCH,
+    SEED_FIELDS,
+    Point,
+    ever_planned,
+    known_sweeps,
+    search_of,
+)
+from harness.store.record import IMPORTED, RunRecord
+from harness.system.machine import without_collection
+from optimizers.zoo.registry import ZOO
+from results.frame import identity, row_cache, run_row
+from results.frame.run_row import MARK, PRUNED_BY, TUNED, Row
+
+_NO_SEARCH = {"search": "", "ranges": ""}
+_NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
+_LOST = "a search whose terms are lost (its study.json is damaged)"
+
+
+@without_collection()
+def load(
+    store: Store, sweeps: Iterable[str] | None = None, warn: Callable[[UsageError], object] | None = None
+) -> pd.DataFrame:
+    """One row per point, in the order of the sweeps' names and of their plans, then the unplanned runs.
+
+    An unplanned run was made by `htbench run`, or its sweep is gone. It has no `sweep`, and its `setting`
+    says so, which makes a workload of its own: it never competes with runs of a plan.
+
+    A run that a plan has dropped has the stage `dropped` if it belongs to the budget of others: workload,
+    optimizer, code and data are those of a point that is planned. Else it is an unplanned run.
+
+    Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
+    as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
+    state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
+    else is fixed, in words), replica (the word of a deliberate rerun), imported (the source of a run that
+    others made; empty for our own), candidate (the same word for points
+    that differ in their seeds only), score (`harness.store.score`; None cannot win), rule (the optimizer's
+    name in the zoo), variant (the version of its code), optimizer (the rule, with the variant where there are
+    several), lr and every other tuned setting (None in a slot that has no trial yet), seed, data_seed, the
+    metrics, data_fingerprint, the columns of `results.frame.provenance`, steps, seconds_per_step,
+    useful_seconds, machine, and those of `results.frame.cost` and `results.frame.downstream`.
+
+    Args:
+        store: where plans and runs are.
+        sweeps: names; None means all, and the unplanned runs.
+        warn: called for each damaged plan, whose runs then are those of no plan; None: it is an error, as is
+            that of a sweep that is named.
+
+    Raises:
+        UsageError: an unknown sweep, a damaged plan, or no run at all.
+    """
+    points = _all_points(store, _names(store, sweeps), warn if sweeps is None else None)
+    if sweeps is None:
+        points += _unplanned(store, {point.key for point in points})
+    searches = _searches(points, store)
+    rows = [
+        _place(point) | searches.get(point.study, _NO_SEARCH) | row
+        for point, row in zip(points, _rows(points, store), strict=True)
+        if row is not None
+    ]
+    if not rows:
+        raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
+    rows = _dropped_last(rows, left_out=sweeps is not None)
+    for planned in (True, False):  # what nobody planned must not rename what somebody did
+        own = [row for row in rows if bool(row["sweep"]) is planned]
+        _tell_data_apart(own)
+        _tell_variants_apart(own)
+    _tell_unplanned_apart(rows)
+    return _frame(rows)
+
+
+def tell(left_out: UsageError) -> None:
+    """Say on stderr which plan a command has left out, and why."""
+    print(f"htbench: {left_out}", file=sys.stderr)
+
+
+def _all_points(
+    store: Store, names: Iterable[str], warn: Callable[[UsageError], object] | None
+) -> list[Point]:
+    found: list[Point] = []
+    for name in names:
+        try:
+            found += _points(store, name)
+        except UsageError as error:
+            if warn is None:
+                raise
+            warn(error)
+    return found
+
+
+def _unplanned(store: Store, planned: Collection[str]) -> list[Point]:
+    """The other runs of the store as points of no sweep."""
+    return [replace(_NOWHERE, key=key) for key in store.keys() if key not in planned]
+
+
+def _points(store: Store, sweep: str) -> list[Point]:
+    """The points of a sweep, and the dropped ones that have a run."""
+    points = ever_planned(store.root, sweep)
+    begun = set(store.keys()) if any(point.stage == DROPPED for point in points) else set()
+    return [point for point in points if point.stage != DROPPED or point.key in begun]
+
+
+def _dropped_last(rows: Sequence[Row], left_out: bool) -> list[Row]:
+    """The rows with dropped runs last; those in nobody's budget are unplanned runs, or left out."""
+    kind = itemgetter("task", "model", "setting", "rule", "variant", identity.DATA)
+    wanted = [row for row in rows if row["stage"] != DROPPED]
+    kinds = {kind(row) for row in wanted if row["sweep"]}
+    dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}.values()
+    budgets = [row for row in dropped if kind(row) in kinds]
+    others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped if kind(row) not in kinds]
+    return wanted + budgets + ([] if left_out else others)
+
+
+def _place(point: Point) -> Row:
+    """Where the point stands in the plans."""
+    return {"sweep": point.sweep, "block": point.block, "stage": point.stage, "slot": point.slot}
+
+
+# --- searches ---
+
+
+def _searches(points: Iterable[Point], store: Store) -> dict[str, Row]:
+    """The columns `search` and `ranges` of the points of each study."""
+    found = {}
+    for point in {point.study: point for point in points if point.slot}.values():
+        terms = search_of(store.root, point)
+        found[point.study] = {"search": _search(terms), "ranges": _ranges(terms)}
+    return found
+
+
+def _search(terms: dict[str, Any]) -> str:
+    """ "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"."""
+    if not terms:
+        return _LOST
+    options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
+    pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
+    return f"{terms['mode']} in {terms['trials']} trials{pruned}"
+
+
+def _ranges(terms: dict[str, Any]) -> str:
+    axes = terms.get("axes") or {}
+    return json.dumps({canonical(name): axis for name, axis in axes.items()}) if axes else ""
+
+
+# --- runs ---
+
+
+def _rows(points: Sequence[Point], store: Store) -> list[Row | None]:
+    """What the run of each point says; None for an unplanned run without a readable file."""
+    ended = _ended({point.key for point in points if point.key}, store)
+    rows = [_of_point(ended.get(point.key), point) for point in points]
+    waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None} - {""}
+    made = _origins([point for point in points if point.sweep in waiting], store)
+    return [
+        _unfinished(point, store, made) if row is None else row
+        for point, row in zip(points, rows, strict=True)
+    ]
+
+
+def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
+    """The rows of all runs that have a record, by key; kept ones where nothing has changed."""
+    marks = {key: mark for key in keys if (mark := row_cache.mark(store, key))}
+    kept = row_cache.read(store)
+    rows = {key: row for key in marks if (row := kept.get(key, {})).get(MARK) == marks[key]}
+    new = {}
+    for key, record in store.each_record(key for key in marks if key not in rows):
+        new[key] = run_row.finished(record, store) | {MARK: marks[key]}
+    row_cache.write(store, kept, new)
+    return rows | new
+
+
+def _of_point(row: Row | None, point: Point) -> Row | None:
+    """The row; None for a planned point whose run was pruned by other studies only, or is damaged.
+
+    A damaged record may say other settings than the plan, and would stand in a workload of its own.
+    """
+    if row is None or not point.sweep:
+        return row
+    studies = row[PRUNED_BY]
+    return None if row["state"] == "damaged" or (studies is not None and point.study not in studies) else row
+
+
+def _unfinished(point: Point, store: Store, made: Mapping[tuple[str, ...], identity.Values]) -> Row | None:
+    """The row of a run that has not ended. The settings of an unplanned one are in its folder only."""
+    if not point.sweep:
+        try:
+            point = replace(point, overrides=settings_of(read_yaml(store.files(point.key).config)))
+        except UsageError:
+            return None
+        if not {"task", "model", "optimizer.name"} <= point.overrides.keys():
+            return None
+    return run_row.unfinished(point, store, identity.of_plan(point, made))
+
+
+def _origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], identity.Values]:
+    """The data and code of the finished runs of some sweeps; the first run of each block is enough."""
+    first: dict[tuple[str, ...], RunRecord] = {}
+    points = list(points)
+    for point in points:
+        block = (point.sweep, point.block, str(point.overrides.get("task")))
+        record = store.record(point.key) if point.key and block not in first else None
+        if record is not None:
+            first[block] = record
+    return identity.origins(points, {record.key: record for record in first.values()})
+
+
+def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
+    known = known_sweeps(store.root, wanted or ())
+    return known if wanted is None else sorted(set(wanted))
+
+
+def _tell_data_apart(rows: Sequence[Row]) -> None:
+    """If runs of one task have seen different data, the data's fingerprint becomes part of `setting`."""
+    own = [row for row in rows if not row[IMPORTED]]
+    several = _several(own, "task", identity.DATA)
+    for row in own:
+        if row["task"] in several:
+            data = f"data={row[identity.DATA] or 'unknown'}"
+            row["setting"] = ", ".join(filter(None, [row["setting"], data]))
+
+
+def _tell_variants_apart(rows: Sequence[Row]) -> None:
+    """If an optimizer's code has several versions, the version becomes part of the optimizer's name."""
+    own = [row for row in rows if not row[IMPORTED]]
+    several = _several(own, "rule", "variant")
+    for row in own:
+        shown = row["rule"] in several or row["variant"].startswith("edited")
+        word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
+        row["optimizer"] = f"{row['rule']} ({word})" if shown else row["rule"]
+
+
+def _tell_unplanned_apart(rows: Iterable[Row]) -> None:
+    """That no sweep plans a run becomes part of `setting`."""
+    for row in rows:
+        if not row["sweep"]:
+            row["setting"] = ", ".join(filter(None, [row["setting"], "not planned"]))
+
+
+def _several(rows: Iterable[Row], name: str, of: str) -> set[str]:
+    """The values of a column whose rows have several values of another."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row[name], set()).add(row[of])
+    return {value for value, others in found.items() if len(others) > 1}
+
+
+# --- the frame ---
+
+
+def _frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """The columns always in the same order, whichever kind of run comes first."""
+    names = dict.fromkeys(name for shape in {tuple(row) for row in rows} for name in shape)
+    tuned = {name for shape in {row[TUNED] for row in rows} for name in shape}
+    ordered = run_row.columns(names, tuned)
+    blank = dict.fromkeys([*ordered, *run_row.HIDDEN], math.nan)
+    whole = ((blank | row).values() for row in rows)
+    columns = dict(zip(blank, zip(*whole, strict=True), strict=True))
+    return pd.DataFrame({name: _column(columns[name]) for name in ordered})
+
+
+def _column(values: Sequence[Any]) -> pd.Series[Any]:
+    """Words stay Python's strings: tables go run by run, which takes ten times as long with Arrow's."""
+    types = set(map(type, values))
+    return pd.Series(values, dtype=object if str in types else float if types == {float} else None)
+
+
+def tuned_columns(frame: pd.DataFrame) -> list[str]:
+    """The frame's columns that hold settings that compete, lr and p first."""
+    columns = list(frame.columns)
+    return columns[columns.index(run_row.FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]

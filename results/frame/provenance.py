@@ -1,0 +1,49 @@
+"""How a run was made, as columns of the frame: its code, torch, machine, processes and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.store.record import RunRecord, is_imported
+from results.frame.metrics import word
+
+COLUMNS = (
+    *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
+    *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step"),
+)
+# Times are comparable only if these agree. Precision must agree as well, but all runs of a workload share it.
+TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
+
+
+def timing(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of TIMING of a row of the frame."""
+    return tuple(word(run.get(name)) for name in TIMING)
+
+
+def timings(runs: Iterable[Mapping[str, Any]]) -> int:
+    """How many conditions some runs were timed under; times of more than one are never pooled."""
+    return len({timing(run) for run in runs})
+
+
+def outcome(record: RunRecord) -> dict[str, Any]:
+    """The columns of COLUMNS and `machine`, read from a record."""
+    where, config, timing = record.environment, record.config, record.timing
+    if is_imported(config):
+        return {**dict.fromkeys(COLUMNS), "machine": where.get("gpu")}
+    return {
+        "began": record.began,
+        "ended": record.ended,
+        "code": where.get("code"),
+        "python": where.get("python"),
+        "torch": where.get("torch"),
+        "device": "cuda" if where.get("gpu") else "cpu",
+        "threads": config.get("threads", 1),
+        "processes": where.get("world_size", config.get("processes", 1)),
+        "micro_batch": where.get("micro_batch", config.get("micro_batch")),
+        "compile": config.get("compile", False),
+        "machine": where.get("gpu") or where.get("cpu"),
+        "timed_steps": timing.get("steps"),
+        "seconds_per_step_sd": timing.get("sd"),
+        "cpu_seconds_per_step": timing.get("cpu"),
+    }

@@ -1,0 +1,177 @@
+"""Rows of finished runs from an earlier command: `<root>/cache/rows.json`, which may be deleted at any time.
+
+A row is made of a run's record and the end of its curve. It counts only while both files are the ones that it
+was made of and the code is the same. Runs that have not ended, and plans, are never kept here.
+
+The first line describes the second: {"code": ..., "crc": ...}. The second is a list of groups of rows with
+the same columns: {"names": [...], "columns": [...]}. A column is a list of values, or {"of": [distinct
+values], "at": [index of each row]}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from harness.store import Store
+from harness.store.layout import cache_folder
+from harness.system import atomic, typed
+from harness.system.environment import HOME
+from results.frame import run_row
+from results.frame.run_row import MARK, Row
+
+_FILE = "rows.json"
+_CODE = ("harness", "models", "optimizers", "results/frame")  # what a row may depend on
+_SETTLED = 2.0  # seconds; a younger file may change again within one tick of its file system's clock
+_WORDS = {str, tuple, type(None)}
+_FEW, _SHARE = 50, 0.02  # fewer new rows, or a smaller share, are not worth writing the file again
+
+
+class _Group(TypedDict):
+    names: list[str]
+    columns: list[Any]
+
+
+def mark(store: Store, key: str) -> str:
+    """A word that changes with the record or the curve of a run; empty if there is no record.
+
+    The time of the last change of the inode (ctime) is part of it: programs can't set it back.
+    """
+    files = store.files(key)
+    record, curve = _stat(files.record), _stat(files.metrics)
+    return f"{record} {curve}" if record else ""
+
+
+def _stat(path: Path) -> str:
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    return f"{found.st_ino:x}.{found.st_size:x}.{found.st_mtime_ns:x}.{found.st_ctime_ns:x}"
+
+
+def read(store: Store) -> dict[str, Row]:
+    """The kept rows by key, each with its MARK; none if the file is missing, damaged, or of other code.
+
+    Its checksum finds damage, not forgery: `differing` does.
+    """
+    try:
+        head, _, body = (cache_folder(store.root) / _FILE).read_bytes().partition(b"\n")
+        if atomic.parse_json(head) != _head(body):
+            return {}
+        groups = atomic.parse_json(body)
+    except (OSError, ValueError):
+        return {}
+    if not typed.fits(list[_Group], groups):
+        return {}
+    try:
+        return {row["key"]: row for group in groups for row in _rows(group)}
+    except (KeyError, TypeError, ValueError, IndexError):  # of no shape that `write` gives
+        return {}
+
+
+def differing(store: Store, seconds: float) -> tuple[int, list[str]]:
+    """Make kept rows again from their records and curves.
+
+    Args:
+        store: of the runs.
+        seconds: time limit; the remaining rows are not compared.
+
+    Returns:
+        how many rows were compared, and the keys of those that are not what they were made of.
+    """
+    until, compared, found = time.monotonic() + seconds, 0, []
+    for key, row in read(store).items():
+        record = store.record(key) if row.get(MARK) == mark(store, key) else None
+        if record is None or time.monotonic() > until:  # other rows are never used
+            continue
+        compared += 1
+        if row != run_row.finished(record, store) | {MARK: row[MARK]}:
+            found.append(key)
+    return compared, found
+
+
+def write(store: Store, kept: Mapping[str, Row], new: Mapping[str, Row]) -> None:
+    """Keep rows for later commands, if that pays. A store that can't be written to is left as it is.
+
+    Args:
+        store: of the runs.
+        kept: what `read` returned.
+        new: further rows by key, each with its MARK. An empty one says that the row must not be kept.
+    """
+    settled = {key: row for key, row in new.items() if _is_settled(row[MARK])}
+    if len(settled) < max(_FEW, _SHARE * len(kept)):
+        return
+    valid = [row for key, row in kept.items() if key not in new and row[MARK] == mark(store, key)]
+    body = json.dumps(_groups([*valid, *settled.values()]), separators=(",", ":")).encode()
+    folder = cache_folder(store.root)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic.write_bytes(folder / _FILE, json.dumps(_head(body)).encode() + b"\n" + body)
+
+
+def _is_settled(mark: str) -> bool:
+    changed = [int(one.rpartition(".")[2], 16) for one in mark.split(" ") if one]
+    return bool(changed) and max(changed) < (time.time() - _SETTLED) * 1e9
+
+
+def _head(body: bytes) -> dict[str, Any]:
+    return {"code": _code(), "crc": zlib.crc32(body)}
+
+
+@functools.cache
+def _code() -> str:
+    """A digest of the code that this process runs."""
+    digest = hashlib.sha256()
+    for path in sorted(path for name in _CODE for path in Path(HOME, name).rglob("*.py")):
+        digest.update(f"{path.relative_to(HOME)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+# --- rows as columns ---
+
+
+def _groups(found: Iterable[Row]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(tuple(row), []).append(row)
+    return [
+        {"names": names, "columns": [_packed([row[name] for row in own]) for name in names]}
+        for names, own in groups.items()
+    ]
+
+
+def _packed(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
+    """Few distinct words or tuples are listed once. Numbers stay: 1, 1.0 and True would be one key."""
+    if not set(map(type, values)) <= _WORDS:
+        return values
+    places: dict[Any, int] = {}
+    at = [places.setdefault(value, len(places)) for value in values]
+    return {"of": list(places), "at": at} if 2 * len(places) < len(values) else values
+
+
+def _rows(group: Mapping[str, Any]) -> Iterable[Row]:
+    names = group["names"]
+    return (
+        dict(zip(names, values, strict=True))
+        for values in zip(*map(_unpacked, group["columns"]), strict=True)
+    )
+
+
+def _unpacked(column: Sequence[Any] | Mapping[str, Sequence[Any]]) -> Sequence[Any]:
+    if isinstance(column, Mapping):
+        values = [_plain(value) for value in column["of"]]
+        return [values[at] for at in column["at"]]
+    return [_plain(value) for value in column]
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no tuples, and rows have no lists."""
+    return tuple(map(_plain, value)) if type(value) is list else value

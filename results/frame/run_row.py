@@ -1,0 +1,140 @@
+"""One row of the tidy frame: what a run and its settings say, whichever sweep asked for it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from harness.store import Kind, Store, integrity
+from harness.store.points import SEED_FIELDS, Point, is_tuned
+from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
+from harness.store.score import score
+from results.frame import cost, downstream, identity, imported, metrics, provenance
+
+Row = dict[str, Any]
+
+# Entries of a row that do not become columns: the names of its tuned settings, the studies that pruned its
+# run (None: it was not pruned), and what the cache of rows notes.
+TUNED, PRUNED_BY, MARK = "tuned", "pruned_by", "mark"
+HIDDEN = (TUNED, PRUNED_BY, MARK)
+
+FIRST = (
+    *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
+    *("task", "model", "setting", "replica", IMPORTED, "candidate", "score", "rule", "variant", "optimizer"),
+)
+LAST = (
+    *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
+    *("steps", "seconds_per_step", "useful_seconds", "machine"),
+)
+_TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, RUN, *HIDDEN}
+_STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
+
+
+def finished(record: RunRecord, store: Store) -> Row:
+    """The row of a run that has ended. Its state is `damaged` if record and curve contradict each other."""
+    wrong = integrity.contradiction(store.run_folder(record.key), record, cut_counts=False)
+    values = identity.of_record(record)
+    return {
+        "key": record.key,
+        "state": "damaged" if wrong else record.status,
+        "reason": wrong or record.note,
+        **_settings(values),
+        "candidate": identity.candidate(values),
+        "score": None if wrong else score(record),
+        PRUNED_BY: tuple(record.pruned_by) if record.status == "pruned" else None,
+        **({} if wrong else _outcome(record)),
+    }
+
+
+def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
+    """The row of a point whose run has no sound record, or has ended for other studies only.
+
+    Args:
+        point: the point; in an empty slot, what is tuned has no value yet.
+        store: where the run is.
+        values: the settings of the point.
+    """
+    row = {
+        "key": point.key or point.slot,
+        "state": "waiting",
+        "reason": "",
+        **_settings(values),
+        "score": None,
+    }
+    if not point.key:
+        return row | dict.fromkeys(row[TUNED]) | {"candidate": point.slot}
+    row |= {"candidate": identity.candidate(values)}
+    state = store.state(point.key, point.study)
+    if state.record is not None:  # written in the meantime, or damaged: then the plan's settings count
+        ended = finished(state.record, store)
+        damage = {name: ended[name] for name in ("state", "reason")}
+        return row | damage if ended["state"] == "damaged" else ended
+    if is_imported(point.overrides):
+        return row | {"state": "damaged", "reason": imported.GONE}
+    gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
+    if gone:
+        return row | {"state": "damaged", "reason": gone}
+    return row | {"state": _STATES.get(state.kind, ""), "reason": state.reason}
+
+
+def columns(names: Iterable[str], tuned: Iterable[str]) -> list[str]:
+    """All columns in the order that does not depend on which kind of run comes first.
+
+    Args:
+        names: of all rows.
+        tuned: the tuned settings of all rows.
+    """
+    tuned, names = set(tuned), set(names)
+    first = [name for name in ("lr", "p") if name in tuned]
+    known = [*FIRST, *first, *sorted(tuned.difference(first)), *SEED_FIELDS]
+    last = [name for name in LAST if name in names]
+    return [*known, *sorted(names.difference(known, last, HIDDEN)), *last]
+
+
+def _settings(values: identity.Values) -> Row:
+    """The columns of the settings.
+
+    Each part of a schedule has a column (`schedule.p.to`), and what follows the schedule has no value.
+    """
+    tuned = {
+        column: None if scheduled else values[name]
+        for name, column, scheduled in _tuned_columns(tuple(values))
+    }
+    return {
+        "task": values["task"],
+        "model": values["model"],
+        "setting": identity.setting(values),
+        "replica": values["replica"],
+        **imported.columns(values),
+        "rule": values["optimizer.name"],
+        "variant": identity.variant(values),
+        "optimizer": values["optimizer.name"],
+        **tuned,
+        TUNED: tuple(tuned),
+        **{name: values[name] for name in SEED_FIELDS},
+        identity.DATA: values[identity.DATA],
+    }
+
+
+@functools.lru_cache(1024)  # ten thousand runs have few sets of names
+def _tuned_columns(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
+    """The settings that are tuned, each with its column, and whether a schedule takes its place."""
+    return tuple(
+        (name, identity.column(name, _TAKEN), identity.is_scheduled(name, names))
+        for name in names
+        if is_tuned(name)
+    )
+
+
+def _outcome(record: RunRecord) -> Row:
+    return {
+        **imported.metrics(record),
+        **metrics.columns(record),
+        **provenance.outcome(record),
+        **cost.outcome(record),
+        **downstream.outcome(record),
+        "steps": record.steps,
+        "seconds_per_step": record.seconds_per_step,
+        "useful_seconds": record.useful_seconds,
+    }

@@ -1,0 +1,108 @@
+"""The spectra of runs: rows of `spectra.jsonl`, what counts in a mean, and means over layers and seeds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.store import Store, curve
+from results.compare.select import Choice
+
+Row = dict[str, Any]
+
+# A layer with one of these flags has no alpha that can be compared: `harness/spectra/tail.py`.
+UNSOUND = {"not_finite", "small_n", "tail_hits_zero", "flat", "no_tail"}
+_OF_WEIGHTS = {"layer", "block", "kind", "alpha", "alpha_random", "sigma_max", "fro", "flags", "method"}
+_OF_UPDATES = {"layer", "rows", "cols", "update"}
+
+
+@dataclass(frozen=True)
+class Spectra:
+    """What one run has recorded.
+
+    Attributes:
+        seed, key: of the run.
+        weights: of its last step: the row of each layer by name, in the order of the model.
+        updates: by step the rows of the layers.
+    """
+
+    seed: int
+    weights: dict[str, Row] = field(default_factory=dict)
+    updates: dict[int, dict[str, Row]] = field(default_factory=dict)
+    key: str = ""
+
+
+def of_winner(choice: Choice, store: Store) -> list[Spectra]:
+    """Those of the completed replicas of a winner that have any."""
+    return of_runs(choice.replicas, store)
+
+
+def of_runs(runs: Iterable[Mapping[str, Any]], store: Store) -> list[Spectra]:
+    """Those of the completed ones of some rows of the frame that have any."""
+    completed = [run for run in runs if run["state"] == "completed"]
+    found = [_of_run(store, str(run["key"]), int(run["seed"]), int(run["steps"])) for run in completed]
+    return [one for one in found if one.weights or one.updates]
+
+
+def _of_run(store: Store, key: str, seed: int, steps: int) -> Spectra:
+    spectra = Spectra(seed, key=key)
+    for row in curve.read(store.files(key).spectra):
+        if row.keys() >= _OF_UPDATES:
+            spectra.updates.setdefault(row["step"], {})[row["layer"]] = row
+        elif row["step"] == steps and row.keys() >= _OF_WEIGHTS:
+            spectra.weights[row["layer"]] = row
+    return spectra
+
+
+def is_sound(row: Row) -> bool:
+    """Whether the alpha of a layer may enter a mean."""
+    return row["alpha"] is not None and not UNSOUND.intersection(row["flags"])
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Alpha of one optimizer over layers and seeds.
+
+    Attributes:
+        mean: over layers, then over seeds.
+        sd: over seeds, of the mean over layers; None with one seed.
+        median: over layers, then the mean over seeds.
+        seeds: number of them.
+    """
+
+    mean: float
+    sd: float | None
+    median: float
+    seeds: int
+
+
+def sound_layers(runs: Mapping[str, Sequence[Spectra]]) -> list[str]:
+    """The layers whose alpha is sound in every run of every optimizer.
+
+    A mean over other layers is one over other shapes, and alpha depends on the shape. An optimizer without
+    any sound layer takes none from the others.
+
+    Args:
+        runs: by optimizer, on one workload.
+    """
+    every = [one for own in runs.values() for one in own if any(map(is_sound, one.weights.values()))]
+    first = every[0].weights if every else {}
+    return [
+        name for name in first if all(name in one.weights and is_sound(one.weights[name]) for one in every)
+    ]
+
+
+def mean_alpha(runs: Iterable[Spectra], layers: Sequence[str]) -> Mean | None:
+    """Mean and median of alpha over some layers; None if no run has a sound one of each."""
+    values = [
+        [one.weights[name]["alpha"] for name in layers]
+        for one in runs
+        if all(name in one.weights and is_sound(one.weights[name]) for name in layers)
+    ]
+    if not layers or not values:
+        return None
+    means = [statistics.fmean(own) for own in values]
+    sd = statistics.stdev(means) if len(means) > 1 else None
+    return Mean(statistics.fmean(means), sd, statistics.fmean(map(statistics.median, values)), len(means))

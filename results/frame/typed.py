@@ -1,0 +1,96 @@
+"""The frame with one type per column, whatever runs a store has, for notebooks. Tables need no types.
+
+A word is a Python string, empty if there is none. A missing number is NaN; a missing whole number, yes or no
+is `pd.NA`; a missing time is NaT. docs/results.md has the table of the columns.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pandas as pd
+
+from harness.config import hyper_schedules
+from harness.config.settings import params_of
+from harness.store.points import SEED_FIELDS
+from harness.store.record import IMPORTED
+from optimizers.zoo.registry import ZOO
+from results.frame import downstream, identity, metrics, provenance, run_row
+
+WORD, NUMBER, COUNT, FLAG, TIME = "str", "float64", "Int64", "boolean", "datetime64[ns, UTC]"
+PLAIN = "object"  # lists and mixtures; None if missing
+_DECLARED = {str: WORD, float: NUMBER, int: COUNT, bool: FLAG}  # type of a setting -> type of its column
+
+_WORDS = (
+    *(*run_row.FIRST, *metrics.TASK[:2], identity.DATA),
+    *("code", "python", "torch", "device", "machine"),
+)
+_COUNTS = (
+    *(*SEED_FIELDS, "steps", "timed_steps", "threads", "processes", "micro_batch"),
+    *("parameters", "tokens", "state_bytes", "estimated_peak_memory", "peak_memory"),
+)
+_LAST = (IMPORTED, *metrics.TASK, *run_row.LAST)
+# The columns that every frame has. Those of metrics and of other settings depend on the runs.
+COLUMNS = {
+    **dict.fromkeys((*run_row.FIRST, *SEED_FIELDS, *_LAST), NUMBER),
+    **dict.fromkeys(_WORDS, WORD),
+    **dict.fromkeys(_COUNTS, COUNT),
+    **{"score": PLAIN, "compile": FLAG, metrics.TASK[2]: FLAG},
+    **dict.fromkeys(provenance.COLUMNS[:2], TIME),
+}
+
+
+def typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same rows with all of COLUMNS, and every column of its type.
+
+    Args:
+        frame: as `results.frame.load` makes it.
+    """
+    names = [*(str(name) for name in frame if name not in _LAST), *_LAST]
+    whole = frame.reindex(columns=names)
+    return pd.DataFrame({name: _as(whole[name], _type(name, whole[name])) for name in names})
+
+
+def _type(name: str, values: pd.Series[Any]) -> str:
+    """The type of a column: as declared, else by the values, which are metrics or of code from outside."""
+    known = COLUMNS.get(name) or _settings().get(name)
+    if known is not None:
+        return known
+    if name.startswith(downstream.PREFIX):
+        return COUNT if name.endswith(downstream.QUESTIONS) else NUMBER
+    types = set(map(type, values[values.notna()]))
+    if types == {str}:
+        return WORD
+    if types == {bool}:
+        return FLAG
+    return NUMBER if types <= {int, float} else PLAIN
+
+
+@functools.cache
+def _settings() -> dict[str, str]:
+    """The types of the columns of tuned settings; two optimizers may give one name two types."""
+    found: dict[str, set[str]] = {}
+    for row in ZOO.values():
+        for name, param in (params_of(row) | hyper_schedules.params_of(row)).items():
+            found.setdefault(identity.column(name, COLUMNS), set()).add(_DECLARED.get(param.type, PLAIN))
+    return {name: types.pop() if len(types) == 1 else PLAIN for name, types in found.items()}
+
+
+def _as(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+    """The values as a type; as Python objects if one of them can't be, so that none is lost."""
+    try:
+        return _converted(values, kind)
+    except (TypeError, ValueError, OverflowError):
+        return _converted(values, PLAIN)
+
+
+def _converted(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+    if kind == TIME:
+        values = pd.to_datetime(values, utc=True, format="ISO8601")
+    if kind == WORD:
+        found = values.astype(object).where(values.notna(), "")
+        return found if set(map(type, found)) <= {str} else found.map(str)
+    if kind == PLAIN:
+        return values.astype(object).where(values.notna(), None)
+    return values.astype(pd.api.types.pandas_dtype(kind))

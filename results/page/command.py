@@ -1,0 +1,70 @@
+"""`htbench report`: the whole store as one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from harness.display import memory
+from harness.store import Store
+from harness.system import atomic
+from harness.system.folders import check_ours, make_folder
+from results.figures.files import check_folder, of_selection, update
+from results.figures.registry import FIGURES
+from results.figures.view import views
+from results.frame.load import load, tell
+from results.page import contents
+from results.page.page import MARK
+
+
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add [--out FILE] [--sweep NAME]..."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: ROOT/report.html)")
+    parser.add_argument(
+        "--sweep",
+        action="append",
+        metavar="NAME[,NAME...]",
+        help="only the runs of this sweep; may be repeated (default: all sweeps)",
+    )
+
+
+def report(args: argparse.Namespace) -> int:
+    """Write the page, and the figures that have changed into the folder `figures` beside it.
+
+    Raises:
+        UsageError: nothing is planned, a sweep is unknown, the folder can't be written to, or a file of
+            somebody else is there.
+    """
+    sweeps = [name for word in args.sweep or [] for name in word.split(",")]
+    store = Store(args.root)
+    frame = load(store, sweeps or None, tell)
+    out = args.out or store.root / "report.html"
+    check_ours(out, _is_ours(out))
+    figures = of_selection(out.parent / "figures", store.root, sweeps)
+    if args.out:
+        check_folder(figures, FIGURES)
+    make_folder(out.parent)
+    text = contents.write(store, frame, _figures(store, frame, figures))
+    atomic.write_text(out, text)
+    print(f"{out}: {memory(len(text))}")
+    return 0
+
+
+def _is_ours(page: Path) -> bool:
+    if not page.is_file():
+        return False
+    with open(page, "rb") as file:
+        return MARK.encode() in file.read(1024)
+
+
+def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> dict[str, bytes]:
+    """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
+    shown = views(frame, store)
+    done = [update(name, frame, store, folder, shown) for name in FIGURES]
+    for warning in (warning for one in done for warning in one.warnings):
+        print(f"htbench: {warning}", file=sys.stderr)
+    pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}
+    return {name: path.read_bytes() for name, path in pictures.items()}

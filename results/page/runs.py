@@ -1,0 +1,195 @@
+"""The runs behind the shown cells: which they are, and what a click on a cell tells about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from harness.config.names import settings_of
+from harness.config.settings import read_yaml
+from harness.display import duration, memory, shown
+from harness.errors import UsageError
+from harness.store import Store, curve
+from harness.store.record import IMPORTED, RUN, RunRecord, timestamp
+from harness.store.run_folder import RunFolder
+from results.formats.cells import Cell, Table
+from results.frame.metrics import word
+from results.page.curves import curves
+
+MOST_RUNS = 2000  # on one page; about 4 KB each
+_LOG_BYTES = 2000  # of the end of a log
+_TIMES = ("began", "ended")  # of an attempt, in seconds since 1970
+Pairs = dict[str, str]
+Row = Mapping[Any, Any]  # of the tidy frame
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The runs behind cells: their numbers on the page by key, and how many had no room.
+
+    Attributes:
+        numbers: number of a run by its key, in reading order of the tables.
+        left_out: runs beyond MOST_RUNS; their cells can't be clicked.
+    """
+
+    numbers: dict[str, int]
+    left_out: int
+
+    @classmethod
+    def of(cls, tables: Iterable[Table], known: Iterable[str], most: int = MOST_RUNS) -> Behind:
+        """Those of `known` that the tables name; the first of them, if they are too many."""
+        allowed = set(known)
+        keys = dict.fromkeys(key for cell in _cells(tables) for key in cell.runs if key in allowed)
+        return cls({key: number for number, key in enumerate(list(keys)[:most])}, max(0, len(keys) - most))
+
+    def attributes(self, cell: Cell) -> str:
+        """For the element of a cell: the numbers of its runs, and whether a grid has chosen it."""
+        numbers = [str(self.numbers[key]) for key in cell.runs if key in self.numbers]
+        chosen = " data-chosen" if cell.chosen else ""
+        return f' data-runs="{" ".join(numbers)}"{chosen}' if numbers else ""
+
+
+def _cells(tables: Iterable[Table]) -> Iterator[Cell]:
+    for table in tables:
+        for section in table.sections:
+            if not section.too_wide():
+                yield from (cell for row in section.rows for cell in row)
+
+
+def label(row: Row) -> str:
+    """A run in a few words: "htmuon lr 0.02 p 0.125 seed 1"."""
+    tuned = [f"{name} {word(row[name])}" for name in ("lr", "p") if word(row.get(name)) != "none"]
+    mark = f"run {row[RUN]}" if row[IMPORTED] else f"seed {row['seed']}"
+    return " ".join([str(row["optimizer"]), *tuned, mark])
+
+
+@dataclass
+class _Shared:
+    """Values that many runs have in common, each written once."""
+
+    values: list[Pairs] = field(default_factory=list)
+
+    def number(self, value: Pairs) -> int:
+        """The place of the value in the list, to which it is added if it is new."""
+        if value not in self.values:
+            self.values.append(value)
+        return self.values.index(value)
+
+    def differences(self, value: Pairs) -> tuple[int, Pairs]:
+        """The place of the first value with the same names, and where this one differs from it."""
+        alike = (i for i, other in enumerate(self.values) if other.keys() == value.keys())
+        place = next(alike, None)
+        place = self.number(value) if place is None else place
+        return place, {name: one for name, one in value.items() if self.values[place][name] != one}
+
+
+def details(store: Store, frame: pd.DataFrame, behind: Behind) -> dict[str, Any]:
+    """What the page's script needs about the runs: plain values.
+
+    Configs are written as a difference from the first with the same fields, environments once each.
+    """
+    rows: dict[str, list[Row]] = {}
+    for row in frame[frame["key"].isin(list(behind.numbers))].to_dict("records"):
+        rows.setdefault(row["key"], []).append(row)
+    records = store.records(behind.numbers)
+    configs, environments = _Shared(), _Shared()
+    runs, count = [], 0
+    for key in behind.numbers:
+        record, files = records.get(key), store.files(key)
+        drawn, size = curves(curve.read(files.metrics))
+        count += size
+        base, changed = configs.differences(_config(record, files))
+        where = environments.number(_plain(record.environment if record else {}))
+        runs.append(
+            {
+                **_facts(rows[key], record),
+                **{"base": base, "changed": changed, "environment": where},
+                **{"attempts": _attempts(files), "log": _log(files), "curves": drawn},
+            }
+        )
+    return {"configs": configs.values, "environments": environments.values, "runs": runs, "points": count}
+
+
+def _place(row: Row) -> str:
+    return f"{row['sweep']} ({row['stage']})" if row["sweep"] else "not planned"
+
+
+def _facts(rows: Sequence[Row], record: RunRecord | None) -> dict[str, Any]:
+    first = rows[0]
+    facts = {"task and model": f"{first['task']}, {first['model']}", "setting": first["setting"]}
+    facts |= {"sweeps": ", ".join(dict.fromkeys(_place(row) for row in rows))}
+    facts |= {"outcome": ": ".join(filter(None, [first["state"], first["reason"]]))}
+    return {
+        "key": first["key"],
+        "label": label(first),
+        "optimizer": first["optimizer"],
+        "facts": {name: value for name, value in (facts | _measured(record)).items() if value},
+    }
+
+
+def _measured(record: RunRecord | None) -> Pairs:
+    """What a record says of work and quality."""
+    if record is None:
+        return {}
+    facts = {
+        "steps": str(record.steps),
+        "training time": duration(record.useful_seconds),
+        "time of a step": duration(record.seconds_per_step) if record.seconds_per_step else "",
+        "peak memory": memory(record.peak_memory),
+        "steps made again": str(record.repeated_steps or ""),
+        "began": record.began,
+        "ended": record.ended,
+    }
+    return facts | {name: f"{value:.6g}" for name, value in record.metrics.items() if value is not None}
+
+
+def _config(record: RunRecord | None, files: RunFolder) -> Pairs:
+    if record is not None:
+        return _plain(record.settings)
+    try:
+        return _plain(settings_of(read_yaml(files.config, resolve=False)))
+    except UsageError:  # the run has not started
+        return {}
+
+
+def _plain(values: Mapping[str, Any]) -> Pairs:
+    return {str(name): shown(_tuples(value)) for name, value in values.items()}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _attempts(files: RunFolder) -> list[Pairs]:
+    """What is noted of each attempt, in words."""
+    found = [files.read_attempt(number) for number in range(1, files.last_attempt() + 1)]
+    return [_attempt(number, one) for number, one in enumerate(found, 1) if one]
+
+
+def _attempt(number: int, one: Mapping[str, Any]) -> Pairs:
+    owner, outcome = one.get("owner") or {}, one.get("outcome") or {}
+    times = {name: timestamp(one[name]) for name in _TIMES if isinstance(one.get(name), int | float)}
+    started = one.get("start_step")
+    return {
+        "attempt": str(number),
+        "host": str(owner.get("host") or ""),
+        "job": str(owner.get("job") or ""),
+        **times,
+        "from step": "" if started is None else str(started),
+        "outcome": ": ".join(str(outcome[name]) for name in ("reason", "message") if outcome.get(name)),
+    }
+
+
+def _log(files: RunFolder) -> str:
+    """The end of the log, whole lines."""
+    try:
+        with files.log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _LOG_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return text if size <= _LOG_BYTES else text.partition("\n")[2] or text

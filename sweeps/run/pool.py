@@ -1,0 +1,190 @@
+"""The local pool: each run gets new processes, forked from a server process that has imported torch.
+
+The start method is `forkserver`, not `fork`: it is not safe to fork a process that has used threads or a GPU.
+The server only imports modules.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import io
+import multiprocessing
+import os
+import signal
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.errors import UsageError
+from harness.parallel.group import is_main
+from harness.parallel.processes import Ranks
+from harness.store.points import Point
+from harness.system import environment, streams
+from harness.system.environment import HOME
+from harness.system.links import no_follow
+from harness.system.machine import default_workers, gpu_variable, visible_gpus
+from harness.train.monitor import Monitor, signals_held_back
+from sweeps.run.execute import execute
+
+
+class Counter(Protocol):
+    """A number in shared memory: a worker writes its steps, this process reads them."""
+
+    value: int
+
+
+@dataclass
+class Worker:
+    """The processes that train the run of one point.
+
+    Attributes:
+        id: of the point.
+        ranks: the processes.
+        counter: updates made so far.
+        gpu: their GPUs, as `gpu_variable` names them; None: no GPU is assigned.
+    """
+
+    id: str
+    ranks: Ranks
+    counter: Counter
+    gpu: str | None
+
+
+class Pool:
+    """Runs at most `workers` processes at a time, distributed over the GPUs if there are any.
+
+    A run that needs more than `workers` processes starts when no other run is active.
+
+    Args:
+        root: the store.
+        workers: number of processes; None: one per GPU, or `default_workers()` without a GPU.
+        preload: more modules that the server imports before it forks.
+        patience: seconds that a run waits for an owner whose job is ending.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        workers: int | None = None,
+        preload: Sequence[str] = (),
+        patience: float = 0.0,
+    ) -> None:
+        gpus = visible_gpus()
+        self.root, self.patience = root, patience
+        self.size = workers or len(gpus) or default_workers()
+        self.gpus = len(gpus)
+        shares = max(self.size, len(gpus))  # one run may need a process on each GPU
+        self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
+        self.running: dict[str, Worker] = {}
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["htbench", "sweeps.run.preload", *preload])
+        os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
+        resource_tracker.ensure_running()  # before the next block, because its start unblocks signals
+        with signals_held_back(), _our_code_only():  # else Ctrl-C would kill the server during its imports
+            forkserver.ensure_running()
+
+    def has_room_for(self, processes: int) -> bool:
+        """Whether a run of so many processes may start now."""
+        busy = sum(len(worker.ranks.processes) for worker in self.running.values())
+        gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # a run needs distinct GPUs
+        return not busy or (busy + processes <= self.size and gpus)
+
+    def start(self, point: Point, processes: int = 1, log: Path | None = None) -> None:
+        """Start the processes of a point on the least busy GPUs, if there are any.
+
+        Args:
+            point: `has_room_for` must have allowed it.
+            processes: of its run.
+            log: the file that they print into; None: they print where this process does.
+        """
+        gpus = [name for name, _ in collections.Counter(self.free_gpus).most_common(processes)]
+        for name in gpus:
+            self.free_gpus.remove(name)
+        gpu = ",".join(gpus) or None
+        counter: Any = self._context.RawValue("q", 0)
+        ranks = Ranks(self._context, processes, _work, (self.root, point, counter, gpu, self.patience, log))
+        self.running[point.id] = Worker(point.id, ranks, counter, gpu)
+
+    def finished(self, timeout: float) -> list[tuple[str, int]]:
+        """Wait up to `timeout` seconds; return (id, exit status) of ended points; a signal is negative."""
+        wait([sentinel for worker in self.running.values() for sentinel in worker.ranks.sentinels], timeout)
+        statuses = {worker.id: worker.ranks.poll() for worker in self.running.values()}
+        ended = [(name, status) for name, status in statuses.items() if status is not None]
+        for name, _ in ended:
+            worker = self.running.pop(name)
+            self.free_gpus += worker.gpu.split(",") if worker.gpu else []
+        return ended
+
+    def steps_done(self) -> int:
+        """The updates that all active runs have made so far, in total."""
+        return sum(worker.counter.value for worker in self.running.values())
+
+    def stop(self) -> None:
+        """Send SIGTERM, on which each process saves and stops; wait until all have ended."""
+        for worker in self.running.values():
+            worker.ranks.signal(signal.SIGTERM)
+        while self.running:
+            self.finished(timeout=1.0)
+
+
+@contextlib.contextmanager
+def _our_code_only() -> Iterator[None]:
+    """Set variables with which the server imports the same copy of our code as this process.
+
+    The working folder is left out of its sys.path: a file there may have the name of one of our modules.
+    """
+    ours = {"PYTHONSAFEPATH": "1"}  # Python 3.10 ignores it
+    if str(HOME) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
+        ours["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _work(
+    root: Path, point: Point, counter: Counter, gpu: str | None, patience: float, log: Path | None
+) -> None:
+    streams.settle()
+    if gpu is not None:
+        os.environ[gpu_variable()] = gpu
+    if log is not None:
+        _print_into(log)
+
+    def progress(step: int) -> None:
+        if is_main():
+            counter.value = step
+
+    say = _print_usage_error if log is None else _print_error
+    sys.exit(execute(root, point, Monitor(progress, patience=patience), say))
+
+
+def _print_into(log: Path) -> None:
+    """Send all that this process prints, and those that it starts, to the end of a file."""
+    file = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for number, stream in enumerate((sys.stdout, sys.stderr), start=1):
+        os.dup2(file, number)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)  # people follow the log
+    os.close(file)
+
+
+def _print_usage_error(error: Exception) -> None:
+    if isinstance(error, UsageError):  # all other errors are in the store
+        _print_error(error)
+
+
+def _print_error(error: Exception) -> None:
+    print(f"htbench: {error}", file=sys.stderr)

@@ -1,0 +1,151 @@
+"""What of a run leaves, which runs leave, and what the command says."""
+
+import math
+
+import pytest
+
+from harness.cli import main
+from harness.exchange import destination
+from harness.exchange.choose import choose
+from tests.helpers.exporting import (
+    ADAMW,
+    ALONE,
+    DIVERGED,
+    EDITED,
+    IMPORTED,
+    LEAVING,
+    MUON,
+    SEED1,
+    expected,
+    same,
+)
+
+
+@pytest.fixture
+def leaving(source):
+    return {run.key: run for run in choose(source.store).runs}
+
+
+def refused(capsys, *words):
+    """The one sentence with which the command refuses."""
+    status = main(["runs", "export", *map(str, words)])
+    (line,) = capsys.readouterr().err.splitlines()
+    return status, line
+
+
+# --- which runs ---
+
+
+def test_finished_runs_leave_and_others_are_counted(source):
+    chosen = choose(source.store)
+    assert [run.key for run in chosen.runs] == [MUON, SEED1, ADAMW, DIVERGED, IMPORTED, ALONE]
+    assert chosen.unfinished == {"waiting": 1, "pruned": 1}
+    assert chosen.refused == {EDITED: "record.json says 4 steps, metrics.jsonl 2"}
+
+
+def test_sweeps_choose_runs_but_not_their_group(source):
+    runs = choose(source.store, ["beta"]).runs
+    assert [(run.key, run.group) for run in runs] == [(MUON, "alpha"), (ADAMW, "beta"), (DIVERGED, "beta")]
+
+
+# --- what of them ---
+
+
+def test_a_run_leaves_with_key_sweep_replica_and_flat_config(leaving):
+    run = leaving[MUON]
+    assert (run.key, run.name) == (MUON, f"muon-lr0.02-seed0-{MUON}")
+    assert (run.group, run.job_type) == ("alpha", "search")
+    assert run.place == {
+        "htbench.key": MUON,
+        "htbench.sweeps": "alpha,beta",
+        "htbench.block": "m",
+        "htbench.stage": "search",
+        "htbench.status": "completed",
+    }
+    assert {name: run.config[name] for name in ("optimizer.lr", "optimizer.p", "grad_clip", "compile")} == {
+        "optimizer.lr": 0.02,
+        "optimizer.p": 0.5,
+        "grad_clip": None,
+        "compile": False,
+    }
+    assert run.config["environment.machine"] == "Testium 1" and run.config["environment.torch"] == "2.13.0"
+    assert "node7" not in str(run)
+
+
+def test_the_job_type_is_the_word_of_a_rerun_or_the_stage(source, leaving):
+    assert [leaving[key].job_type for key in (MUON, SEED1, ALONE)] == ["search", "replicate", "run"]
+    source.put(SEED1, "muon", config={"task": "digits", "replica": "again", "optimizer": {"name": "muon"}})
+    assert {run.key: run.job_type for run in choose(source.store).runs}[SEED1] == "again"
+
+
+def test_names_are_names_of_folders_and_show_what_diverged(leaving):
+    assert leaving[DIVERGED].name == f"adamw-lr3-seed0-{DIVERGED}-diverged"
+    assert leaving[IMPORTED].name == f"Their_best_1-{IMPORTED}"
+    assert leaving[ALONE].name == f"my.module_Opt-lr0.1-seed0-{ALONE}" and leaving[ALONE].group == "no-sweep"
+
+
+def test_rows_are_the_repaired_curve(source, leaving):
+    ours = {}
+    for key, run in leaving.items():
+        for step, row in run.rows():
+            for name, value in row.items():
+                ours.setdefault(key, {}).setdefault(name, []).append((step, value))
+    assert same(expected(source.store), ours) and ours.keys() == set(LEAVING)
+
+
+def test_the_summary_has_the_record_and_is_left_at_the_last_step(leaving):
+    run = leaving[ADAMW]
+    assert run.summary["val_loss"] == 0.25 and run.summary["train_loss"] == 0.5
+    assert run.summary["run/parameters"] == 8 and run.summary["run/seconds_per_step"] == 0.5
+    assert math.isnan(leaving[ALONE].summary["val_loss"])
+    last, before = dict(run.rows_and_summary())[4], dict(run.rows())[4]
+    assert last.keys() - before.keys() == run.summary.keys() - {"val_loss", "test_loss"}
+    assert last == run.summary | before
+
+
+def test_times_are_counted_from_the_beginning(leaving):
+    assert leaving[ADAMW].time(4) - leaving[ADAMW].time(0) == 2.0
+    assert leaving[ADAMW].time(0) == 1769860800  # 2026-01-31 12:00 UTC
+    assert leaving[IMPORTED].time(250) == 0.0  # nobody knows
+
+
+def test_the_digest_tells_whether_anything_has_changed(source, leaving):
+    assert choose(source.store, ["alpha"]).runs[0].digest == leaving[MUON].digest
+    source.put(MUON, "muon", lr=0.02, downstream={"piqa": {"acc": 0.5}})
+    source.plan("beta", [(ADAMW, "other", "search")])
+    again = {run.key: run for run in choose(source.store).runs}
+    assert again[MUON].summary["downstream/piqa.acc"] == 0.5
+    changed = {key for key in again if again[key].digest != leaving[key].digest}
+    assert changed == {MUON, ADAMW, DIVERGED}  # the last one has lost its sweep
+
+
+# --- what is refused ---
+
+
+def test_mistakes_are_told_in_a_sentence(source, tmp_path, capsys):
+    root = ("--root", source.store.root)
+    file = tmp_path / "file"
+    file.write_text("")
+    for words, told in (
+        (["--to", "tensorbord", *root], "Unknown tracker 'tensorbord'; did you mean 'tensorboard'?"),
+        (["--to", "tensorboard", *root, "alfa"], "Unknown sweep 'alfa'; did you mean 'alpha'?"),
+        (["--to", "mlflow", *root, "--out", tmp_path], "--out is not for mlflow, which takes --uri."),
+        (["--to", "mlflow", *root, "--uri", "runs/"], "--uri 'runs/' is no database or server"),
+        (["--to", "tensorboard", "--root", tmp_path / "none"], "There are no runs in"),
+    ):
+        status, line = refused(capsys, *words)
+        assert status == 2 and told in line
+
+
+def test_a_missing_package_is_named_with_its_extra(source, monkeypatch, capsys, tmp_path):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "wandb").mkdir()  # as wandb makes it
+    found = destination.importlib.util.find_spec
+    monkeypatch.setattr(
+        destination.importlib.util, "find_spec", lambda name: found(name) if name != "trackio" else None
+    )
+    status, line = refused(capsys, "--root", source.store.root, "--to", "trackio")
+    assert (status, line) == (
+        2,
+        "htbench: trackio is not installed; `pip install 'htbench[trackio]'` brings it.",
+    )

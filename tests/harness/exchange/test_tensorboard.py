@@ -1,0 +1,119 @@
+"""TensorBoard reads back what was exported, once, however often the export was repeated or killed."""
+
+import os
+import shutil
+from importlib.util import find_spec
+
+import pytest
+
+from harness.cli import main
+from harness.exchange.to_tensorboard import EVENTS
+from tests.helpers.exporting import ADAMW, DIVERGED, MUON, expected, same
+
+pytestmark = pytest.mark.skipif(find_spec("tensorboard") is None, reason="tensorboard is not installed")
+
+
+def reader_of(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    reader = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    reader.Reload()
+    return reader
+
+
+def read(home):
+    """Key -> tag -> (step, value), as TensorBoard's reader finds them in all folders below `home`."""
+    found = {}
+    for path in sorted(home.rglob("*tfevents*")):
+        reader = reader_of(path.parent)
+        key = hparams(path.parent)["htbench.key"]
+        assert key not in found, "doubled"
+        found[key] = {
+            tag: [(e.step, e.value) for e in reader.Scalars(tag)] for tag in reader.Tags()["scalars"]
+        }
+    return found
+
+
+def hparams(folder):
+    from tensorboard.plugins.hparams import metadata
+
+    content = reader_of(folder).summary_metadata[metadata.SESSION_START_INFO_TAG].plugin_data.content
+    values = metadata.parse_session_start_info_plugin_data(content).hparams
+    return {name: getattr(value, value.WhichOneof("kind")) for name, value in values.items()}
+
+
+def files(home):
+    return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def test_tensorboard_has_every_point_once(source, export, tmp_path):
+    home = source.store.root / "tensorboard"
+    assert export("--to", "tensorboard") == (
+        "exported 6 runs to 0 were there already, 2 unfinished left out (1 pruned, 1 waiting), "
+        "1 damaged left out"
+    )
+    assert same(expected(source.store), read(home), 1e-6)  # TensorBoard's numbers are float32
+    before = files(home)
+    assert export("--to", "tensorboard").startswith("exported 0 runs to 6 were there already, ")
+    assert files(home) == before
+    export("--to", "tensorboard", "--out", tmp_path / "elsewhere")
+    assert files(tmp_path / "elsewhere") == before  # the same bytes, whenever and wherever
+
+
+def test_the_run_is_named_and_filed_with_its_config(source, export):
+    export("--to", "tensorboard", "beta")
+    home = source.store.root / "tensorboard"
+    names = {str(path.parent.relative_to(home)) for path in home.rglob(EVENTS)}
+    diverged = f"beta/adamw-lr3-seed0-{DIVERGED}-diverged"
+    assert names == {f"alpha/muon-lr0.02-seed0-{MUON}", f"beta/adamw-lr0.1-seed0-{ADAMW}", diverged}
+    found = hparams(home / diverged)
+    assert found["optimizer.lr"] == 3.0 and found["optimizer.betas"] == "[0.9,0.95]"
+    assert found["grad_clip"] == "null" and found["compile"] is False
+    assert found["htbench.status"] == "diverged" and "not finite at step 4" in found["htbench.note"]
+
+
+def test_only_what_is_new_is_written_and_what_has_changed_replaced(source, export):
+    home = source.store.root / "tensorboard"
+    assert export("--to", "tensorboard", "alpha") == "exported 2 runs to 0 were there already"
+    assert export("--to", "tensorboard", "beta").startswith("exported 2 runs to 1 were there already")
+    source.put(MUON, "muon", lr=0.02, metrics={"val_loss": 0.125})  # it was trained again,
+    (source.store.root / "sweeps/alpha/points.jsonl").unlink()  # and only the other sweep wants it now
+    assert export("--to", "tensorboard", "beta") == (
+        "exported 1 run to (1 in place of older content), 2 were there already, "
+        "1 unfinished left out (1 waiting)"
+    )
+    assert read(home)[MUON]["val_loss"] == [(2, 0.75), (4, 0.125)]
+    assert not list(home.glob(f"alpha/*{MUON}"))
+
+
+def test_an_export_killed_at_any_instant_is_repeated(source, export, killed, tmp_path):
+    home, words = tmp_path / "board", ("--to", "tensorboard", "--out", tmp_path / "board", "beta")
+    export(*words)
+    before = shutil.copytree(home, tmp_path / "before")
+    shutil.rmtree(next(before.glob(f"beta/*{DIVERGED}*")))
+    source.put(MUON, "adamw", metrics={"val_loss": 0.125})
+    export(*words)
+    wanted = files(home)
+
+    def patch(die):
+        for name in ("fsync", "rename", "replace", "rmdir", "unlink", "mkdir"):
+            setattr(os, name, counted(getattr(os, name), die))
+
+    def counted(plain, die):
+        return lambda *args, **kwargs: (die(), plain(*args, **kwargs))[1]
+
+    for number in range(1, 200):
+        shutil.rmtree(home)
+        shutil.copytree(before, home)
+        if not killed(words, number, patch):  # it came to its end
+            break
+        export(*words)
+        assert files(home) == wanted, number
+    assert number > 20 and files(home) == wanted
+
+
+def test_a_folder_that_is_a_file_is_refused(source, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    words = ["--root", str(source.store.root), "--to", "tensorboard", "--out", str(tmp_path / "file")]
+    assert main(["runs", "export", *words]) == 2
+    assert "can't be made" in capsys.readouterr().err

@@ -1,0 +1,428 @@
+"""`htbench runs import`: two stores become one, whatever state their runs are in, whoever dies meanwhile."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+
+import pytest
+
+import models
+import optimizers
+from harness import cli
+from harness.config.key import keys_so_far, run_key
+from harness.config.settings import resolve_config
+from harness.errors import EXIT_USAGE
+from harness.store import Kind, Store, check
+from harness.store.integrity import CHANGED
+from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
+from harness.system import seal
+from harness.train import run as train
+from tests.helpers.interrupting import interrupt
+from tests.helpers.stored_runs import config, files, leave, put
+
+
+@pytest.fixture
+def roots(tmp_path):
+    return tmp_path / "ours", tmp_path / "theirs"
+
+
+@pytest.fixture
+def take(roots, capsys):
+    """Import theirs into ours; returns what was said on stdout and stderr. Theirs stays as it is."""
+
+    def run(*words):
+        before = files(roots[1])
+        assert cli.main(["runs", "import", str(roots[1]), "--root", str(roots[0]), *words]) == 0
+        assert files(roots[1]) == before
+        return capsys.readouterr()
+
+    return run
+
+
+def read(root, key, name):
+    path = Store(root).run_folder(key) / name
+    return path.read_text() if path.exists() else None
+
+
+def test_finished_runs_come_with_all_their_files_once(take, roots):
+    ours, theirs = roots
+    keys = [put(theirs, weights=True, seed=1), put(theirs, "diverged", step=5, seed=2), put(theirs, seed=3)]
+    put(ours, seed=3)
+    for age, key in enumerate(keys):
+        os.utime(Store(theirs).run_folder(key) / "record.json", (1e9 + age, 1e9 + age))
+    said = take("--dry-run").out
+    assert said == "would import 2 runs (1 completed, 1 diverged); 1 are here already\n"
+    assert not Store(ours).run_folder(keys[0]).exists()
+    assert take().out == said.replace("would import", "imported")
+    for key in keys[:2]:
+        names = ("record.json", "metrics.jsonl", "spectra.jsonl", "log.txt", "config.yaml", "weights.pt")
+        for name in names:
+            assert read(ours, key, name) == read(theirs, key, name)
+    assert Store(ours).run_folder(keys[0]).joinpath("record.json").stat().st_mtime == 1e9
+    assert Store(ours).index.rows().keys() == set(keys)
+    before = files(ours)
+    assert take() == ("imported 0 runs; 3 are here already\n", "")
+    assert files(ours) == before
+    assert not list(ours.glob("runs/*/.*"))
+
+
+def test_an_import_keeps_what_newer_code_has_written(take, roots):
+    ours, theirs = roots
+    finished, pruned = put(theirs, seed=1), put(theirs, "pruned", seed=2)
+    for key in (finished, pruned):
+        path = Store(theirs).run_folder(key) / "record.json"
+        path.write_text(json.dumps(seal.sealed(json.loads(path.read_text()) | {"newer": [{"field": None}]})))
+    take()
+    for key in (finished, pruned):
+        assert json.loads(read(ours, key, "record.json"))["newer"] == [{"field": None}]
+
+
+def test_a_conflict_is_told_with_both_values_and_ours_stays(take, roots):
+    ours, theirs = roots
+    key = put(ours, accuracy=0.875)
+    put(theirs, accuracy=0.75)
+    before = files(ours)
+    out, err = take()
+    assert out == "imported 0 runs; 0 are here already\n"
+    assert f"conflict: run {key}" in err and "val_accuracy=0.875 here and 0.75 there" in err
+    assert files(ours) == before
+
+
+@pytest.mark.parametrize("reason", ["stopped", "oom", "pruned"])
+def test_an_end_there_is_the_end_of_what_is_unfinished_here(take, roots, reason):
+    ours, theirs = roots
+    if reason == "pruned":
+        key = put(ours, "pruned", step=6, pruned_by=["one", "two"])
+    else:
+        key = leave(ours, reason, step=6)
+    put(theirs, accuracy=0.75)
+    assert "1 completed" in take().out
+    assert Store(ours).record(key).metrics["val_accuracy"] == 0.75
+    assert Store(ours).record(key).pruned_by == (["one", "two"] if reason == "pruned" else [])
+    assert read(ours, key, "metrics.jsonl") == read(theirs, key, "metrics.jsonl")
+    assert read(ours, key, "checkpoint.pt") is None
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "then"), [(None, 3, 3), (2, 5, 5), (5, 2, 5), (0, 1, 1), (4, 4, 4)]
+)
+def test_of_unfinished_runs_the_one_that_got_further_stays(take, roots, here, there, then):
+    ours, theirs = roots
+    key = leave(theirs, step=there)
+    if here is not None:
+        leave(ours, step=here)
+    taken = "(1 unfinished)" in take().out
+    assert taken == (then != here)
+    assert read(ours, key, "checkpoint.pt") == f"at {then}"
+    assert len(read(ours, key, "metrics.jsonl").splitlines()) == then
+    assert Store(ours).state(key).kind is Kind.WAITING
+    before = files(ours)
+    assert "imported 0 runs" in take().out and files(ours) == before
+
+
+def test_nothing_is_taken_where_nobody_could_go_on_from(take, roots):
+    leave(roots[1], "error", step=0)
+    assert take() == ("imported 0 runs; 0 are here already\n", "")
+    assert not list(roots[0].glob("runs/*"))
+
+
+def test_runs_at_work_and_failed_ones_are_left_out_with_a_reason(take, roots):
+    ours, theirs = roots
+    live_there = leave(theirs, "", step=3, seed=1)
+    live_here, failed = leave(ours, "", step=3, seed=2), leave(ours, "error", step=1, seed=3)
+    put(theirs, seed=2)
+    leave(theirs, step=3, seed=3)
+    before = files(ours)
+    err = take().err
+    assert f"{live_there}: somebody is at work on it there" in err
+    assert f"run {live_here}: " in err and "is at work on it here" in err
+    assert f"{failed}: it failed here (error)" in err
+    assert files(ours) == before
+
+
+def test_pruned_runs_bring_their_studies_and_the_further_checkpoint(take, roots):
+    ours, theirs = roots
+    key = put(ours, "pruned", step=6, pruned_by=["one", "two"])
+    put(theirs, "pruned", step=4, pruned_by=["two", "three"])
+    fresh = put(theirs, "pruned", step=4, pruned_by=["two"], seed=1)
+    assert "(2 pruned)" in take().out
+    record = Store(ours).record(key)
+    assert (record.pruned_by, record.steps) == (["one", "two", "three"], 6)
+    assert read(ours, key, "checkpoint.pt") == "at 6" and read(ours, fresh, "checkpoint.pt") == "at 4"
+    assert Store(ours).records([key, fresh])[fresh].pruned_by == ["two"]
+    before = files(ours)
+    assert "imported 0 runs; 2 are here" in take().out and files(ours) == before
+
+
+def test_what_is_damaged_or_not_what_it_says_is_refused(take, roots):
+    ours, theirs = roots
+    damaged, foreign, odd = put(theirs, seed=1), put(theirs, seed=2), put(theirs, seed=3)
+    sound, edited = put(theirs, seed=4), put(theirs, seed=5)
+    (Store(theirs).run_folder(damaged) / "record.json").write_text('{"key"')
+    for key, change in ((foreign, {"seed": 7}), (odd, {"task": "unheard-of"})):
+        path = Store(theirs).run_folder(key) / "record.json"
+        row = json.loads(path.read_text())
+        path.write_text(json.dumps(row | {"config": row["config"] | change}))
+    path = Store(theirs).run_folder(edited) / "record.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"useful_seconds": 0.5}))
+    out, err = take()
+    assert "1 completed" in out
+    assert f"refused: {edited}: {CHANGED}" in err
+    assert f"refused: {damaged}: its record.json is damaged" in err
+    assert f"refused: {foreign}: its config is that of another key" in err
+    assert f"refused: {odd}: its config is that of another key" in err, "names are not looked up"
+    assert {path.name for path in ours.glob("runs/*/*")} == {sound}
+
+
+def test_a_record_of_an_earlier_revision_or_before_a_field_keeps_its_key(take, roots, monkeypatch):
+    ours, theirs = roots
+    key = put(theirs, **{"optimizer.name": "htmuon"})
+    path = Store(theirs).run_folder(key) / "record.json"
+    row = seal.opened(json.loads(path.read_text()))  # older code set no digest
+    del row["config"]["optimizer"]["hyper"]["interval"]  # neutral at 1
+    path.write_text(json.dumps(row))
+    raised = dataclasses.replace(models.spec("resnet-nano"), revision=3)
+    monkeypatch.setitem(models.SIZES, "resnet-nano", raised)
+    today = config(**{"optimizer.name": "htmuon"})
+    assert run_key(today) != key and key in keys_so_far(today)
+    assert len(keys_so_far(today)) == 3 * optimizers.spec("htmuon").revision
+    assert "1 completed" in take().out and Store(ours).record(key).key == key
+
+
+@pytest.mark.parametrize("other", ["nowhere", "ours"])
+def test_mistakes_are_one_sentence(roots, capsys, other):
+    put(roots[0])
+    words = ["runs", "import", str(roots[0].parent / other), "--root", str(roots[0])]
+    assert cli.main(words) == EXIT_USAGE
+    assert ("no store" if other == "nowhere" else "this store itself") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("crash", ["claim", "claimed", "record.before", "record.after"])
+def test_an_import_that_is_killed_is_simply_run_again(htbench, roots, crash):
+    theirs = roots[1]
+    done, pruned = put(theirs, seed=1), put(theirs, "pruned", step=4, pruned_by=["one"], seed=2)
+    waiting = leave(theirs, step=5, seed=3)
+    leave(htbench.root, step=2, seed=1)
+    process = htbench.start("runs", "import", theirs, crash=crash)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    again = htbench("runs", "import", theirs)
+    assert again.returncode == 0 and again.stderr == ""
+    store = Store(htbench.root)
+    found = store.records([done, pruned, waiting])
+    assert {key: record.status for key, record in found.items()} == {done: "completed", pruned: "pruned"}
+    for key, step in ((done, None), (pruned, 4), (waiting, 5)):
+        assert read(htbench.root, key, "checkpoint.pt") == (f"at {step}" if step else None)
+        assert read(htbench.root, key, "metrics.jsonl") == read(theirs, key, "metrics.jsonl")
+    assert store.state(waiting).kind is Kind.WAITING
+    assert htbench("runs", "import", theirs).stdout.startswith("imported 0 runs")
+
+
+# --- what is missing of a run that has ended here, too ---
+
+
+def evaluated(root, key, **entries):
+    Store(root).amend(key, lambda now: dataclasses.replace(now, downstream=now.downstream | entries))
+
+
+def pack(*roots):
+    for root in roots:
+        assert cli.main(["runs", "pack", "--root", str(root)]) == 0
+
+
+@pytest.mark.parametrize("packed", ["neither", "ours", "theirs", "both"])
+def test_what_is_missing_of_a_finished_run_comes(take, roots, packed, capsys):
+    ours, theirs = roots
+    key = put(theirs, weights=True)
+    put(ours)
+    for name in ("metrics.jsonl", "log.txt"):
+        (Store(ours).run_folder(key) / name).unlink()
+    evaluated(ours, key, mine={"acc": 0.25, "questions": 9})
+    evaluated(theirs, key, piqa={"acc": 0.5, "questions": 9})
+    pack(*{"neither": (), "ours": roots[:1], "theirs": roots[1:], "both": roots}[packed])
+    before = files(ours)
+    capsys.readouterr()
+    said = take("--dry-run").out
+    assert "1 are here already" in said and "(1 log.txt, 1 metrics.jsonl, 1 piqa, 1 weights.pt)" in said
+    assert files(ours) == before
+    assert take().out == said.replace("would import", "imported").replace("would complete", "completed")
+    store = Store(ours)
+    for name in ("metrics.jsonl", "log.txt", "weights.pt"):
+        assert (
+            store.run_folder(key).joinpath(name).read_bytes()
+            == Store(theirs).run_folder(key).joinpath(name).read_bytes()
+        )
+    assert store.record(key).downstream.keys() == {"mine", "piqa"}
+    assert store.records([key]) == {key: store.record(key)} == Store(ours).records([key])
+    before = files(ours)
+    assert take().out == "imported 0 runs; 1 are here already\n" and files(ours) == before
+    pack(ours)
+    assert Store(ours).record(key).downstream.keys() == {"mine", "piqa"} and not contested(ours)
+
+
+def contested(root):
+    return check.survey(root).contested
+
+
+def test_a_downstream_figure_that_contradicts_is_named_and_the_others_come(take, roots):
+    ours, theirs = roots
+    for root, value in zip(roots, (0.5, 0.25), strict=True):
+        key = put(root)
+        evaluated(root, key, piqa={"acc": value, "questions": 9})
+    evaluated(theirs, key, boolq={"acc": 1.0, "questions": 9})
+    out, err = take()
+    assert "0 are here already" in out and "(1 boolq)" in out
+    assert f"conflict: run {key} has piqa.acc=0.5 here and 0.25 there; ours stays" in err
+    assert {task: one["acc"] for task, one in Store(ours).record(key).downstream.items()} == {
+        "piqa": 0.5,
+        "boolq": 1.0,
+    }
+
+
+def test_nothing_comes_from_a_run_with_another_result(take, roots):
+    ours, theirs = roots
+    key = put(theirs, accuracy=0.25, weights=True)
+    evaluated(theirs, key, piqa={"acc": 0.25, "questions": 9})
+    put(ours, accuracy=0.5)
+    (Store(ours).run_folder(key) / "metrics.jsonl").unlink()
+    before = files(ours)
+    assert "val_accuracy=0.5 here and 0.25 there" in take().err and files(ours) == before
+
+
+def test_a_curve_that_contradicts_its_own_record_does_not_come(take, roots):
+    ours, theirs = roots
+    key = put(theirs)
+    put(ours)
+    (Store(ours).run_folder(key) / "metrics.jsonl").unlink()
+    curve = Store(theirs).run_folder(key) / "metrics.jsonl"
+    curve.write_text(curve.read_text().replace('"val_accuracy": 0.9', '"val_accuracy": 0.8'))
+    before = files(ours)
+    assert f"refused: {key}: val_accuracy is 0.9 in record.json, 0.8 in metrics.jsonl" in take().err
+    assert files(ours) == before
+
+
+@pytest.mark.parametrize("crash", ["record.before", "record.after"])
+def test_a_completion_that_is_killed_is_simply_run_again(htbench, roots, crash):
+    theirs = roots[1]
+    key = put(theirs, weights=True)
+    evaluated(theirs, key, piqa={"acc": 0.5, "questions": 9})
+    put(htbench.root)
+    process = htbench.start("runs", "import", theirs, crash=crash)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert htbench("runs", "import", theirs).returncode == 0
+    store = Store(htbench.root)
+    assert store.record(key).downstream.keys() == {"piqa"} and store.files(key).weights.exists()
+    assert not list(store.run_folder(key).glob(".*.tmp")) or crash == "record.before"
+
+
+def test_the_index_knows_what_was_imported(take, roots):
+    ours, theirs = roots
+    key = put(theirs)
+    os.utime(Store(theirs).files(key).record, (1e9, 1e9))
+    take()
+    before = files(ours)
+    assert Store(ours).records([key]).keys() == {key}
+    assert files(ours) == before, "no line was missing or had another time"
+
+
+@pytest.mark.parametrize("setgid", ["neither", "ours", "theirs", "both"])
+def test_who_may_read_it_is_up_to_the_store_that_gets_it(htbench, roots, setgid):
+    for root, name in ((htbench.root, "ours"), (roots[1], "theirs")):
+        root.mkdir(exist_ok=True)
+        root.chmod(0o2770 if setgid in (name, "both") else 0o700)
+    mask = os.umask(0o022)
+    try:
+        key = put(roots[1])  # sets the umask of this process, and that of the command is its own
+        Store(roots[1]).run_folder(key).joinpath("log.txt").chmod(0o666)
+    finally:
+        os.umask(mask)
+    assert htbench("runs", "import", roots[1]).returncode == 0
+    made = [path for path in htbench.root.rglob("*") if path.is_file()]
+    wanted = "0o664" if setgid in ("ours", "both") else "0o644"
+    assert len(made) > 5 and {oct(path.stat().st_mode & 0o777) for path in made} == {wanted}
+
+
+# --- sweeps ---
+
+
+def plan(root, name, text, *points):
+    folder = sweep_folder(root, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spec.yaml").write_text(text)
+    write_points(root, name, list(points))
+    return folder
+
+
+def test_sweeps_that_are_not_here_come_whole_and_others_stay(take, roots):
+    ours, theirs = roots
+    slot = Point("search", "b", SEARCH, "", {"steps": 8}, "study/0")
+    folder = plan(theirs, "search", "text", slot)
+    (folder / "slots" / "study").mkdir(parents=True)
+    (folder / "slots" / "study" / "study.json").write_text("{}")
+    (folder / "slots" / "study" / "0.json").write_text('{"trial": 0, "key": "cccccccccccc", "overrides": {}}')
+    (folder / "submissions.jsonl").write_text('{"submission": "w"}\n')
+    plain = Point("same", "b", SEARCH, "a" * 12, {"steps": 8})
+    for root in roots:
+        plan(root, "same", "text", plain)
+    plan(ours, "grown", "text", plain, dataclasses.replace(plain, key="b" * 12))
+    plan(theirs, "grown", "text", plain)
+    (sweep_folder(theirs, "damaged")).mkdir()
+    (sweep_folder(theirs, "damaged") / "points.jsonl").write_text("{")
+    before = files(ours)
+    out, err = take()
+    assert "imported the sweeps search;" in out
+    assert "sweep grown has other points here" in err and "same" not in err
+    assert "refused: damaged: " in err
+    new = {name for name in files(ours) if name not in before}
+    assert new == {f"sweeps/search/{name}" for name in _SEARCH} and before.items() <= files(ours).items()
+    assert read_points(ours, "search")[0].key == "c" * 12
+    before = files(ours)
+    assert "sweeps" not in take().out and files(ours) == before
+
+
+_SEARCH = ("spec.yaml", "points.jsonl", "slots/study/study.json", "slots/study/0.json")
+
+
+# --- true runs ---
+
+SPEC = """
+name: tiny
+base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1]}}
+replicate: {seeds: 1}
+"""
+
+
+def test_tables_of_two_merged_stores_are_those_of_one_that_ran_everything(htbench, tmp_path, write_spec):
+    whole, parts = tmp_path / "whole", [tmp_path / "a", tmp_path / "b"]
+    spec = write_spec(SPEC)
+    assert htbench("sweep", "run", spec, "--root", whole, "--workers", 1).returncode == 0
+    keys = [point.key for point in read_points(whole, "tiny")]
+    for part, rate, own in zip(parts, ("0.03", "0.1"), (keys[:1], keys[1:]), strict=True):
+        for key in own:
+            shutil.copytree(Store(whole).run_folder(key), Store(part).run_folder(key))
+        half = write_spec(SPEC.replace("[0.03, 0.1]", f"[{rate}]"), f"{rate}.yaml")
+        assert htbench("sweep", "index", half, "--root", part).returncode == 0
+    for part in parts:
+        assert htbench("runs", "import", part).returncode == 0
+    assert htbench("sweep", "index", spec).returncode == 0
+    again = htbench("sweep", "run", spec)
+    assert again.stdout == "tiny: 3 of 3 points have a result\n"
+    assert Store(htbench.root).records(keys) == Store(whole).records(keys), "nothing was trained again"
+    wanted = [htbench("table", "--format", "csv", "--root", root).stdout for root in (whole, htbench.root)]
+    assert wanted[0] == wanted[1] and "0.03" in wanted[0]
+
+
+def test_an_interrupted_run_goes_on_here_with_the_numbers_of_an_undisturbed_one(tmp_path, tiny, capsys):
+    settings = resolve_config(tiny | {"log_every": 1})
+    calm = train.run(settings, Store(tmp_path / "calm"))
+    interrupt(settings, tmp_path / "theirs", 5)
+    assert cli.main(["runs", "import", str(tmp_path / "theirs"), "--root", str(tmp_path / "ours")]) == 0
+    ours = Store(tmp_path / "ours")
+    record = train.run(settings, ours)
+    assert record.metrics == calm.metrics
+    assert "going on from step" in (ours.run_folder(record.key) / "log.txt").read_text()

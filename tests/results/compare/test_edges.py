@@ -1,0 +1,183 @@
+"""Edges: told in grids and in searches, with a value to try next that nobody has tried there yet."""
+
+import pytest
+
+from results.compare.edges import edges
+from results.compare.select import OPTIMIZER, choose, searched
+from results.frame.load import load, tuned_columns
+from tests.helpers.past_searches import LOG, lrs, search
+
+
+def found(bench, columns=None):
+    """The edges of the only choice, by column."""
+    frame = load(bench.write())
+    (choice,) = choose(frame, OPTIMIZER)
+    axes = columns or searched(frame, tuned_columns(frame))
+    return {edge.column: edge.hint for edge in edges(frame, choice.winner, axes)}
+
+
+def edge_hints(bench, make, values, chosen, name="lr", optimizer="muon", lr=0.02, **fixed):
+    for value in values:
+        settings = dict(fixed) if name == "lr" else {name: value, **fixed}
+        metrics = make.image(0.99 if value == chosen else 0.9, 0.4)
+        bench.add("digits", optimizer, value if name == "lr" else lr, metrics=metrics, **settings)
+    return list(found(bench, [name]).values())
+
+
+@pytest.mark.parametrize(
+    ("values", "chosen", "hints"),
+    [
+        ([0.01, 0.02, 0.04], 0.04, ["add `optimizer.lr: 0.08` to block muon"]),
+        ([0.01, 0.02, 0.04], 0.01, ["add `optimizer.lr: 0.005` to block muon"]),
+        ([0.04, 0.01, 0.02], 0.04, ["add `optimizer.lr: 0.08` to block muon"]),
+        ([0.001, 0.003, 0.01], 0.01, ["add `optimizer.lr: 0.033` to block muon"]),
+        ([0.01, 0.02, 0.04], 0.02, []),
+        ([0.02], 0.02, []),
+    ],
+)
+def test_an_optimum_at_the_edge_shows_the_next_value(bench, make, values, chosen, hints):
+    assert edge_hints(bench, make, values, chosen) == hints
+
+
+@pytest.mark.parametrize(
+    ("values", "chosen", "hints"),
+    [
+        ([-0.5, 0.0, 0.25], -0.5, []),  # nothing lies below
+        ([0.0, 0.125, 0.25], 0.0, ["add `optimizer.p: -0.12` to block htmuon"]),  # Muon
+        ([-0.25, 0.0], -0.25, ["add `optimizer.p: -0.5` to block htmuon"]),
+        ([0.5, 1.0], 1.0, []),  # SGDM: nothing lies above
+        ([0.25, 0.5, 0.8], 0.8, ["add `optimizer.p: 1` to block htmuon"]),  # not beyond the legal end
+        ([0.1, 0.125, 0.2], 0.1, ["add `optimizer.p: 0.08` to block htmuon"]),
+        ([0.0, 0.125], 0.125, ["add `optimizer.p: 0.25` to block htmuon"]),
+    ],
+)
+def test_the_legal_end_of_p_is_no_edge(bench, make, values, chosen, hints):
+    assert edge_hints(bench, make, values, chosen, "p", "htmuon") == hints
+
+
+def test_an_edge_with_nothing_allowed_behind_it_has_no_hint(bench, make):
+    assert edge_hints(bench, make, [0.5, 0.95], 0.95, "momentum") == [""]  # 1.8 is illegal, and so is 1
+
+
+def test_whole_numbers_stay_whole(bench, make):
+    assert edge_hints(bench, make, [3, 5], 5, "ns_steps") == ["add `optimizer.ns_steps: 8` to block muon"]
+
+
+def test_words_have_no_edge(bench, make):
+    assert edge_hints(bench, make, ["shape", "rms0.2"], "rms0.2", "scale_rule") == []
+
+
+@pytest.mark.parametrize("place", ["block", "sweep"])
+def test_a_point_at_the_edge_of_one_grid_but_inside_another_is_inside(bench, make, place):
+    for name, values in (("low", (0.01, 0.02)), ("high", (0.02, 0.04))):
+        for lr in values:
+            metrics = make.image(0.99 if lr == 0.02 else 0.9, 0.4)
+            bench.add("digits", "muon", lr, metrics=metrics, **{place: name})
+    assert found(bench) == {}
+
+
+def test_a_value_that_another_sweep_has_tried_is_not_recommended(bench, make):
+    for lr in (0.01, 0.02, 0.04):
+        bench.add("digits", "muon", lr, metrics=make.image(0.99 if lr == 0.04 else 0.9, 0.4))
+    assert found(bench) == {"lr": "add `optimizer.lr: 0.08` to block muon"}
+    bench.add("digits", "muon", 0.08, sweep="more", state="diverged", reason="x at step 3", steps=3)
+    assert found(bench) == {}, "beyond 0.04 lies a divergence, which is a result"
+
+
+# --- ragged grids ---
+
+
+def ragged(bench, make, points, chosen):
+    for lr, p in points:
+        metrics = make.image(0.99 if (lr, p) == chosen else 0.9, 0.4)
+        bench.add("digits", "htmuon", lr, p=p, metrics=metrics)
+
+
+def test_a_ragged_grid_is_looked_at_by_slices(bench, make):
+    ragged(bench, make, [(0.01, 0.1), (0.02, 0.1), (0.01, 0.2), (0.02, 0.2), (0.04, 0.2)], (0.02, 0.1))
+    assert found(bench) == {
+        "lr": "add `optimizer.lr: 0.04` with its other chosen settings to block htmuon",
+        "p": "add `optimizer.p: 0.05` to block htmuon",
+    }
+
+
+MORE = "add `optimizer.lr: 0.02` with its other chosen settings to block htmuon"
+UNEVEN = [*((lr, 0.1) for lr in (0.01, 0.02, 0.04)), *((lr, 0.2) for lr in (0.001, 0.01))]
+
+
+@pytest.mark.parametrize(("chosen", "hints"), [((0.01, 0.2), {"lr": MORE}), ((0.02, 0.1), {})])
+def test_only_the_ends_of_a_slice_are_edges(bench, make, chosen, hints):
+    ragged(bench, make, UNEVEN, chosen)
+    assert found(bench, ["lr"]) == hints
+
+
+@pytest.mark.parametrize(
+    ("chosen", "hints"),
+    [((0.04, 0.4), {"lr": "add `optimizer.lr: 0.08` to block htmuon"}), ((0.02, 0.2), {})],
+)
+def test_a_candidate_alone_in_its_slice_is_held_against_its_block(bench, make, chosen, hints):
+    ragged(bench, make, [(0.01, 0.1), (0.02, 0.2), (0.04, 0.4)], chosen)
+    assert found(bench, ["lr"]) == hints
+
+
+# --- searches ---
+
+
+@pytest.mark.parametrize(
+    ("axis", "best", "hints"),
+    [
+        (LOG, 0.0999, {"lr": "widen `optimizer.lr` to high: 0.3 in block muon"}),
+        (LOG, 0.00104, {"lr": "widen `optimizer.lr` to low: 0.00033 in block muon"}),
+        (LOG, 0.08, {}),
+        (LOG, 0.0012, {}),
+        (LOG | {"log": False}, 0.0995, {"lr": "widen `optimizer.lr` to high: 0.15 in block muon"}),
+        (LOG | {"log": False}, 0.0012, {"lr": ""}),  # the next value would be negative, and 0 is illegal
+        (LOG | {"log": False}, 0.097, {}),
+        ({"choices": [0.001, 0.01, 0.1]}, 0.1, {"lr": "add `optimizer.lr: 1` to block muon"}),
+        ({"choices": [0.001, 0.01, 0.1]}, 0.01, {}),
+    ],
+)
+def test_the_winner_of_a_search_at_its_bound(bench, make, axis, best, hints):
+    search(bench, make, {"optimizer.lr": axis}, lrs(0.02, 0.05, best))
+    assert found(bench) == hints
+
+
+def test_a_whole_number_at_its_bound(bench, make):
+    axes = {"optimizer.lr": LOG, "optimizer.ns_steps": {"low": 3, "high": 7, "log": False, "whole": True}}
+    trials = [{"optimizer.lr": 0.02, "optimizer.ns_steps": n} for n in (4, 5, 7)]
+    search(bench, make, axes, trials)
+    assert found(bench) == {"ns_steps": "widen `optimizer.ns_steps` to high: 9 in block muon"}
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"), [("scale_rule", ["shape", "rms0.2"]), ("aux_betas", [[0.9, 0.95], [0.9, 0.99]])]
+)
+def test_choices_that_are_no_numbers_have_no_edge(bench, make, name, choices):
+    axes = {"optimizer.lr": LOG, f"optimizer.{name}": {"choices": choices}}
+    search(bench, make, axes, [{"optimizer.lr": 0.02, f"optimizer.{name}": choice} for choice in choices])
+    assert found(bench) == {}
+
+
+def test_beyond_the_bound_of_one_search_another_sweep_may_have_been(bench, make):
+    search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
+    assert found(bench)
+    search(bench, make, {"optimizer.lr": LOG | {"high": 1.0}}, lrs(0.01), sweep="wide")
+    assert found(bench) == {}
+    assert len(load(bench.store)) == 3
+
+
+def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):
+    search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
+    bench.add("digits", "muon", 0.3, sweep="grid", metrics=make.image(0.1, 0.4))
+    assert found(bench) == {}
+
+
+def test_the_footnotes_say_where_the_edge_is(bench, make):
+    from results.formats.render import render
+    from results.tables.registry import TABLES
+    from results.tables.view import View
+
+    search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
+    text = render(TABLES["main_result"](View(load(bench.write()))), "md")
+    told = "lr=0.0999 is at the edge of its searched range; to go on, widen `optimizer.lr` to high: 0.3"
+    assert told in text

@@ -1,0 +1,271 @@
+"""What may share a cell: runs of one data set, one code and one config but for seeds."""
+
+import dataclasses
+import json
+
+import pytest
+
+from harness import cli
+from harness.store.points import REPLICATE
+from harness.store.record import RunRecord
+from results.formats.render import render
+from results.frame.load import load
+from results.tables.registry import GENERAL
+from results.tables.view import View
+
+FRESH = (1000, 1001)
+
+
+def rewrite(bench, key, **changes):
+    """Change a record, and with it the index, as another version of the code would have written it."""
+    path = bench.store.run_folder(key) / "record.json"
+    record = RunRecord.from_json(json.loads(path.read_text()))
+    config = {**record.config, **changes.pop("config", {})}
+    environment = {**record.environment, **changes.pop("environment", {})}
+    record = dataclasses.replace(record, config=config, environment=environment, **changes)
+    path.write_text(json.dumps(record.to_json()))
+    bench.store.rebuild_index()
+
+
+def chosen(bench, make, accuracies, optimizer="muon", sweep=None, **more):
+    """A search run and replicas; returns the keys of the latter."""
+    bench.add("digits", optimizer, 0.02, sweep=sweep, metrics=make.image(accuracies[0], 0.4), **more)
+    return [
+        bench.add("digits", optimizer, 0.02, sweep=sweep, stage=REPLICATE, seed=seed, **more)
+        if accuracy is None
+        else bench.add(
+            "digits",
+            optimizer,
+            0.02,
+            sweep=sweep,
+            stage=REPLICATE,
+            seed=seed,
+            metrics=make.image(accuracy + 0.01, 0.4),
+            **more,
+        )
+        for seed, accuracy in zip(FRESH, accuracies, strict=True)
+    ]
+
+
+def main_result(bench, fmt="md"):
+    return render(GENERAL["main_result"](View(load(bench.write()))), fmt)
+
+
+def rows(text):
+    return [line.split("|")[1].split()[0] for line in text.splitlines() if line.startswith("| muon")]
+
+
+# --- one data set ---
+
+
+def test_runs_on_two_data_sets_are_two_sections_by_name(bench, make):
+    chosen(bench, make, (0.80, 0.90))
+    for key in chosen(bench, make, (0.85, 0.95), base={"replica": "b"}):
+        rewrite(bench, key, config={"data_fingerprint": "f" * 16, "replica": ""})
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["replica"] == "b":
+            rewrite(bench, record.key, config={"data_fingerprint": "f" * 16, "replica": ""})
+    text = main_result(bench)
+    titles = [line for line in text.splitlines() if line.startswith("###")]
+    assert titles == [
+        "### digits, resnet-nano (batch_size=64, steps=100, data=0123456789abcdef)",
+        "### digits, resnet-nano (batch_size=64, steps=100, data=ffffffffffffffff)",
+    ]
+    assert text.count("n=4") == 0 and "| 2 |" in " ".join(text.split())
+
+
+def test_a_run_that_waits_belongs_to_the_data_that_its_sweep_has_used(bench, make):
+    """A table is printed on a machine with other data; the search is unfinished all the same."""
+    chosen(bench, make, (0.80, 0.81))
+    chosen(bench, make, (0.50, 0.51), "adamw")
+    bench.add("digits", "adamw", 0.04, state="waiting")
+    assert "**" not in main_result(bench)
+    for point in bench.points["demo-digits"]:
+        if point.overrides["optimizer.lr"] == 0.04:
+            del point.overrides["data_fingerprint"]  # what this machine has is filled in, and is another
+    frame = load(bench.write())
+    assert set(frame["setting"]) == {"batch_size=64, steps=100"}
+    assert "**" not in main_result(bench)
+
+
+# --- one code, one revision ---
+
+
+@pytest.mark.parametrize(
+    ("revisions", "names"),
+    [
+        ({"optimizer": 3}, ["muon (revision 2)", "muon (revision 3)"]),
+        ({"optimizer": "2+3fa1c2d4"}, ["muon (revision 2)", "muon (edited 3fa1c2d4)"]),
+    ],
+)
+def test_two_versions_of_an_optimizer_are_two_rows_by_name(bench, make, revisions, names):
+    chosen(bench, make, (0.80, 0.90))
+    chosen(bench, make, (0.85, 0.95), base={"replica": "b"})
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["replica"] == "b":
+            rewrite(bench, record.key, config={"revisions": revisions, "replica": ""})
+    frame = load(bench.write())
+    assert list(dict.fromkeys(frame["optimizer"])) == names
+    assert frame["candidate"].nunique() == 2 and frame["setting"].nunique() == 1
+
+
+@pytest.mark.parametrize("part", ["model", "loop", "task"])
+def test_other_code_around_the_optimizer_is_another_section(bench, make, part):
+    chosen(bench, make, (0.80, 0.90))
+    chosen(bench, make, (0.85, 0.95), base={"replica": "b"})
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["replica"] == "b":
+            rewrite(bench, record.key, config={"revisions": {part: 2}, "replica": ""})
+    settings = list(dict.fromkeys(load(bench.write())["setting"]))
+    assert settings == ["batch_size=64, steps=100", f"batch_size=64, {part} revision 2, steps=100"]
+
+
+# --- one config ---
+
+
+def test_a_default_that_has_changed_since_is_another_candidate(bench, make):
+    """A plan says nothing of momentum; its old record does, and today's default is not what was trained."""
+    chosen(bench, make, (0.80, 0.90))
+    chosen(bench, make, (0.85, 0.95), sweep="older", base={"replica": "b"})
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["replica"] == "b":
+            rule = record.config["optimizer"]
+            hyper = {**rule["hyper"], "momentum": 0.9}
+            rewrite(bench, record.key, config={"optimizer": {**rule, "hyper": hyper}, "replica": ""})
+    store = bench.write()
+    for point in bench.points["older"]:
+        point.overrides.pop("replica", None)
+    frame = load(bench.write())
+    assert frame["candidate"].nunique() == 2
+    assert set(frame["momentum"]) == {0.9, 0.95}
+    text = render(GENERAL["main_result"](View(load(store))), "md")
+    assert "| momentum |" in text and "| 2 |" in " ".join(text.split())  # of two settings, n=2
+
+
+def test_an_old_default_of_what_is_fixed_is_another_section(bench, make):
+    first, *_ = chosen(bench, make, (0.80, 0.90))
+    rewrite(bench, first, config={"grad_clip": None, "precision": {"params": "bfloat16", "autocast": "none"}})
+    settings = set(load(bench.write())["setting"])
+    assert settings == {
+        "batch_size=64, steps=100",
+        "batch_size=64, precision.params=bfloat16, steps=100",
+    }
+
+
+# --- provenance ---
+
+
+def test_every_table_ends_with_where_its_numbers_are_from(demo_store):
+    for name, make_table in GENERAL.items():
+        text = render(make_table(View(load(demo_store))), "md")
+        for section in text.split("### ")[1:]:
+            last = section.strip().splitlines()[-1]
+            assert last.startswith("- Made by ") and "code 0123456789ab, torch 2.13.0" in last, name
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"environment": {"torch": "2.9.1"}}, "torch (2.13.0 and 2.9.1)"),
+        ({"environment": {"cpu": "Testium 9"}}, "machine (Testium 1 and Testium 9)"),
+        ({"config": {"threads": 4}}, "threads (1 and 4)"),
+        ({"environment": {"world_size": 2}}, "processes (1 and 2)"),
+        ({"config": {"compile": True}}, "compile (False and True)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_mixture_that_can_change_numbers_is_marked_and_strict_refuses_it(
+    bench, make, capsys, changes, told
+):
+    keys = chosen(bench, make, (0.80, 0.90))
+    root = bench.write().root
+    assert cli.main(["table", "main_result", "--root", str(root), "--strict"]) == 0
+    rewrite(bench, keys[0], **changes)
+    capsys.readouterr()
+    assert cli.main(["table", "main_result", "--root", str(root), "--strict"]) == 1
+    out, err = capsys.readouterr()
+    assert f"a mixture: the runs differ in {told}" in out
+    assert (
+        f"htbench: main_result, digits, resnet-nano (batch_size=64, steps=100): the runs differ in {told}"
+        in err
+    )
+    assert cli.main(["table", "main_result", "--root", str(root)]) == 0
+
+
+def test_two_versions_of_our_code_with_the_same_numbers_are_told_and_no_mixture(bench, make, capsys):
+    """Code that makes other numbers makes other runs: see tests/harness/config/test_revisions.py."""
+    keys = chosen(bench, make, (0.80, 0.90))
+    rewrite(bench, keys[0], environment={"code": "fedcba987654+3fa1c2d4"})
+    assert cli.main(["table", "main_result", "--root", str(bench.write().root), "--strict"]) == 0
+    assert "code 0123456789ab and fedcba987654+3fa1c2d4," in capsys.readouterr().out
+
+
+# --- time ---
+
+
+def timed(bench, make, **of_muon):
+    for optimizer in ("adamw", "sgdm", "muon"):
+        more = of_muon if optimizer == "muon" else {}
+        chosen(bench, make, (0.80, 0.90), optimizer, **more)
+    return bench
+
+
+def test_times_of_one_kind_have_no_mark(bench, make):
+    assert "not comparable" not in main_result(timed(bench, make))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"config": {"threads": 4}}, "threads=4"),
+        ({"environment": {"cpu": "Testium 9"}}, "machine=Testium 9"),
+        ({"config": {"compile": True}}, "compile=True"),
+        ({"environment": {"world_size": 2}}, "processes=2"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_time_measured_otherwise_than_the_others_is_marked(bench, make, changes, told):
+    timed(bench, make)
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["optimizer"]["name"] == "muon":
+            rewrite(bench, record.key, **json.loads(json.dumps(changes)))
+    assert f"] measured with {told}: not comparable with the other rows" in main_result(bench)
+
+
+def test_a_run_that_shared_its_cores_says_so(bench, make):
+    timed(bench, make)
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["optimizer"]["name"] == "muon":
+            rewrite(bench, record.key, timing={**record.timing, "mean": 0.01, "cpu": 0.006})
+    assert "3 of 3 runs shared their cores: 6.00 ms of CPU time per step" in main_result(bench)
+
+
+def test_a_median_of_an_older_version_is_marked(bench, make):
+    timed(bench, make)
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["optimizer"]["name"] == "muon":
+            rewrite(bench, record.key, timing={})
+    assert "measured by an older version as a median" in main_result(bench)
+
+
+# --- records against curves ---
+
+
+def test_a_number_edited_by_hand_does_not_count_and_nobody_is_bold(bench, make):
+    keys = chosen(bench, make, (0.80, 0.90))
+    chosen(bench, make, (0.50, 0.51), "adamw")
+    record = RunRecord.from_json(json.loads((bench.store.run_folder(keys[0]) / "record.json").read_text()))
+    rewrite(bench, keys[0], metrics=record.metrics | {"test_accuracy": 0.99})
+    text = main_result(bench)
+    assert "1 of 2 replicas count; the rest: 1 damaged" in text and "99.00" not in text and "**" not in text
+
+
+def test_a_missing_record_beside_a_finished_curve_is_not_called_not_run_yet(bench, make):
+    keys = chosen(bench, make, (0.80, 0.90))
+    (bench.store.run_folder(keys[0]) / "attempts" / "1.json").write_text(
+        json.dumps({"owner": None, "outcome": {"reason": "finished"}})
+    )
+    (bench.store.run_folder(keys[0]) / "record.json").unlink()
+    bench.store.rebuild_index()
+    row = load(bench.write()).query(f"key == '{keys[0]}'").iloc[0]
+    assert row["state"] == "damaged" and "record.json is missing" in row["reason"]

@@ -1,0 +1,61 @@
+"""Steps and time to a target, against cases whose answer is known by hand."""
+
+import json
+
+import pytest
+
+from results.compare.to_target import evaluations, seconds_to, steps_to
+
+FALLING = [(100, 9.0), (200, 5.0), (300, 3.0), (400, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("target", "steps"),
+    [
+        (5.0, 200.0),  # an evaluation that equals the target
+        (4.0, 250.0),  # half way between two
+        (2.25, 375.0),
+        (9.0, 100.0),
+        (20.0, 100.0),  # good enough from the start: nothing is known before
+        (2.0, 400.0),
+        (1.99, None),  # never
+    ],
+)
+def test_a_falling_curve_reaches_each_target_on_its_line(target, steps):
+    assert steps_to(FALLING, target, higher_is_better=False) == steps
+    rising = [(step, -value) for step, value in FALLING]
+    assert steps_to(rising, -target, higher_is_better=True) == steps
+
+
+def test_the_first_time_counts_even_if_noise_takes_it_back():
+    noisy = [(10, 6.0), (20, 4.0), (30, 7.0), (40, 3.0)]
+    assert steps_to(noisy, 5.0, higher_is_better=False) == 15.0
+    assert steps_to(noisy, 3.5, higher_is_better=False) == 38.75, "from the rise, not from before it"
+
+
+def test_a_plateau_at_the_target_is_reached_where_it_begins():
+    assert steps_to([(10, 5.0), (20, 4.0), (30, 4.0)], 4.0, higher_is_better=False) == 20.0
+    assert steps_to([], 4.0, higher_is_better=False) is None
+
+
+def test_evaluations_are_read_from_whatever_the_file_holds(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    rows = [
+        {"step": 1, "loss": 3.0},
+        {"step": 20, "val_loss": 2.0, "val_perplexity": 7.5},
+        {"step": 10, "val_loss": 9.0, "val_perplexity": None},  # exp overflowed
+        {"step": 20, "val_loss": 2.0, "val_perplexity": 7.0},  # written again after a resume
+        {"step": "late", "val_perplexity": 1.0},
+        {"step": 30, "test_perplexity": 1.0},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 40, "val_perplexity": 5')
+    assert evaluations(path, "val_perplexity") == [(20, 7.0)]
+    assert evaluations(path, "val_loss") == [(10, 9.0), (20, 2.0)]
+    assert evaluations(tmp_path / "none", "val_loss") == []
+
+
+def test_time_is_the_runs_own_share_of_its_time():
+    run = {"useful_seconds": 50.0, "steps": 200}
+    assert seconds_to(run, 200.0) == 50.0 and seconds_to(run, 30.0) == 7.5
+    assert seconds_to({"useful_seconds": float("nan"), "steps": 200}, 30.0) is None
+    assert seconds_to({"useful_seconds": 1.0, "steps": 0}, 30.0) is None and seconds_to({}, 30.0) is None

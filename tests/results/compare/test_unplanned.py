@@ -1,0 +1,111 @@
+"""Runs that no sweep plans: they have sections of their own, and change nothing that a sweep has planned."""
+
+import dataclasses
+import shutil
+
+import pytest
+
+import results
+from harness import cli
+from harness.config.settings import resolve_config, to_yaml
+from harness.errors import UsageError
+from harness.store.points import sweep_folder
+from results.formats.cells import Table
+from results.formats.render import render
+from results.frame.load import load
+from results.tables.registry import GENERAL
+from results.tables.view import View
+
+
+@pytest.fixture
+def free(bench, make):
+    """What `htbench run` leaves: muon is better on every seed, and sgdm was tried twice."""
+    for seed in range(5):
+        bench.add("digits", "muon", 0.02, seed=seed, metrics=make.image(0.97 + seed / 1000, 0.1))
+        bench.add("digits", "adamw", 0.003, seed=seed, metrics=make.image(0.60 + seed / 1000, 0.9))
+    for lr in (0.1, 0.3):
+        bench.add("digits", "sgdm", lr, metrics=make.image(0.5 + lr, 1.0))
+    bench.points.clear()
+    return bench
+
+
+def sections(store, name="main_result", sweeps=None):
+    return GENERAL[name](View(load(store, sweeps), store=store)).sections
+
+
+def test_a_store_without_sweeps_has_tables_figures_and_a_report(free, capsys):
+    (section,) = sections(free.store)
+    assert section.identity["setting"].endswith("not planned")
+    names = [column.name for column in section.columns]
+    cells = {row[0].text(): dict(zip(names, row, strict=True)) for row in section.rows}
+    tests = {name: row["test_accuracy_percent"] for name, row in cells.items()}
+    assert {name: cell.value.n for name, cell in tests.items()} == {"muon": 5, "adamw": 5, "sgdm": 1}
+    assert {name: row["tried"].value for name, row in cells.items()} == {"muon": 1, "adamw": 1, "sgdm": 2}
+    assert not any(cell.bold for row in section.rows for cell in row)
+    assert "p_best" not in names and "ties" not in names
+    for words in (["table"], ["table", "--json"], ["figure", "lr_curve", "loss", "pareto"], ["report"]):
+        assert cli.main([*words, "--root", str(free.store.root)]) == 0
+    assert "nothing to draw" not in capsys.readouterr().out
+
+
+def test_what_a_sweep_planned_stays_as_it_is(demo_store, bench, make):
+    assert bench.store.root == demo_store.root
+    before = {name: list(map(rendered, sections(demo_store, name))) for name in GENERAL}
+    bench.add("digits", "muon", 0.05, seed=9, metrics=make.image(0.99, 0.1), environment={"code": "ba98"})
+    other = bench.add("digits", "adamw", 0.02, metrics=make.image(0.99, 0.1))
+    bench.store.amend(other, lambda record: dataclasses.replace(record, config=of_other_code(record.config)))
+    for name in GENERAL:
+        after = list(map(rendered, sections(demo_store, name)))
+        assert after[: len(before[name])] == before[name]
+        assert all("not planned" in one for one in after[len(before[name]) :])
+    assert len(sections(demo_store)) > len(before["main_result"])
+    assert len(sections(demo_store, sweeps=["demo-digits"])) == 1
+
+
+def of_other_code(config):
+    """Where a sweep planned such a run, its data and the version of its optimizer would get into words."""
+    return config | {"data_fingerprint": "f" * 16, "revisions": {"optimizer": "1+abcdef01"}}
+
+
+def rendered(section):
+    return render(Table("t", "t", [section]), "md")
+
+
+def test_the_runs_of_a_deleted_sweep_are_unplanned(demo_store):
+    shutil.rmtree(sweep_folder(demo_store.root, "demo-digits"))
+    frame = results.frame(demo_store.root)
+    gone = frame[frame["sweep"] == ""]
+    assert set(gone["task"]) == {"digits"} and set(frame[frame["sweep"] != ""]["task"]) == {"pydocs"}
+    assert gone["key"].is_unique and gone["setting"].str.endswith("not planned").all()
+    with pytest.raises(UsageError, match="Unknown sweep 'demo-digits'"):
+        load(demo_store, ["demo-digits"])
+
+
+def test_an_unfinished_run_has_a_row_if_its_settings_can_be_read(bench):
+    keys = [bench.add("digits", "adamw", lr, state="failed", reason="oom") for lr in (0.1, 0.2, 0.3, 0.4)]
+    config = to_yaml(resolve_config(bench.points["demo-digits"][0].overrides))
+    for key, text in zip(keys, (config, "[", "steps: 3", config), strict=True):
+        bench.store.files(key).config.write_text(text)
+    bench.store.files(keys[3]).record.write_text("{")  # damaged, and the index lacks it
+    bench.points.clear()
+    found = load(bench.store).set_index("key")
+    assert set(found.index) == {keys[0], keys[3]}
+    assert (found.loc[keys[0], "state"], found.loc[keys[0], "reason"]) == ("failed", "oom")
+    for key in (keys[0], keys[3]):
+        shutil.rmtree(bench.store.run_folder(key))
+    with pytest.raises(UsageError, match="No run is planned"):
+        load(bench.store)
+
+
+def test_a_pruned_run_of_a_deleted_search_stays_pruned(bench, make):
+    key = bench.add("digits", "adamw", 0.1, state="pruned", metrics={"val_loss": 3.0})
+    bench.store.amend(key, lambda record: dataclasses.replace(record, pruned_by=["gone.adamw"]))
+    bench.points.clear()
+    (row,) = load(bench.store).to_dict("records")
+    assert (row["key"], row["state"], row["sweep"]) == (key, "pruned", "")
+
+
+def test_one_sweep_may_be_named_by_a_word(demo_store):
+    assert set(results.frame(demo_store.root, "demo-digits")["sweep"]) == {"demo-digits"}
+    with pytest.raises(UsageError, match="Unknown sweep 'demo-digit'"):
+        results.frame(demo_store.root, "demo-digit")

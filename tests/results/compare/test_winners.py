@@ -1,0 +1,50 @@
+"""Which runs a figure reports of an optimizer, and which settings are its winner's neighbours."""
+
+from harness.store.points import REPLICATE
+from results.compare.winners import along, chosen_among, over_seeds, span, winners
+from results.frame.load import load
+
+
+def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "muon", 0.04, metrics=make.image(0.8, 0.4))
+    keys = [
+        bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=seed, metrics=make.image(0.9, 0.4))
+        for seed in (1, 2)
+    ]
+    bench.add("digits", "adamw", 0.02, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
+    muon, adamw, sgdm = winners(load(bench.write()))
+    assert [run["key"] for run in muon.runs] == keys and muon.state == "completed"
+    assert (adamw.runs, adamw.state) == ([], "waiting")
+    assert (sgdm.runs, sgdm.state) == ([], "diverged")
+    assert chosen_among([muon, adamw]) == "best of 1-2 settings" and chosen_among([adamw]) == ""
+
+
+def test_with_the_papers_protocol_the_search_run_is_reported(bench, make):
+    base = {"protocol": "paper"}
+    key = bench.add("digits", "muon", 0.02, base=base, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "muon", 0.04, base=base, metrics=make.image(0.8, 0.4))
+    (muon,) = winners(load(bench.write()))
+    assert [run["key"] for run in muon.runs] == [key]
+
+
+def test_neighbours_differ_in_one_setting_only(bench, make):
+    for lr, p, accuracy in ((0.04, 0.1, 0.8), (0.01, 0.1, 0.7), (0.02, 0.1, 0.9), (0.04, 0.2, 0.89)):
+        bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
+    bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
+    part = load(bench.write())
+    (htmuon,) = winners(part)
+    found = along(part, htmuon.choice, "lr")
+    assert [(one.value("lr"), one.value("p")) for one in found] == [
+        (lr, 0.1) for lr in (0.01, 0.02, 0.04, 0.08)
+    ]
+
+
+def test_one_seed_has_no_spread():
+    assert over_seeds([3, 2], "mean ± sd") == "mean ± sd of 2-3 seeds" and over_seeds([2]) == "2 seeds"
+    assert over_seeds([1, 1], "mean ± sd") == over_seeds([1]) == "one seed"
+
+
+def test_spans_in_words():
+    assert (span([3]), span([3, 3]), span([2, 5, 3])) == ("3", "3", "2-5")

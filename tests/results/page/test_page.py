@@ -1,0 +1,252 @@
+"""The page as text: all is there, nothing is markup of its own or from outside; same store, same bytes."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harness import cli
+from harness.store import Store
+from results.figures import files
+from results.frame.load import load
+from results.page import contents, embed, overview, runs
+from results.page.curves import MOST_POINTS
+from results.tables.registry import TABLES
+from results.tables.view import View
+
+ROOT = Path(__file__).parents[3]
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(8) + (1440).to_bytes(4, "big")  # as far as its width
+SHIPPED = re.compile(r"^\| `(uPlot\S+)` \| .* `([0-9a-f]{64})` \|$", re.MULTILINE)
+
+
+class Reader(HTMLParser):
+    """The tags of a page, its text outside of scripts, and the text of each script."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self.inside, self.blocks = [], [], "", []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag in ("script", "style"):
+            self.blocks.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside in ("script", "style"):
+            self.blocks[-1] += data
+        else:
+            self.text.append(data)
+
+
+def written(store):
+    return contents.write(store, load(store), {"loss": PICTURE})
+
+
+@pytest.fixture(scope="module")
+def demo(_stores):
+    """The page of the demo, with its store and frame."""
+    store = Store(_stores["demo"])
+    return SimpleNamespace(store=store, frame=load(store), text=written(store))
+
+
+@pytest.fixture(scope="module")
+def mixed_page(_stores):
+    return written(Store(_stores["mixed"]))
+
+
+def data_of(page):
+    return json.loads(re.search(r'id="runs-data">(.*?)</script>', page).group(1))
+
+
+def test_a_page_has_its_parts_and_links_lead_to_them(mixed_page):
+    page = Reader(mixed_page)
+    ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    links = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    assert {"#summary", "#tables", "#figures", "#cost", "#runs", "#figure-loss"} <= links
+    assert {"#table-main_result", "#table-lr_grid", "#table-p_grid"} <= links
+    assert {link[1:] for link in links} <= ids and all(link[0] == "#" for link in links)
+    assert [tag for tag, _ in page.tags].count("h1") == 1
+    assert [attrs["width"] for tag, attrs in page.tags if tag == "img"] == ["720"]
+
+
+def test_nothing_comes_from_outside(mixed_page):
+    for tag, attrs in Reader(mixed_page).tags:
+        assert not attrs.keys() & {"style", "onclick", "onload", "action"}, tag
+        assert attrs.get("src", "data:").startswith("data:") and attrs.get("href", "#")[0] == "#"
+    policy = re.search(r'Security-Policy" content="([^"]+)"', mixed_page).group(1)
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+
+
+def test_the_policy_names_every_script_and_style(mixed_page):
+    policy = re.search(r'Security-Policy" content="([^"]+)"', mixed_page).group(1)
+    page = Reader(mixed_page)
+    blocks = dict(
+        zip(
+            [
+                attrs.get("id") or i
+                for i, attrs in enumerate(attrs for tag, attrs in page.tags if tag in ("script", "style"))
+            ],
+            page.blocks,
+            strict=True,
+        )
+    )
+    assert blocks.pop("runs-data")
+    assert {embed._hash(block) for block in blocks.values()} == set(re.findall(r"'sha256-[^']+'", policy))
+
+
+def test_hostile_strings_stay_text(hostile_store, hostile):
+    text = written(hostile_store)
+    assert text.isascii()
+    page = Reader(text)
+    scripts = [attrs for tag, attrs in page.tags if tag == "script"]
+    assert len(scripts) == 1 + len(embed.SCRIPTS)
+    assert not [attrs for tag, attrs in page.tags if "onerror" in attrs or attrs.get("src") == "x"]
+    assert "".join(page.text).count("</script><script>alert(1)</script><img src=x onerror=alert(2)>") > 3
+    told = data_of(text)
+    (run,) = [run for run in told["runs"] if run["optimizer"] == "adamw"]
+    assert hostile in told["environments"][run["environment"]]["host"]
+    assert run["attempts"][0]["host"] == hostile and "<img" in run["log"]
+
+
+def test_cells_name_their_runs(demo):
+    told = data_of(demo.text)
+    table = TABLES["main_result"](View(demo.frame)).sections[0]
+    cell = next(cell for row in table.rows for cell in row if cell.runs)
+    numbers = re.search(r'data-runs="([\d ]+)"', demo.text).group(1).split()
+    assert [told["runs"][int(number)]["key"] for number in numbers] == list(cell.runs)
+
+
+def test_the_details_of_a_run_are_those_of_its_record(demo):
+    told = data_of(demo.text)
+    for run in told["runs"][:5]:
+        record = demo.store.record(run["key"])
+        config = told["configs"][run["base"]] | run["changed"]
+        assert config["optimizer.lr"] == f"{record.settings['optimizer.lr']:g}"
+        assert config["seed"] == str(record.settings["seed"]) and config.keys() == record.settings.keys()
+        assert told["environments"][run["environment"]]["cpu"] == record.environment["cpu"]
+        assert run["facts"]["val_loss"] == f"{record.metrics['val_loss']:.6g}"
+    assert len(told["configs"]) < len(told["runs"]) / 4 and len(told["environments"]) == 1
+
+
+def test_unfinished_runs_are_told_too(mixed_page):
+    told = data_of(mixed_page)
+    outcomes = {run["facts"]["outcome"].split(":")[0] for run in told["runs"]}
+    assert {"completed", "diverged", "failed", "pruned", "damaged"} <= outcomes
+    failed = next(run for run in told["runs"] if run["facts"]["outcome"] == "failed: oom")
+    assert failed["attempts"][0]["outcome"] == "oom: /a/path"
+
+
+def test_the_settings_of_an_unfinished_run_are_read_from_its_folder(bench):
+    key = bench.add("digits", "muon", 0.1, state="failed", reason="oom")
+    store = bench.write()
+    (store.run_folder(key) / "config.yaml").write_text("task: digits\noptimizer:\n  lr: 0.1\n")
+    told = data_of(written(store))
+    assert told["configs"] == [{"task": "digits", "optimizer.lr": "0.1"}]
+
+
+def test_more_runs_than_fit_are_left_out_and_told(demo):
+    tables = [make(View(demo.frame)) for make in TABLES.values()]
+    full = runs.Behind.of(tables, demo.frame["key"])
+    some = runs.Behind.of(tables, demo.frame["key"], most=10)
+    assert list(some.numbers) == list(full.numbers)[:10] and some.left_out == len(full.numbers) - 10 > 0
+    assert full.left_out == 0
+    assert len(runs.details(demo.store, demo.frame, some)["runs"]) == 10
+    (section,) = overview.runs(demo.frame, some).sections
+    assert len(section.rows) == 10 and section.notes[0].startswith(f"{some.left_out} more runs have no room")
+
+
+def test_a_megabyte_holds_15000_points_of_curves(demo):
+    points = data_of(demo.text)["points"]
+    fixed = sum(len(embed.static(name)) for name in (*embed.SCRIPTS, *embed.STYLES))
+    assert points > 5000 and fixed < 80_000
+    assert fixed + (len(demo.text) - fixed) * 15_000 / points < 1_000_000
+
+
+def test_curves_do_not_grow_with_the_length_of_runs(bench, make):
+    key = bench.add("digits", "muon", 0.1, metrics=make.image(0.9, 0.4), steps=20_000, base={"steps": 20_000})
+    (run,) = data_of(written(bench.write()))["runs"]
+    assert run["key"] == key and len(run["curves"]["train"]) < MOST_POINTS * 11
+
+
+def test_same_store_same_bytes_in_any_place_and_order(demo, demo_store, monkeypatch):
+    (demo_store.root / "index.jsonl").unlink(missing_ok=True)
+    real = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda *words: random.sample(found := real(*words), len(found)))
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert written(demo_store) == demo.text
+
+
+def test_the_command_writes_the_page_and_its_figures(demo_store, capsys, monkeypatch):
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same", "csv": b""})
+    assert cli.main(["report", "--root", str(demo_store.root), "--sweep", "demo-digits"]) == 0
+    out = demo_store.root / "report.html"
+    assert capsys.readouterr().out.startswith(f"{out}: ") and "data:image/png;base64,iVBO" in out.read_text()
+    assert (demo_store.root / "figures" / "demo-digits" / "loss.png").exists()
+    assert "demo-pydocs" not in out.read_text()
+
+
+@pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])
+def test_the_command_replaces_its_own_files_only(demo_store, tmp_path, capsys, monkeypatch, name):
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same", "csv": b""})
+    out = tmp_path / "mine" / "page.html"
+    words = ["report", "--root", str(demo_store.root), "--out", str(out)]
+    theirs = out.parent / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("<html>theirs</html>")
+    assert cli.main(words) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and str(theirs) in told
+    assert [path.read_text() for path in out.parent.rglob("*") if path.is_file()] == ["<html>theirs</html>"]
+    theirs.unlink()
+    assert [cli.main(words) for _ in range(2)] == [0, 0]
+
+
+def test_an_empty_store_and_an_unknown_sweep_are_usage_errors(tmp_path, demo_store, capsys):
+    assert cli.main(["report", "--root", str(tmp_path / "none")]) == 2
+    assert cli.main(["report", "--root", str(demo_store.root), "--sweep", "demo-pydoc"]) == 2
+    assert "did you mean 'demo-pydocs'" in capsys.readouterr().err
+    assert not (demo_store.root / "report.html").exists()
+
+
+def test_a_store_in_which_nothing_has_run_has_a_page(bench):
+    bench.add("digits", "muon", 0.1, state="waiting")
+    assert "1 planned, 0 with a record" in written(bench.write())
+
+
+def test_what_is_shipped_is_what_was_published():
+    listed = dict(SHIPPED.findall((ROOT / "THIRD_PARTY.md").read_text(encoding="utf-8")))
+    folder = ROOT / "results" / "report" / "static"
+    assert listed.keys() == {path.name for path in folder.glob("uPlot*")}
+    for name, digest in listed.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_no_static_file_can_end_its_element():
+    for name in (*embed.SCRIPTS, *embed.STYLES, "uPlot.LICENSE"):
+        text = embed.static(name)
+        assert "</" not in text and "\r" not in text and "-->" not in text, name
+
+
+LOOK = """
+import sys
+import results.page.command
+print(sorted({"torch", "matplotlib", "seaborn", "optuna"}.intersection(sys.modules)))
+"""
+
+
+def test_the_command_loads_nothing_heavy():
+    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"

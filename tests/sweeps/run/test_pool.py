@@ -1,0 +1,59 @@
+"""The local pool: how many workers, which GPU for whom."""
+
+import pytest
+
+from harness.config.key import run_key
+from harness.config.settings import resolve_config, to_settings
+from harness.store.points import SEARCH, Point
+from harness.system import machine
+from sweeps.run import pool as pools
+from sweeps.run.pool import Pool
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (4, 4), (64, 8)])
+def test_as_many_workers_as_cores_but_not_more_than_eight(monkeypatch, cores, expected):
+    monkeypatch.setattr(machine, "usable_cores", lambda: cores)
+    assert machine.default_workers() == expected
+
+
+@pytest.mark.parametrize(("told", "expected"), [("3,5", ["3", "5"]), ("", []), ("GPU-1a", ["GPU-1a"])])
+def test_gpus_are_those_that_we_are_told(monkeypatch, told, expected):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
+    assert pools.visible_gpus() == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "variable", "expected"),
+    [
+        ({"ROCR_VISIBLE_DEVICES": "0,1"}, "ROCR_VISIBLE_DEVICES", ["0", "1"]),
+        ({"GPU_DEVICE_ORDINAL": "2"}, "GPU_DEVICE_ORDINAL", ["2"]),
+        # Where several are set, the outer one stays as it is: the inner one counts among what it leaves.
+        ({"ROCR_VISIBLE_DEVICES": "2,3", "HIP_VISIBLE_DEVICES": "0,1"}, "HIP_VISIBLE_DEVICES", ["0", "1"]),
+        ({"ROCR_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0"}, "CUDA_VISIBLE_DEVICES", ["0"]),
+        ({"ROCR_VISIBLE_DEVICES": ""}, "ROCR_VISIBLE_DEVICES", []),
+    ],
+)
+def test_gpus_of_amd_are_told_by_variables_of_their_own(monkeypatch, told, variable, expected):
+    for name in machine.GPU_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert (machine.gpu_variable(), machine.visible_gpus()) == (variable, expected)
+    assert machine.has_gpu() == bool(expected)
+
+
+def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_path, tiny):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,9")
+    pool = Pool(tmp_path)
+    assert pool.size == 2 and pool.free_gpus == ["7", "9"]
+    assert Pool(tmp_path, workers=3).free_gpus == ["7", "9", "7"]
+    assert Pool(tmp_path, workers=1).free_gpus == ["7", "9"], "a run of two processes needs both"
+    for seed in (1, 2):
+        config = resolve_config(tiny | {"seed": seed, "device": "cpu"})
+        pool.start(Point("tiny", "only", SEARCH, run_key(config), to_settings(config)))
+    assert not pool.has_room_for(1) and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
+    ended = []
+    while pool.running:
+        ended += pool.finished(timeout=1.0)
+    assert [status for _, status in ended] == [0, 0] and sorted(pool.free_gpus) == ["7", "9"]
+    assert len(list(tmp_path.glob("runs/*/*/record.json"))) == 2
