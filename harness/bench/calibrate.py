@@ -16,10 +16,10 @@ from pathlib import Path
 
 import psutil
 
+from harness import tasks
 from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
 from harness.config.settings import resolve_config
 from harness.cost.run_class import Cost, passes, processor
-from harness.data import registry as tasks
 from harness.errors import RunFailedError, UsageError
 from harness.store import Store
 from harness.store.layout import cache_folder
@@ -87,7 +87,7 @@ def _epoch_size(config: RunConfig, store: Store) -> int:
         data_seed=config.data_seed,
         **tasks.options(config.task, config),
     )
-    return task.epoch_size
+    return int(task.epoch_size)
 
 
 def _timed(config: RunConfig, store: Store, steps: int, log_every: int) -> tuple[Clock, RunRecord, float]:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 import models
 import optimizers
+from harness import tasks
 from harness.bench.shapes import SHAPES
-from harness.data import registry as tasks
 from optimizers import SPECTRAL
 from optimizers.zoo.spectral import MAPS as HYPERPARAMETERS
 
@@ -169,7 +169,7 @@ def captured(steps: int, cache: Path, model_name: str = MODEL, **sizes: int) -> 
     for step in range(steps):
         batch = task.batch(step)
         optimizer.zero_grad()
-        (task.loss(model, batch) / batch.count).backward()  # type: ignore[no-untyped-call]
+        (task.loss(model, batch) / batch.count).backward()
         optimizer.step()
         yield {
             name: W.grad.lerp(optimizer.state[W]["momentum"], beta)  # ahead of the average: Nesterov

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.display import counted
 
 if TYPE_CHECKING:

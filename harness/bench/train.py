@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 import models
+from harness import tasks
 from harness.bench.flops import Peak, clock_of
 from harness.bench.measurement import Measurement
 from harness.bench.pairs import Clock, take_turns
 from harness.bench.twin import counterpart, twin
 from harness.bench.workloads import Precision, Workload
 from harness.cost.gpus import recognised
-from harness.data import registry as tasks
 from harness.data.task import Batch
 from harness.data.text import TextTask
 

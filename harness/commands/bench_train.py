@@ -7,10 +7,10 @@ import dataclasses
 import importlib.metadata
 from typing import TYPE_CHECKING
 
+from harness import tasks
 from harness.bench import report as tables
 from harness.bench.progress import Progress
 from harness.commands.counts import LEAST_ROUNDS, at_least
-from harness.data import registry as tasks
 from harness.display import document
 from harness.errors import UsageError
 from harness.store.layout import cache_folder

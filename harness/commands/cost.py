@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import display
+from harness import display, tasks
 from harness.commands import one_run
 from harness.config import RunConfig
 from harness.config.settings import resolve_config
@@ -18,7 +18,6 @@ from harness.cost import gpus
 from harness.cost.estimate import Estimate, Offer
 from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
-from harness.data import registry as tasks
 from harness.display import Column
 from harness.errors import UsageError
 from harness.store import Store

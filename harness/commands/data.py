@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import display
+from harness import display, tasks
 from harness.config import RunConfig, parts
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
 from harness.data import copies
-from harness.data import registry as tasks
 from harness.data.corpus import Corpus
 from harness.data.image_files import ImageFiles
 from harness.data.pictures import Pictures

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.data.cache import MANIFEST, damaged, differing
 from harness.display import counted
 from harness.errors import UsageError

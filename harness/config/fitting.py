@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import models
+from harness import tasks
 from harness.config import RunConfig
-from harness.data import registry as tasks
 from harness.errors import UsageError
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import models
 import optimizers
+from harness import tasks
 from harness.config import OptimizerConfig, RunConfig, ScheduleConfig
-from harness.data import registry as tasks
 from optimizers.zoo.registry import UNSET, Param
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import models
+from harness import tasks
 from harness.config import RunConfig, revisions
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.system.machine import has_gpu, usable_cores
 

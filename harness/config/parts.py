@@ -19,9 +19,9 @@ from typing import Any
 
 import models
 import optimizers
+from harness import tasks
 from harness.config import RunConfig, loose_files
 from harness.config import digest as sources
-from harness.data import registry as tasks
 from models import imported as of_models
 from optimizers.zoo import imported as of_optimizers
 from optimizers.zoo.imported import load, target

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 
 import models
 import optimizers
+from harness import tasks
 from harness.config import OptimizerConfig, RunConfig, digest
 from harness.config import parts as outside
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.system.environment import HOME
 from optimizers.zoo.imported import load

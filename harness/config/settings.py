@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import optimizers
+from harness import tasks
 from harness.config import RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
 from harness.config.fitting import check_parts
 from harness.config.names import canonical, flatten, settings_of
 from harness.config.rule import resolve_rule
-from harness.data import registry as tasks
 from harness.errors import UsageError, nearest
 from optimizers.zoo.registry import OptimizerSpec, Param, resolve_value
 

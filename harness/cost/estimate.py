@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness import tasks
 from harness.config import RunConfig
 from harness.config.settings import resolve_config
 from harness.cost import kept, price
@@ -21,7 +22,6 @@ from harness.cost.memory import Memory
 from harness.cost.price import DATA_SHEET, Times
 from harness.cost.run_class import RunClass, run_class
 from harness.cost.shapes import NotEstimatedError
-from harness.data import registry as tasks
 from harness.display import counted
 from harness.errors import UsageError
 from harness.store.record import RunRecord, is_imported

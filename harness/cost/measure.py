@@ -13,10 +13,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from harness import tasks
 from harness.config import RunConfig, parts
 from harness.config.settings import to_settings
 from harness.cost.run_class import Cost, RunClass, run_class
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.system import atomic, environment, typed
 from harness.system.folders import make_folder

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import models
+from harness import tasks
 from harness.config import RunConfig
 from harness.data import copies, digits, glyphs, pydocs
-from harness.data import registry as tasks
 
 LM, IMAGE = "lm", "image"
 _NAMES = {LM: ("vocabulary", "max_length"), IMAGE: ("classes", "in_channels", "image_size")}

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.config import Value
-from harness.data.registry import OF_OTHERS
 from harness.exchange.metrics import HELD_OUT
 from harness.store.record import IMPORTED, RUN, RunRecord
+from harness.tasks import OF_OTHERS
 
 
 @dataclass(frozen=True)

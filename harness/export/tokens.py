@@ -16,8 +16,8 @@ from typing import Any
 
 import tokenizers
 
+from harness import tasks
 from harness.data import pydocs
-from harness.data import registry as tasks
 from harness.data.prepared import Prepared
 from harness.data.tokenizer import END_OF_TEXT, TOKENIZER
 from harness.errors import UsageError

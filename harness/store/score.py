@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.store.record import RunRecord, is_imported
 
 Score = tuple[float, ...]

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 import models
+from harness import tasks
 from harness.config import RunConfig
-from harness.data import registry as tasks
 from harness.data.task import Batch, Task
 from harness.errors import UsageError
 from harness.parallel.group import Group
@@ -40,7 +40,7 @@ def load_task(config: RunConfig, key: str, cache: Path) -> Task:
             f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); "
             f"plan the sweep anew."
         )
-    task = tasks.build(
+    task: Task = tasks.build(
         config.task,
         cache=cache,
         batch_size=config.batch_size,

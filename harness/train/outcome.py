@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from harness import tasks
 from harness.cost import kept
-from harness.data import registry as tasks
 from harness.parallel import device
 from harness.store import Attempt
 from harness.store.curve import finite

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import models
+from harness import tasks
 from harness.config.key import run_key
 from harness.config.names import canonical
 from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RUN, RunRecord, is_imported

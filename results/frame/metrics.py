@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.store.record import IMPORTED, RunRecord
 
 _PERCENT = "_percent"  # what the CSV column of a share ends with

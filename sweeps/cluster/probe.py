@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from harness import tasks
 from harness.config import RunConfig
-from harness.data import registry as tasks
 from harness.display import shortened, terminal_width
 from harness.errors import UsageError
 from harness.store.points import submitting

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import tasks
 from harness.config import parts
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.system import atomic, environment, place, slurm
 from harness.system import checks as machine

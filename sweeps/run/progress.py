@@ -7,7 +7,7 @@ import time
 
 from tqdm import tqdm
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.store import RunState
 from harness.store.points import Point
 from sweeps.plan.describe import describe

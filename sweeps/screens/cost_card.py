@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness import tasks
 from harness.config import RunConfig
 from harness.cost import measure as cost
 from harness.cost.from_runs import from_records
 from harness.cost.measure import NotMeasuredError
 from harness.cost.run_class import Cost, RunClass, run_class
-from harness.data import registry as tasks
 from harness.display import duration, memory
 from harness.store import Store
 from harness.store.layout import cache_folder

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.display import Column, aligned, duration, terminal_width, wrapped
 from harness.store import Kind, RunState, Store
 from harness.store.points import SEARCH, SEED_FIELDS, Point

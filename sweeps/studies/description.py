@@ -13,9 +13,9 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner
 from optuna.storages import BaseStorage
 
+from harness import tasks
 from harness.config import RunConfig, Value
 from harness.config.settings import to_settings
-from harness.data import registry as tasks
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 
 from harness.data.order import batch_indices
-from harness.data.registry import TaskSpec
 from harness.data.task import IGNORED, SPLITS, Batch
 from harness.data.text import TextTask
 from harness.parallel.group import ALONE
+from harness.tasks import TaskSpec
 
 TASK = TaskSpec(
     name="padded",

@@ -9,11 +9,11 @@ import pytest
 import models
 import optimizers
 from docs import config_page
+from harness import tasks
 from harness.cli import COMMANDS
 from harness.config.key import identity
 from harness.config.names import flatten
 from harness.config.settings import declarations, resolve_config
-from harness.data import registry as tasks
 from harness.system.checks import CPU_BUILD
 from sweeps.spec import search
 from sweeps.spec import sweep_file as spec

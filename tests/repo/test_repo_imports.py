@@ -17,7 +17,7 @@ TORCH_FREE = [
         "harness.store.store",
         "harness.store.points",
         "harness.store.score",
-        "harness.data.registry",
+        "harness.tasks",
     ),
     *("harness.cli", "harness.commands.doctor", "harness.commands.zoo", "harness.commands.run"),
     "harness.commands.runs",

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from harness import tasks
 from harness.cli import main
 from harness.commands import data, doctor
 from harness.data import c4, cache
-from harness.data import registry as tasks
 from harness.data.cache import damaged
 from harness.store import points
 from tests.helpers import miniature

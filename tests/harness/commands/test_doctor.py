@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness import tasks
 from harness.cli import main
 from harness.commands import doctor
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.check import survey

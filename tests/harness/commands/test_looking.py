@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.store import Store
 from harness.store.points import read_points
 from tests.helpers.command import Htbench
@@ -24,7 +24,7 @@ with open(os.environ["CANARY"], "a") as file:
 PARTS = """
 import torch
 from harness.data.digits import fingerprint, load
-from harness.data.registry import TaskSpec
+from harness.tasks import TaskSpec
 from models.resnet import ResNet
 
 TASK = TaskSpec("", "image", "accuracy", True, "evil:fingerprint", "evil:load", adamw_lr=0.02)

@@ -10,12 +10,12 @@ import torch
 
 import models
 import optimizers
+from harness import tasks
 from harness.cli import main
 from harness.config import loose_files, parts
 from harness.config.key import run_key
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config, to_settings, to_yaml
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.store.points import Point
 from harness.system.environment import HOME
@@ -339,7 +339,7 @@ def test_a_model_trains(write, tmp_path, capsys):
 
 
 DATA = """
-    from harness.data.registry import TaskSpec
+    from harness.tasks import TaskSpec
 
     def fingerprint():
         return "abc"
@@ -363,7 +363,7 @@ def test_a_task_is_a_row_in_a_module(write):
     config = resolve_config(BASE | {"task": f"{module}:TASK", "optimizer.name": "muon"})
     assert (config.data_fingerprint, config.optimizer.aux_lr) == ("abc", 0.02)
     assert config.revisions.keys() - {"optimizer"} == {"task"}
-    with pytest.raises(UsageError, match=r"must be an instance of harness.data.registry.TaskSpec, not 3$"):
+    with pytest.raises(UsageError, match=r"must be an instance of harness.tasks.TaskSpec, not 3$"):
         resolve_config(BASE | {"task": f"{module}:three"})
     with pytest.raises(
         UsageError, match=r"^The fingerprint of the task 'part\d+:BROKEN' fails with KeyError: 'x'$"

@@ -7,11 +7,11 @@ import pytest
 
 import models
 import optimizers
+from harness import tasks
 from harness.config import digest, revisions
 from harness.config.key import run_key
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config, to_yaml
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.system.environment import HOME
 
@@ -73,7 +73,7 @@ def test_every_module_is_either_watched_or_known_to_make_no_numbers():
         *("optimizers.zoo.param", "optimizers.zoo.registry", "optimizers.zoo.spec"),
         *("optimizers.zoo.spectral", "optimizers.zoo.subspace", "optimizers.watch"),
         *("models", "models.imported", "models.outside", "models.registry", "models.spec"),
-        *("harness.data", "harness.data.cache", "harness.data.registry"),
+        *("harness.data", "harness.data.cache"),
         *("harness.data.copies", "harness.prepare", "harness.prepare.hub"),
         *("harness.prepare.corpus_source", "harness.prepare.data_set", "harness.prepare.raw"),
         *("harness.prepare.work", "harness.prepare.workers"),

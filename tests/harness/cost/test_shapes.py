@@ -2,9 +2,9 @@
 
 import pytest
 
+from harness import tasks
 from harness.cost import shapes
 from harness.cost.shapes import NotEstimatedError
-from harness.data import registry as tasks
 from tests.helpers.counted import config_of
 
 KNOWN = {

@@ -13,8 +13,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
+from harness import tasks
 from harness.data import c4, openwebtext
-from harness.data import registry as tasks
 from harness.data.order import permutation
 from harness.data.prepared import Prepared
 from harness.data.task import IGNORED

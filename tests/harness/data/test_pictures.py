@@ -12,8 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
+from harness import tasks
 from harness.data import cifar10, cifar100, copies, glyphs, imagenet
-from harness.data import registry as tasks
 from harness.data.cache import damaged
 from harness.data.image_files import ImageFiles, write_index
 from harness.errors import UsageError

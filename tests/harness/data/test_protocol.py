@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from harness import tasks
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
-from harness.data import registry as tasks
 from harness.store import Store
 from harness.train import run
 

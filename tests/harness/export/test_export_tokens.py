@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from harness import tasks
 from harness.data import copies
-from harness.data import registry as tasks
 from harness.errors import UsageError
 from harness.export import tokens
 from harness.prepare.published_tokenizer import PublishedTokenizer

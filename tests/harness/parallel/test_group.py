@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import models
+from harness import tasks
 from harness.config import limits
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
-from harness.data import registry as tasks
 from harness.errors import PeerLostError, UsageError
 from harness.parallel import device
 from harness.parallel import group as distributed

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from harness.data import registry as tasks
+from harness import tasks
 from harness.parallel.group import ALONE
 from harness.train.batches import Batches
 

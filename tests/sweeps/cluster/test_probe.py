@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from harness import tasks
 from harness.cli import main
-from harness.data import registry as tasks
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE, UsageError
 from harness.store import Store
 from harness.store.submissions import WORD, word_of

@@ -15,7 +15,7 @@ from tests.helpers.own_parts import lay_out, optimizer
 
 DATA = """
 from harness.data.digits import fingerprint, load
-from harness.data.registry import TaskSpec
+from harness.tasks import TaskSpec
 
 TASK = TaskSpec("", "image", "loss", False, "my_data:fingerprint", "my_data:load", adamw_lr=0.02)
 """

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from harness import cli
+from harness import cli, tasks
 from harness.config import limits
 from harness.config.key import run_key
 from harness.config.names import flatten
 from harness.config.settings import read_words, read_yaml, resolve_config
-from harness.data import registry as tasks
 from harness.errors import EXIT_USAGE, UsageError
 from harness.system import machine
 from sweeps.spec import sweep_file as specs

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import models
-from harness.data import registry as tasks
+from harness import tasks
 from tests.helpers import miniature
 
 # Batch size and steps: a hundred classes take more than ten, and so do strongly changed images.
@@ -75,7 +75,7 @@ def test_the_sequence_length_is_the_rows_unless_given(cache):
 
 def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
     code = (
-        "import sys; from harness.data import registry as tasks;"
+        "import sys; from harness import tasks;"
         "print(*[tasks.fingerprint(name) for name in tasks.TASKS]);"
         "sys.exit(bool({'torch', 'numpy', 'tokenizers', 'sklearn'} & set(sys.modules)))"
     )
