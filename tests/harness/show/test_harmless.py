@@ -9,7 +9,7 @@ import unicodedata
 
 import pytest
 
-from harness import harmless
+from harness.show import harmless
 from harness.store import Store
 from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
 from harness.system.seal import sealed

@@ -1,0 +1,109 @@
+"""Reports as HTML: a `<table>` with caption, alignment and footnotes, in a page without scripts.
+
+`htbench report` puts the same sections into its own page, where a style sheet and a script act on them.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.show.harmless import visible
+from harness.show.note import Note
+from harness.show.report import CHOSEN, Cell, Column, Report, Section
+
+Attributes = Callable[[Cell], str]
+_STYLE = (
+    "body { font: 15px/1.4 sans-serif; margin: 1em }\n"
+    "table { border-collapse: collapse }\n"
+    "caption { text-align: left; padding: 4px 0 }\n"
+    "th, td { padding: 2px 10px; text-align: left; font-weight: normal; white-space: nowrap }\n"
+    "thead th { border-bottom: 1px solid }\n"
+    ".number { text-align: right }"
+)
+
+
+def escape(text: str) -> str:
+    """Plain text as HTML that shows it."""
+    return html.escape(visible(text))
+
+
+def write(reports: Sequence[Report]) -> str:
+    """All of them as one page."""
+    title = ", ".join(report.name for report in reports)
+    head = f'<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>\n{_STYLE}\n</style>'
+    body = "\n".join(map(_report, reports))
+    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+
+
+def _report(report: Report) -> str:
+    sections = [section(part) for part in report.sections] or [f"<p>{prose(report.empty)}</p>"]
+    notes = [f"<p>{prose(note)}</p>" for note in report.notes]
+    return "\n".join([f"<h2>{escape(f'{report.name}: {report.title}')}</h2>", *sections, *notes])
+
+
+def section(part: Section, attributes: Attributes = lambda cell: "") -> str:
+    """One section: its grid under its title as caption, then the notes as a list.
+
+    Args:
+        part: the section.
+        attributes: of the element of a cell, as HTML that begins with a space; for example its runs.
+    """
+    if note := part.too_wide():
+        return f"<h3>{escape(part.title)}</h3>\n<p>{prose(note)}</p>"
+    marks = part.marks()
+    notes = [
+        *(f"<sup>{mark}</sup> {prose(note)}" for note, mark in marks.items()),
+        *(f"{escape(symbol)} {prose(meaning)}".strip() for symbol, meaning in part.legend()),
+        *map(prose, part.notes),
+    ]
+    lines = [
+        *(f"<p>{prose(note)}</p>" for note in part.above),
+        '<div class="wide"><table>',
+        f"<caption><span>{escape(part.title)}</span></caption>",
+        f"<thead><tr>{''.join(map(_head, part.columns))}</tr></thead>",
+        "<tbody>",
+        *(_row(part.columns, row, marks, attributes) for row in part.rows),
+        "</tbody>",
+        "</table></div>",
+        *(['<ul class="notes">', *(f"<li>{note}</li>" for note in notes), "</ul>"] if notes else []),
+    ]
+    return "\n".join(lines)
+
+
+def _head(column: Column) -> str:
+    return f'<th scope="col"{_alignment(column)}>{escape(column.head)}</th>'
+
+
+def _row(
+    columns: Sequence[Column], row: Sequence[Cell], marks: Mapping[Note, str], attributes: Attributes
+) -> str:
+    cells = [
+        f"<td{_alignment(column)}{_number(cell)}{attributes(cell)}>{_cell(column, cell, marks)}</td>"
+        for column, cell in zip(columns, row, strict=True)
+    ]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _alignment(column: Column) -> str:
+    return "" if column.kind == "text" else ' class="number"'
+
+
+def _number(cell: Cell) -> str:
+    """What scripts sort by: the number as it is, for example without its spread."""
+    number = cell.number()
+    return "" if number is None or cell.state else f' data-value="{number:.10g}"'
+
+
+def _cell(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
+    text = escape(column.text(cell))
+    text = f"<strong>{text}</strong>" if cell.bold else text
+    text += f" {CHOSEN}" if cell.chosen else ""
+    letters = ",".join(marks[note] for note in cell.notes)
+    return text + (f"<sup>{letters}</sup>" if letters else "")
+
+
+def prose(note: Note | str) -> str:
+    """A sentence; what stands between backticks is code."""
+    parts = str(note).split("`")
+    return "".join(f"<code>{escape(part)}</code>" if i % 2 else escape(part) for i, part in enumerate(parts))

@@ -1,0 +1,100 @@
+"""Reports as LaTeX for a paper, with the rules of the booktabs package: one float per workload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.show.harmless import in_a_line
+from harness.show.note import Note
+from harness.show.report import CHOSEN, Cell, Column, Report, Section
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+    "±": r"$\pm$",
+    "→": r"$\to$",
+    "–": "--",
+    "…": r"\ldots{}",
+    **{character: "\\" + character for character in "&%$#_{}"},
+}
+# A table that is wider than the text is made smaller; others keep their size.
+_FITTED = r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+
+
+def write(reports: Sequence[Report]) -> str:
+    """All of them."""
+    return "\n".join(map(_report, reports))
+
+
+def _report(report: Report) -> str:
+    head = f"% {report.name}: {in_a_line(report.title)}; needs \\usepackage{{booktabs,graphicx}}"
+    blocks = [_section(report, section) for section in report.sections] or [f"% {report.empty}"]
+    return "\n\n".join([head, *blocks, *(_prose(note) for note in report.notes)]) + "\n"
+
+
+def _section(report: Report, section: Section) -> str:
+    if note := section.too_wide():
+        return f"% {in_a_line(f'{section.title}: {note}')}"
+    marks = section.marks()
+    alignment = "".join("l" if column.kind == "text" else "r" for column in section.columns)
+    lines = [
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{escape(f'{section.title}: {report.title}')}}}",
+        rf"  \label{{tab:{_slug(f'{report.name} {section.title}')}}}",
+        _FITTED,
+        rf"  \begin{{tabular}}{{{alignment}}}",
+        r"    \toprule",
+        _row(escape(column.head) for column in section.columns),
+        r"    \midrule",
+        *(
+            _row(_cell(*pair, marks) for pair in zip(section.columns, row, strict=True))
+            for row in section.rows
+        ),
+        r"    \bottomrule",
+        r"  \end{tabular}}",
+        r"  \par\smallskip\footnotesize\raggedright",
+        *(rf"  {note}\par" for note in _notes(section, marks)),
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
+
+
+def _notes(section: Section, marks: Mapping[Note, str]) -> list[str]:
+    return [
+        *(rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()),
+        *(f"{escape(symbol)} {_prose(meaning)}".strip() for symbol, meaning in section.legend()),
+        *map(_prose, section.notes),
+    ]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"    {' & '.join(cells)} \\\\"
+
+
+def _cell(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
+    text = escape(column.text(cell))
+    text = rf"\textbf{{{text}}}" if cell.bold else text
+    text += rf"\,{CHOSEN}" if cell.chosen else ""
+    letters = ",".join(marks[note] for note in cell.notes)
+    return text + (rf"\textsuperscript{{{letters}}}" if letters else "")
+
+
+def escape(text: str) -> str:
+    """Plain text as LaTeX that prints it."""
+    return "".join(_ESCAPES.get(character, character) for character in in_a_line(text))
+
+
+def _prose(note: Note) -> str:
+    """A footnote; what stands between backticks is code."""
+    parts = str(note).split("`")
+    return "".join(rf"\texttt{{{escape(part)}}}" if i % 2 else escape(part) for i, part in enumerate(parts))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

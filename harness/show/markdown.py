@@ -1,0 +1,56 @@
+"""Reports as Markdown, aligned so that they read as well in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.show.harmless import markdown, markdown_cell
+from harness.show.note import Note
+from harness.show.report import CHOSEN, Cell, Column, Report, Section
+
+
+def write(reports: Sequence[Report]) -> str:
+    """All of them."""
+    return "\n".join(map(_report, reports))
+
+
+def _report(report: Report) -> str:
+    blocks = [_section(section) for section in report.sections] or [markdown(str(report.empty))]
+    blocks += ["\n".join(f"- {markdown(str(note))}" for note in report.notes)] if report.notes else []
+    return "\n\n".join([f"## {report.name}: {markdown(report.title)}", *blocks]) + "\n"
+
+
+def _section(section: Section) -> str:
+    if note := section.too_wide():
+        return f"### {markdown(section.title)}\n\n{markdown(str(note))}"
+    marks = section.marks()
+    notes = [
+        *(f"[{mark}] {note}" for note, mark in marks.items()),
+        *(f"`{symbol}` {meaning}" if symbol else str(meaning) for symbol, meaning in section.legend()),
+        *map(str, section.notes),
+    ]
+    head = [f"### {markdown(section.title)}", "", *(f"{markdown(str(note))}\n" for note in section.above)]
+    return "\n".join([*head, *_grid(section, marks), "", *(f"- {markdown(note)}" for note in notes)])
+
+
+def _grid(section: Section, marks: Mapping[Note, str]) -> list[str]:
+    columns = section.columns
+    head = [markdown_cell(column.head) for column in columns]
+    body = [[_cell(*pair, marks) for pair in zip(columns, row, strict=True)] for row in section.rows]
+    widths = [max(3, *map(len, texts)) for texts in zip(head, *body, strict=True)]
+    pads = [str.ljust if column.kind == "text" else str.rjust for column in columns]
+    rule = [
+        ":" + "-" * (width - 1) if pad is str.ljust else "-" * (width - 1) + ":"
+        for pad, width in zip(pads, widths, strict=True)
+    ]
+    return [
+        f"| {' | '.join(pad(text, width) for pad, text, width in zip(pads, row, widths, strict=True))} |"
+        for row in (head, rule, *body)
+    ]
+
+
+def _cell(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
+    text = markdown_cell(column.text(cell))
+    text = f"**{text}**" if cell.bold else text
+    text += f" {CHOSEN}" if cell.chosen else ""
+    return f"{text} [{','.join(marks[note] for note in cell.notes)}]" if cell.notes else text

@@ -1,0 +1,115 @@
+"""The progress of long work on stderr: a bar with an ETA on a terminal, a line for each part elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from harness.show.harmless import in_a_line
+from harness.show.numbers import memory
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+
+class Progress:
+    """Counts units of work, of which some may be done already. Use it as a context, or call `close`.
+
+    Args:
+        total: units; None: not known yet.
+        unit: what is counted; "B" are bytes.
+        parts: of the work, each begun by `begin`; 0: it has none.
+        quiet: show nothing.
+    """
+
+    def __init__(self, total: float | None, unit: str, *, parts: int = 0, quiet: bool = False) -> None:
+        self.total, self.done, self._unit = total, 0.0, unit
+        self._parts, self._begun, self._quiet = parts, 0, quiet
+        self._start = time.monotonic()
+        self._bar: Bar | None = None
+        if not quiet and sys.stderr.isatty():
+            self._bar = _bar(unit)
+            self._task = self._bar.add_task("", total=total, said="")
+            self._bar.start()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End; the bar stays on the screen."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def begin(self, label: str) -> None:
+        """Begin a part of the work: the bar shows its label, a file gets a line."""
+        self._begun += 1
+        if self._bar is not None:
+            self._bar.update(self._task, description=in_a_line(label))
+            self._refresh(at_once=True)
+        elif not self._quiet:
+            place = f"[{self._begun}/{self._parts}] " if self._parts else ""
+            print(f"{place}{in_a_line(label)}", file=sys.stderr, flush=True)
+
+    def to(self, done: float, total: float | None = None, said: str | None = None) -> None:
+        """Show that so many units are done, of another total if one is given, with a word beside the bar."""
+        self.done, self.total = done, self.total if total is None else total
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=self.total)
+            if said is not None:
+                self._bar.update(self._task, said=in_a_line(said))
+            self._refresh()
+
+    def advance(self, units: float = 1) -> None:
+        """Show that more units are done."""
+        self.to(self.done + units)
+
+    def note(self, line: str) -> None:
+        """A line above the bar, or in the file."""
+        if self._bar is not None:
+            self._bar.console.print(in_a_line(line), markup=False, highlight=False)
+        elif not self._quiet:
+            print(in_a_line(line), file=sys.stderr, flush=True)
+
+    def eta(self) -> str:
+        """What is done and what is left, in words: "40 %, ETA 1:05"; "ETA ?" while nothing is known."""
+        if not self.done or not self.total:
+            return "ETA ?"
+        left = (time.monotonic() - self._start) * max(0.0, self.total - self.done) / self.done
+        percent = min(100, int(100 * self.done // self.total))
+        return f"{percent:3d} %, ETA {int(left // 60)}:{int(left % 60):02d}"
+
+    _shown = 0.0
+
+    def _refresh(self, at_once: bool = False) -> None:
+        """Draw the bar ten times a second at most, by this thread: another would not survive a fork."""
+        now = time.monotonic()
+        if self._bar is not None and (at_once or now - self._shown > 0.1 or self.done == self.total):
+            self._shown = now
+            self._bar.refresh()
+
+
+def _bar(unit: str) -> Bar:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Done(ProgressColumn):
+        def render(self, task: object) -> Text:
+            done, total = task.completed, task.total  # type: ignore[attr-defined]
+            words = [memory(n) if unit == "B" else f"{n:,.0f}" for n in (done, total) if n is not None]
+            return Text("/".join(words) + ("" if unit == "B" else f" {unit}"))
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        Done(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[said]}", markup=False),
+        console=Console(stderr=True),
+        auto_refresh=False,
+    )

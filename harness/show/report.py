@@ -1,0 +1,227 @@
+"""A report: what a command has found, as typed values. `show.emit` prints it in the format asked for.
+
+A report has sections, a section has typed columns, rows of cells, and notes. Its JSON document is `data`,
+if it has any, else the sections themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from string import ascii_lowercase
+from typing import Any, Literal
+
+from harness.show.note import Note
+from harness.show.numbers import UNITS, setting
+from harness.show.status import Status
+
+CHOSEN = "*"
+_MOST_STEPS = 16  # columns of a grid that a page holds; a search tries a new value in each trial
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and spread of one metric over seeds.
+
+    Attributes:
+        mean: of the values.
+        std: sample standard deviation (ddof=1); None for a single value, which has no spread.
+        n: number of values.
+        interval: the 95 % interval of the mean; None for a single value.
+    """
+
+    mean: float
+    std: float | None
+    n: int
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a section.
+
+    Attributes:
+        name: in files of data; empty if it stays out of them.
+        label: for people; empty: the name.
+        kind: `summary` is several columns in files of data.
+        unit: how a number is printed, a key of `numbers.UNITS`; empty: as its cell says.
+        digits: decimals of the numbers of cells that do not say theirs.
+        importance: where a terminal is too narrow, the columns of the lowest importance leave first. The
+            first column never does.
+        least: the width to which words may be shortened; None: they are whole. Numbers are never cut.
+        across: the value of the section's axis, if the column is a step of a grid.
+        place: what tells the column from others of its name, as names and values of columns in files of
+            data: these then have a line per cell.
+        bounds: the ends of what its values can be, at which an interval ends, too.
+    """
+
+    name: str
+    label: str = ""
+    kind: Literal["text", "number", "summary"] = "number"
+    unit: str = ""
+    digits: int | None = None
+    importance: int = 5
+    least: int | None = None
+    across: float | None = None
+    place: tuple[tuple[str, str], ...] = ()
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def head(self) -> str:
+        """What stands above it."""
+        return self.label or self.name
+
+    def text(self, cell: Cell) -> str:
+        """A cell of the column in plain words, without marks."""
+        value = cell.number()
+        if self.unit and value is not None and cell.state is None:
+            return UNITS[self.unit](value)
+        return (replace(cell, digits=self.digits) if cell.digits is None else cell).text()
+
+    def within(self, interval: tuple[float, float]) -> tuple[float, float]:
+        """An interval cut to the column's bounds."""
+        low, high = interval
+        least, most = self.bounds or (low, high)
+        return max(least, low), min(most, high)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell.
+
+    Attributes:
+        value: a word, a number or a summary over seeds; None together with a `state` says why there is none.
+        digits: decimals of a number; None prints up to six significant digits.
+        state: why there is no value.
+        detail: what the symbol of the state needs beside it, for example the step.
+        bold, chosen: how a value is emphasised.
+        notes: footnotes; the renderer gives them their marks.
+        runs: keys of the runs that the value comes from; only files of data have them.
+    """
+
+    value: Any = None
+    digits: int | None = None
+    state: Status | None = None
+    detail: str = ""
+    bold: bool = False
+    chosen: bool = False
+    notes: tuple[Note, ...] = ()
+    runs: tuple[str, ...] = ()
+
+    @property
+    def spread(self) -> Any:
+        """The value if it is a summary, else None."""
+        return self.value if hasattr(self.value, "mean") else None
+
+    def number(self) -> float | None:
+        """The number without its spread; None if there is none."""
+        value = self.spread.mean if self.spread else self.value
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def text(self) -> str:
+        """The cell in plain words, without marks."""
+        if self.state is not None:
+            return self.state.symbol + self.detail
+        number, spread = self.number(), self.spread
+        if number is None:
+            return "" if self.value is None else setting(self.value)
+        deviation = "" if spread is None or spread.std is None else f" ± {self._format(spread.std)}"
+        return self._format(number) + deviation
+
+    def _format(self, x: float) -> str:
+        return f"{x:.6g}" if self.digits is None else f"{x:.{self.digits}f}"
+
+    def noted(self, *notes: Note) -> Cell:
+        """The same cell with more footnotes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report: one table, for example of one workload.
+
+    Attributes:
+        title: in words.
+        identity: the workload as columns of files of data.
+        columns, rows: the grid; a row has one cell per column.
+        axis: what the columns with an `across` value are steps of; empty for a table that is no grid.
+        notes: what holds for the whole section.
+        mixtures: why its numbers may not be comparable; `--strict` refuses them.
+        above: what stands between its title and its grid.
+    """
+
+    title: str
+    identity: dict[str, str]
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    axis: str = ""
+    notes: tuple[Note, ...] = ()
+    mixtures: tuple[Note, ...] = ()
+    above: tuple[Note, ...] = ()
+
+    def too_wide(self) -> Note | None:
+        """Where to look instead, if the grid has more columns than a page holds."""
+        steps = sum(column.across is not None for column in self.columns)
+        return Note("too_wide", steps=steps, axis=self.axis) if steps > _MOST_STEPS else None
+
+    def marks(self) -> dict[Note, str]:
+        """The footnotes of the cells with their letters, in reading order; equal ones share a letter."""
+        notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
+        return {note: _letters(index) for index, note in enumerate(notes)}
+
+    def legend(self) -> list[tuple[str, Note]]:
+        """The symbols used, with their meaning; the meaning of an empty cell has no symbol."""
+        cells = [cell for row in self.rows for cell in row]
+        states = {cell.state for cell in cells}
+        legend = [(CHOSEN, Note("chosen"))] if any(cell.chosen for cell in cells) else []
+        legend += [(state.symbol, Note(f"status_{state}")) for state in Status if state in states]
+        unplanned = self.axis and any(not cell.text() for cell in cells)
+        return [*legend, ("", Note("not_planned"))] if unplanned else legend
+
+
+def _letters(index: int) -> str:
+    """a, b, ..., z, aa, ab, ..."""
+    rest, last = divmod(index, len(ascii_lowercase))
+    return (_letters(rest - 1) if rest else "") + ascii_lowercase[last]
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Iterable[Iterable[Any]],
+    *,
+    title: str = "",
+    notes: Iterable[Note] = (),
+    above: Iterable[Note] = (),
+) -> Section:
+    """A section of plain values, each of which becomes a cell.
+
+    Args:
+        columns: its columns.
+        rows: a value or a cell per column.
+        title: in words; empty: the section needs none.
+        notes: below it.
+        above: above it.
+    """
+    cells = [[value if isinstance(value, Cell) else Cell(value) for value in row] for row in rows]
+    return Section(title, {}, columns, cells, notes=tuple(notes), above=tuple(above))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a command has found.
+
+    Attributes:
+        name: of the table or the command.
+        title: what it shows; empty on a screen that needs none.
+        sections: its tables, maybe none.
+        notes: below them all.
+        data: its facts for programs: dataclasses and plain values; None: the sections are its facts.
+        empty: what is said if there is no section.
+    """
+
+    name: str
+    title: str
+    sections: Sequence[Section] = ()
+    notes: Sequence[Note] = ()
+    data: Any = field(default=None, repr=False)
+    empty: Note = Note("nothing_to_show")

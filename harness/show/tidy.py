@@ -1,0 +1,191 @@
+"""Sections as tidy rows for programs, in CSV, Parquet and JSON: values in the printed units.
+
+A line is a row of a section, or a cell of a grid. A summary over seeds is five columns: its mean, then
+`_std`, `_n`, and `_low95` and `_high95`, the 95 % interval of the mean, which for a share ends at 0 and
+100. `runs` has the keys of the runs that the numbers come from. `state` is the state of the run, `notes`
+holds the footnotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from harness.show.harmless import csv_cell
+from harness.show.numbers import document, setting
+from harness.show.report import Cell, Column, Report, Section
+from harness.show.status import Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Value: TypeAlias = "str | float | int | None"  # None: there is no number
+Row: TypeAlias = "dict[str, Value]"
+
+COUNT = "_n"  # what the name of a column of whole numbers ends with: how many values a summary has
+LAST = ("runs", "state", "notes")
+
+
+def rows(report: Report) -> list[Row]:
+    """The rows of all sections; each lacks the columns that its section does not have."""
+    return [line for section in report.sections for line in _lines(section)]
+
+
+def columns(lines: Iterable[Row]) -> list[str]:
+    """The names of all columns, in the order of their first rows, LAST last."""
+    return [*dict.fromkeys(name for line in lines for name in line if name not in LAST), *LAST]
+
+
+def _lines(section: Section) -> Iterator[Row]:
+    places = [_place(section, column) for column in section.columns]
+    for row in section.rows:
+        cells = list(zip(section.columns, row, places, strict=True))
+        fixed: Row = {**section.identity}
+        for column, cell, place in cells:
+            fixed |= {} if place else _values(column, cell)
+        if not section.axis and not any(places):
+            yield fixed | _words(row)
+        for column, cell, place in cells:
+            if place and cell.text():
+                chosen: Row = {"chosen": "yes" if cell.chosen else "no"} if section.axis else {}
+                yield fixed | place | _values(column, cell) | chosen | _words([cell])
+
+
+def _place(section: Section, column: Column) -> Row:
+    """What a line says of the column if each of its cells has a line; empty if the row has one."""
+    return dict(column.place) or ({} if column.across is None else {section.axis: column.across})
+
+
+def _values(column: Column, cell: Cell) -> Row:
+    if column.kind == "summary":
+        names = [column.name + ending for ending in ("", "_std", COUNT, "_low95", "_high95")]
+        spread = cell.spread
+        if spread is None:
+            return dict.fromkeys(names)
+        interval = column.within(spread.interval) if spread.interval else (None, None)
+        return dict(zip(names, (spread.mean, spread.std, spread.n, *interval), strict=True))
+    if not column.name:
+        return {}
+    number = cell.number()
+    if number is None and (column.kind == "text" or isinstance(cell.value, str)):
+        return {column.name: "" if cell.value is None else setting(cell.value)}
+    return {column.name: number}
+
+
+def _words(row: Iterable[Cell]) -> Row:
+    row = list(row)
+    return {
+        "runs": " ".join(dict.fromkeys(key for cell in row for key in cell.runs)),
+        "state": str(next((cell.state for cell in row if cell.state is not None), Status.COMPLETED)),
+        "notes": "; ".join(dict.fromkeys(str(note) for cell in row for note in cell.notes)),
+    }
+
+
+def word(value: Value) -> str:
+    """A value as a word: a number with at most ten digits, empty if there is none."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else f"{value:.10g}"
+
+
+# --- the formats ---
+
+
+def write_csv(reports: Sequence[Report]) -> str:
+    """Reports as CSV under one header; if there are several, the first column names the report."""
+    lines = [line for report in reports for line in rows(report)]
+    if len(reports) > 1:
+        lines = [{"table": report.name, **line} for report in reports for line in rows(report)]
+    out = io.StringIO()
+    names = columns(lines)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(csv_cell, names))
+    writer.writerows([csv_cell(word(line.get(name))) for name in names] for line in lines)
+    return out.getvalue()
+
+
+def write_json(reports: Sequence[Report]) -> str:
+    """Reports as one JSON document: the facts of the one that has some, else a list of the reports."""
+    if len(reports) == 1 and reports[0].data is not None:
+        return document(reports[0].data) + "\n"
+    return document([_report(report) for report in reports]) + "\n"
+
+
+def _report(report: Report) -> dict[str, Any]:
+    sections = [_section(section) for section in report.sections]
+    return {"name": report.name, "title": report.title, "sections": sections}
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {
+        "title": section.title,
+        "identity": section.identity,
+        "axis": section.axis,
+        "columns": [
+            {
+                "name": column.name,
+                "label": column.head,
+                "kind": column.kind,
+                "across": column.across,
+                "place": dict(column.place),
+            }
+            for column in section.columns
+        ],
+        "rows": [
+            [_cell(column, cell) for column, cell in zip(section.columns, row, strict=True)]
+            for row in section.rows
+        ],
+        "notes": [str(note) for note in section.notes],
+        "mixtures": [str(note) for note in section.mixtures],
+    }
+
+
+def _cell(column: Column, cell: Cell) -> dict[str, Any]:
+    spread = cell.spread
+    return {
+        "text": column.text(cell),
+        "value": cell.number() if cell.number() is not None or cell.value is None else cell.value,
+        "std": spread.std if spread else None,
+        "n": spread.n if spread else None,
+        "interval": column.within(spread.interval) if spread and spread.interval else None,
+        "state": cell.state,
+        "chosen": cell.chosen,
+        "bold": cell.bold,
+        "notes": [str(note) for note in cell.notes],
+        "kinds": [note.kind for note in cell.notes],
+        "runs": cell.runs,
+    }
+
+
+def write_parquet(report: Report) -> bytes:
+    """A report as Parquet: words are strings, numbers float64, counts of seeds Int64; missing is null.
+
+    The file tells pandas that counts are its nullable Int64: they would else be float64 as soon as one is
+        missing.
+    It holds no time, and nothing of the machine: the same report gives the same bytes with the same
+        versions of
+    pandas and pyarrow.
+    """
+    import pandas as pd
+    import pyarrow
+    from pyarrow import parquet
+
+    lines = rows(report)
+    frame = pd.DataFrame({name: _series(name, [line.get(name) for line in lines]) for name in columns(lines)})
+    types = {"object": pyarrow.string(), "Int64": pyarrow.int64(), "float64": pyarrow.float64()}
+    schema = pyarrow.schema([(name, types[dtype.name]) for name, dtype in frame.dtypes.items()])
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pandas(frame, schema, preserve_index=False), out)
+    return out.getvalue()
+
+
+def _series(name: str, values: Sequence[Value]) -> pd.Series[Any]:
+    """A column. One that has a word is of words, its numbers as CSV writes them."""
+    import pandas as pd
+
+    if name in LAST or any(isinstance(value, str) for value in values):
+        return pd.Series([None if value is None else word(value) for value in values], dtype=object)
+    whole = name.endswith(COUNT) and all(value is None or isinstance(value, int) for value in values)
+    return pd.Series(values, dtype="Int64" if whole else "float64")
