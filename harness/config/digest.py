@@ -8,9 +8,10 @@ digests with those of the released code.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,22 @@ def digests(starts: Iterable[str], words: Collection[str] = ()) -> dict[str, str
     """
     found = {one.name: one.digest for one in _reached(starts, frozenset(words))}
     return dict(sorted(found.items()))
+
+
+def read_all() -> None:
+    """Read and digest everything now, so that processes forked from this one need not."""
+    everything()
+    for name in NUMERIC:
+        for rows in getattr(_module(name), "definitions", {}).values():
+            for one in rows.values():
+                _ = one.used
+
+
+def forget_if_edited() -> None:
+    """Forget what has been read if one of the files has changed since."""
+    if any(_stamp(path) != stamp for path, stamp in _stamps.items()):
+        _module.cache_clear()
+        _stamps.clear()
 
 
 # --- one definition ---
@@ -118,8 +135,18 @@ def _dotted(node: ast.AST) -> str:
 @dataclass(frozen=True)
 class _Module:
     name: str
-    nodes: Mapping[str, list[ast.AST]]  # of each definition
+    definitions: Mapping[str, Mapping[str, Definition]]  # by name and row; the row is empty but for tables
     imports: Mapping[str, str]  # local name -> "module" or "module.attribute"
+
+
+_stamps: dict[Path, tuple[int, ...]] = {}  # of the files read
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    with contextlib.suppress(OSError):
+        now = path.stat()
+        return now.st_mtime_ns, now.st_ino, now.st_size
+    return ()
 
 
 @functools.cache
@@ -128,6 +155,7 @@ def _module(name: str) -> _Module | None:
     path = next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()), None)
     if path is None:
         return None
+    _stamps[path] = _stamp(path)
     try:
         tree = ast.parse(path.read_bytes())
     except SyntaxError as error:
@@ -143,7 +171,7 @@ def _module(name: str) -> _Module | None:
         elif isinstance(one, ast.Import):
             imports |= {alias.asname: alias.name for alias in one.names if alias.asname}
             imports |= {(top := alias.name.partition(".")[0]): top for alias in one.names if not alias.asname}
-    return _Module(name, nodes, imports)
+    return _Module(name, {word: _definitions(f"{name}:{word}", own) for word, own in nodes.items()}, imports)
 
 
 def _names(node: ast.stmt) -> list[str]:
@@ -164,19 +192,18 @@ def _reached(starts: Iterable[str], words: frozenset[str]) -> Iterator[Definitio
         module = _module(place[0])
         if module is None:
             continue
-        for one in _definitions(module, place[1], words):
-            yield one
-            todo += [found for name in one.used if (found := _find(module, name)) is not None]
+        rows = module.definitions.get(place[1], {})
+        for row in sorted(rows.keys() & words or rows):  # all rows if the words name none
+            yield rows[row]
+            todo += [found for name in rows[row].used if (found := _find(module, name)) is not None]
 
 
-def _definitions(module: _Module, name: str, words: frozenset[str]) -> list[Definition]:
-    """The definition, or of a table the rows that `words` name (all of them if they name none)."""
-    nodes = module.nodes.get(name, [])
+def _definitions(name: str, nodes: Sequence[ast.AST]) -> dict[str, Definition]:
+    """A definition, or the rows of a table."""
     rows = _rows(nodes[0]) if len(nodes) == 1 else {}
-    chosen = rows.keys() & words or rows.keys()
     if rows:
-        return [Definition(f"{module.name}:{name}[{row}]", (rows[row],)) for row in sorted(chosen)]
-    return [Definition(f"{module.name}:{name}", tuple(nodes))] if nodes else []
+        return {row: Definition(f"{name}[{row}]", (node,)) for row, node in rows.items()}
+    return {"": Definition(name, tuple(nodes))}
 
 
 def _rows(node: ast.AST) -> dict[str, ast.AST]:
@@ -193,7 +220,7 @@ def _rows(node: ast.AST) -> dict[str, ast.AST]:
 def _find(module: _Module, name: str) -> tuple[str, str] | None:
     """Where the definition is that a dotted name in a module's code means; None if it is not ours."""
     first, _, rest = name.partition(".")
-    if first in module.nodes:
+    if first in module.definitions:
         return module.name, first
     target = module.imports.get(first)
     return _locate(f"{target}.{rest}" if rest else target) if target else None
@@ -223,8 +250,7 @@ def everything() -> dict[str, str]:
         for place in (name, *(f"{name}.{path.stem}" for path in inside if path.stem != "__init__")):
             module = _module(place)
             assert module is not None, f"{place} is gone: mend NUMERIC"
-            for word in module.nodes:
-                found |= {one.name: one.digest for one in _definitions(module, word, frozenset())}
+            found |= {one.name: one.digest for rows in module.definitions.values() for one in rows.values()}
     return dict(sorted(found.items()))
 
 

@@ -41,6 +41,7 @@ def edit(tmp_path, monkeypatch):
     def forget():
         for one in caches:
             one.cache_clear()
+        digest._stamps.clear()
 
     def edit(file, before, after):
         path = tmp_path / file
@@ -174,3 +175,17 @@ def test_code_that_is_no_python_is_told_in_a_sentence(edit):
     edit("optimizers/muon.py", "class Muon", "clas Muon")
     with pytest.raises(UsageError, match=r"muon.py' is no valid Python: invalid syntax in line"):
         resolve_config(DOCS | rule("muon"))
+
+
+def test_code_that_a_server_has_read_is_read_again_once_it_is_edited(edit, tmp_path):
+    digest.read_all()
+    before, reads = digest.digests(["optimizers.muon:Muon"]), digest._module.cache_info().misses
+    digest.forget_if_edited()
+    assert digest.digests(["optimizers.muon:Muon"]) == before
+    assert digest._module.cache_info().misses == reads, "a forked process reads nothing again"
+
+    rule = tmp_path / "optimizers" / "muon.py"
+    rule.write_text(rule.read_text().replace("max(1, m / n)", "max(4, m / n)"))
+    assert digest.digests(["optimizers.muon:Muon"]) == before
+    digest.forget_if_edited()
+    assert digest.digests(["optimizers.muon:Muon"]) != before
