@@ -31,7 +31,7 @@ from results.figures.registry import FIGURES
 from results.figures.view import views
 from results.formats.cells import Section, Table
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.page import overview
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES

@@ -32,8 +32,8 @@ def frame(root: Path | str, sweeps: str | Iterable[str] | None = None) -> pd.Dat
     """
     from harness.errors import UsageError
     from harness.store import Store
-    from results.frame.load import load
-    from results.frame.typed import typed
+    from results.frames.load import load
+    from results.frames.typed import typed
 
     if not Path(root).is_dir():
         raise UsageError(f"There is no store '{root}'.")

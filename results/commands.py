@@ -19,7 +19,7 @@ from results.figures.registry import FIGURES
 from results.figures.view import SOURCES, views
 from results.formats.cells import Table
 from results.formats.render import FORMATS, PARQUET, as_bytes, render_all, suffix
-from results.frame.load import load, tell
+from results.frames.load import load, tell
 from results.tables.registry import TABLES
 from results.tables.view import View
 from results.track3.table import NAME as BENCHMARK

@@ -28,7 +28,7 @@ from harness.system import finding, place
 from harness.system.finding import Check, Finding, note, ok, problem
 
 PROBE = "sweeps.cluster.probe"  # a name, as those in `harness/cli.py`: `harness` imports nothing above it
-ROW_CACHE = "results.frame.row_cache"  # likewise
+ROW_CACHE = "results.frames.row_cache"  # likewise
 PATIENCE = 600.0
 
 

@@ -5,7 +5,7 @@ packed/<n>-<id>.zip a thousand finished runs each, by `htbench runs pack` (`harn
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
-cache/              prepared data, measured costs, rows of tables (`results/frame/row_cache.py`)
+cache/              prepared data, measured costs, rows of tables (`results/frames/row_cache.py`)
 index.jsonl         all records once more (`harness/store/index.py`)
 store.json          what tells the store from others that use the same database (`sweeps/plan/slots.py`)
 """

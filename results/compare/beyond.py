@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.config import hyper_schedules
 from harness.config.settings import params_of
 from optimizers.zoo.registry import ZOO, Param
-from results.frame.identity import setting_name
+from results.frames.identity import setting_name
 
 
 def beyond(optimizer: str, column: str, end: float, wanted: float, upwards: bool) -> float | None:

@@ -14,9 +14,9 @@ import pandas as pd
 from harness.store.points import SEARCH
 from results.compare.beyond import beyond, legal_end
 from results.compare.select import OPTIMIZER, UNFINISHED, Candidate, Row, searched
-from results.frame.identity import setting_name
-from results.frame.load import tuned_columns
-from results.frame.rows import rows
+from results.frames.identity import setting_name
+from results.frames.load import tuned_columns
+from results.frames.rows import rows
 
 _AT_END = 0.01  # of a searched range, of its logarithm if that is how it was searched
 

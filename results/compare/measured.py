@@ -16,7 +16,7 @@ from results.compare.paper_to_target import Seeds
 from results.compare.quantities import HOURS_TO, Quantity, quantity
 from results.compare.select import Choice, Row
 from results.compare.stats import Sample, Summary, summarize
-from results.frame.metrics import Metric, word
+from results.frames.metrics import Metric, word
 
 _MOST_HOPEFUL_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
 _COUNTED = {"waiting": "not run yet", "completed": "without the figure"}

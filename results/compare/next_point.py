@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from results.compare.select import Candidate, Choice
 from results.compare.summary import metric_summary
-from results.frame.metrics import Metric
+from results.frames.metrics import Metric
 
 
 @dataclass(frozen=True)

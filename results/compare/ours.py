@@ -11,7 +11,7 @@ from harness.paper.experiments import Place
 from harness.paper.reported import Reported
 from harness.store import Store
 from results.compare.select import OPTIMIZER, Choice, choose
-from results.frame.rows import rows
+from results.frames.rows import rows
 
 # The columns that a place fixes, besides hyperparameters.
 _PLACE = ("task", "model", "rule", "replica")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from harness.export.results import CLOZE, SEVEN
 from harness.paper.reported import Reported
 from results.compare.select import Row
-from results.frame import downstream, metrics
-from results.frame.metrics import Metric
+from results.frames import downstream, metrics
+from results.frames.metrics import Metric
 
 HOURS_TO = "hours_to_perplexity"  # what the names of such metrics begin with
 

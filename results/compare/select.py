@@ -16,7 +16,7 @@ import pandas as pd
 from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
 from harness.store.score import Score, mean_score, winner
-from results.frame.rows import Rows, rows
+from results.frames.rows import Rows, rows
 
 Row = Mapping[str, Any]  # of the tidy frame
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from results.compare.select import Row
 from results.compare.stats import Sample, Summary, summarize
-from results.frame.metrics import Metric
+from results.frames.metrics import Metric
 
 
 def finite_values(runs: Iterable[Row], column: str) -> list[float]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from results.compare.edges import agree
 from results.compare.select import OPTIMIZER, Candidate, Choice, Row, choose, searched
-from results.frame.load import tuned_columns
+from results.frames.load import tuned_columns
 
 _CHOSEN_ON_TEST = "protocol=paper"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from results.compare.winners import over_seeds
 from results.figures.kinds import Bar, LayerPanel
 from results.figures.style import display_name
-from results.frame.spectra import Row, Spectra, is_sound, mean_alpha, sound_layers
+from results.frames.spectra import Row, Spectra, is_sound, mean_alpha, sound_layers
 
 Found = Mapping[str, Sequence[Spectra]]  # by optimizer, on one workload
 NORMS = {"sigma_max": "spectral norm", "fro": "Frobenius norm"}

@@ -18,8 +18,8 @@ from results.compare.select import OPTIMIZER, Row, choose
 from results.compare.winners import over_seeds
 from results.figures.kinds import CurvePanel, Point, Series, spread
 from results.figures.panels import titles, workloads
-from results.frame import imported
-from results.frame.metrics import loss_unit, reported
+from results.frames import imported
+from results.frames.metrics import loss_unit, reported
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
 _START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest

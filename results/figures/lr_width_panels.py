@@ -18,7 +18,7 @@ from results.compare.winners import Winner, along, winners
 from results.figures.kinds import PUBLISHED, CurvePanel, Series
 from results.figures.panels import AXES, titles, workloads
 from results.figures.row_panel import OptimizerRow, RowPanel, Span
-from results.frame.metrics import Metric, reported
+from results.frames.metrics import Metric, reported
 
 TOLERANCES = (0.05, 0.01)  # shares of the best value, the wider range first
 _SHARES = " / ".join(f"{share:.0%}" for share in reversed(TOLERANCES))

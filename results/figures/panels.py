@@ -11,7 +11,7 @@ from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
 from results.compare.summary import metric_summary
 from results.figures.kinds import CurvePanel, Level, Point, Series
 from results.figures.style import display_name
-from results.frame.metrics import Metric, reported
+from results.frames.metrics import Metric, reported
 
 _REFERENCE = "muon"
 AXES = {"lr": "peak learning rate", "p": "p (power of the singular values)"}

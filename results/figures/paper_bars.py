@@ -13,7 +13,7 @@ from results.figures.layers import Found, mean_bars, method, seeds, with_weights
 from results.figures.paper_values import Value, completed, lines, values
 from results.figures.style import display_name
 from results.figures.view import View
-from results.frame.spectra import of_runs
+from results.frames.spectra import of_runs
 
 MODELS = ("llama-60m", "llama-135m")
 _VARIANTS = ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon")

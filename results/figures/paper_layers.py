@@ -10,7 +10,7 @@ from results.figures.kinds import LayerPanel
 from results.figures.layers import NORMS, layer_panel, with_weights
 from results.figures.paper_values import completed, lines
 from results.figures.view import View
-from results.frame.spectra import of_runs
+from results.frames.spectra import of_runs
 
 _PAIR = ("muon", "htmuon")
 _HEAVY = ("muon", "htmuon_ht")

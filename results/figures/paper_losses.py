@@ -7,7 +7,7 @@ from results.figures import paper_words as words
 from results.figures.loss_panels import LossPanel, curves_of, loss_panel
 from results.figures.paper_values import at_published_rate, completed, lines
 from results.figures.view import View
-from results.frame.metrics import loss_unit
+from results.frames.metrics import loss_unit
 
 _MODELS = ("llama-60m", "llama-135m")
 _OPTIMIZERS = ("muon", "htmuon")

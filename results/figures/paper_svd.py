@@ -14,7 +14,7 @@ from results.figures.paper_bars import MODELS, bar_panel
 from results.figures.paper_values import at_published_rate, completed, lines, ours, unpublished
 from results.figures.style import display_name
 from results.figures.view import View
-from results.frame.spectra import Spectra, of_runs
+from results.frames.spectra import Spectra, of_runs
 
 _RATES = {"llama-60m": 0.03, "llama-135m": 0.02}  # of figures.csv
 _SHOWN = "llama-60m"  # whose updates are shown

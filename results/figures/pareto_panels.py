@@ -22,9 +22,9 @@ from results.figures.kinds import RUNS, DataRow
 from results.figures.panels import titles, workloads
 from results.figures.style import display_name
 from results.figures.units import OPERATIONS, SECONDS, unit
-from results.frame.cost import TOTAL_FLOPS
-from results.frame.metrics import Metric, reported
-from results.frame.provenance import timings
+from results.frames.cost import TOTAL_FLOPS
+from results.frames.metrics import Metric, reported
+from results.frames.provenance import timings
 
 TIME = "useful_seconds"
 # Column of the frame -> what it is, and its units. Records of older code lack the second.

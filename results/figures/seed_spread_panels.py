@@ -11,7 +11,7 @@ from results.compare.winners import Winner, chosen_among, over_seeds, winners
 from results.figures.focus import worst_shown
 from results.figures.panels import titles, workloads
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
-from results.frame.metrics import Metric, reported, within
+from results.frames.metrics import Metric, reported, within
 
 _INTERVAL = "95 % interval of the mean"
 

@@ -22,7 +22,7 @@ from results.figures.layers import (
     with_weights,
 )
 from results.figures.panels import titles, workloads
-from results.frame.spectra import Row, of_winner
+from results.frames.spectra import Row, of_winner
 
 
 def alpha_layers(frame: pd.DataFrame, store: Store) -> list[LayerPanel]:

@@ -22,8 +22,8 @@ from results.figures.panels import titles, workloads
 from results.figures.row_panel import Dot, OptimizerRow, RowPanel
 from results.figures.style import display_name
 from results.figures.units import SECONDS, unit
-from results.frame.metrics import Metric, reported
-from results.frame.provenance import timings
+from results.frames.metrics import Metric, reported
+from results.frames.provenance import timings
 
 _REFERENCE = "muon"
 _FEWEST = 3  # evaluations of a run; with fewer, a line between two of them says nothing

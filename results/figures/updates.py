@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.display import counted
 from results.figures.kinds import Point, spread
-from results.frame.spectra import Spectra
+from results.frames.spectra import Spectra
 
 AXIS, QUANTITY = "rank", "singular value of the update"
 

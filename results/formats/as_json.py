@@ -8,7 +8,7 @@ from typing import Any
 from harness.display import document
 from results.compare.stats import Summary
 from results.formats.cells import Cell, Column, Section, Table
-from results.frame import metrics
+from results.frames import metrics
 
 
 def write(table: Table) -> str:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from results.compare.stats import Summary
 from results.formats.cells import Cell, Column, Section, Table
-from results.frame import metrics
+from results.frames import metrics
 
 Value: TypeAlias = "str | float | int | None"  # None: there is no number
 Row: TypeAlias = "dict[str, Value]"

@@ -15,7 +15,7 @@ from harness.system.folders import check_ours, make_folder
 from results.figures.files import check_folder, of_selection, update
 from results.figures.registry import FIGURES
 from results.figures.view import views
-from results.frame.load import load, tell
+from results.frames.load import load, tell
 from results.page import contents
 from results.page.page import MARK
 

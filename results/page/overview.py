@@ -12,8 +12,8 @@ from harness.paper import experiments
 from harness.store.points import DROPPED
 from harness.store.record import IMPORTED
 from results.formats.cells import Cell, Column, Section, Table
-from results.frame.cost import TOTAL_FLOPS
-from results.frame.metrics import word
+from results.frames.cost import TOTAL_FLOPS
+from results.frames.metrics import word
 from results.page.runs import Behind, label
 
 _STATES = ("completed", "diverged", "pruned", "failed", "damaged", "running", "waiting")

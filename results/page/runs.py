@@ -16,7 +16,7 @@ from harness.store import Store, curve
 from harness.store.record import IMPORTED, RUN, RunRecord, timestamp
 from harness.store.run_folder import RunFolder
 from results.formats.cells import Cell, Table
-from results.frame.metrics import word
+from results.frames.metrics import word
 from results.page.curves import curves
 
 MOST_RUNS = 2000  # on one page; about 4 KB each

@@ -12,9 +12,9 @@ from results.compare.edges import edges
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import metric_summary
 from results.formats.cells import SYMBOLS, Cell
-from results.frame import imported
-from results.frame.metrics import Metric, reported, word
-from results.frame.rows import rows
+from results.frames import imported
+from results.frames.metrics import Metric, reported, word
+from results.frames.rows import rows
 from results.tables import next_points
 
 SPREAD = "± is the sample standard deviation over seeds; a single seed (n=1) has none."

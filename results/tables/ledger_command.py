@@ -11,7 +11,7 @@ from harness.store import Store
 from harness.store.points import sweep_names
 from results.compare.select import OPTIMIZER
 from results.formats.render import FORMATS, render_all
-from results.frame.load import load, tell
+from results.frames.load import load, tell
 from results.tables.ledger import ledger as tables
 
 _COLUMNS = ("sweep", "stage", *OPTIMIZER, "rule", "replica", "lr")  # that a search in an empty frame asks for

@@ -15,7 +15,7 @@ from results.compare.select import Choice
 from results.compare.stats import Sample, Summary, summarize
 from results.compare.summary import finite_values
 from results.formats.cells import SYMBOLS
-from results.frame.spectra import Spectra, of_winner, sound_layers
+from results.frames.spectra import Spectra, of_winner, sound_layers
 
 _TIMES = ("seconds_per_step", "hours")  # what the names of such metrics begin with
 _LABELS = {

@@ -10,9 +10,9 @@ import pandas as pd
 
 from results.compare.select import OPTIMIZER, Choice, choose, searched
 from results.formats.cells import Cell, Column, Section
-from results.frame.load import tuned_columns
-from results.frame.metrics import Metric, reported
-from results.frame.rows import rows
+from results.frames.load import tuned_columns
+from results.frames.metrics import Metric, reported
+from results.frames.rows import rows
 from results.tables import footnotes
 
 COLUMN_AXIS = "lr"

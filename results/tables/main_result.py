@@ -13,10 +13,10 @@ from results.compare.select import OPTIMIZER, UNFINISHED, Candidate, Choice, cho
 from results.compare.stats import Summary
 from results.compare.summary import finite_values, metric_summary, sample_by_seed
 from results.formats.cells import SYMBOLS, Cell, Column, Section
-from results.frame import imported, schedules
-from results.frame.load import tuned_columns
-from results.frame.metrics import Metric, reported
-from results.frame.rows import rows
+from results.frames import imported, schedules
+from results.frames.load import tuned_columns
+from results.frames.metrics import Metric, reported
+from results.frames.rows import rows
 from results.tables import footnotes, timing
 from results.tables.annotate import RULES, Annotated, annotate
 from results.tables.budgets import budgets

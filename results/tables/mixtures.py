@@ -15,9 +15,9 @@ import pandas as pd
 from harness.display import counted
 from harness.store.record import IMPORTED
 from results.formats.cells import Cell, Section
-from results.frame.identity import DATA
-from results.frame.metrics import word
-from results.frame.rows import rows as frame_rows
+from results.frames.identity import DATA
+from results.frames.metrics import word
+from results.frames.rows import rows as frame_rows
 
 Row = Mapping[Any, Any]  # of the tidy frame
 

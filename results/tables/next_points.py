@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from results.compare.edges import Edge
 from results.compare.next_point import leader, next_point
 from results.compare.select import Choice
-from results.frame.metrics import Metric
+from results.frames.metrics import Metric
 
 
 def outlook(edge: Edge, choice: Choice, rivals: Sequence[Choice], axes: Sequence[str], metric: Metric) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from harness.store.points import SEARCH
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.formats.cells import Section, Table
-from results.frame.rows import parts
+from results.frames.rows import parts
 from results.tables import flops, hyperparameters, lr_grid, main_result, mixtures, paper_sections
 from results.tables.layouts import LAYOUTS
 from results.tables.view import View

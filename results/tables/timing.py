@@ -11,8 +11,8 @@ from results.compare.select import Choice, Row
 from results.compare.stats import summarize
 from results.compare.summary import finite_values
 from results.formats.cells import Cell
-from results.frame.metrics import is_number, word
-from results.frame.provenance import TIMING, timing
+from results.frames.metrics import is_number, word
+from results.frames.provenance import TIMING, timing
 from results.tables import footnotes
 
 _CPU = "cpu_seconds_per_step"

@@ -17,7 +17,7 @@ from results import commands
 from results.figures import files
 from results.figures.registry import FIGURES
 from results.formats.render import render_all
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 from tests.helpers.json_fields import promised, read

@@ -12,8 +12,8 @@ import pytest
 import results
 from harness import cli
 from harness.errors import UsageError
-from results.frame import typed
-from results.frame.load import load
+from results.frames import typed
+from results.frames.load import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 

@@ -4,7 +4,7 @@ import pytest
 
 from results.compare.edges import edges
 from results.compare.select import OPTIMIZER, choose, searched
-from results.frame.load import load, tuned_columns
+from results.frames.load import load, tuned_columns
 from tests.helpers.past_searches import LOG, lrs, search
 
 

@@ -6,7 +6,7 @@ from harness.errors import UsageError
 from harness.store import Store
 from harness.store.integrity import contradiction
 from harness.store.points import REPLICATE, read_points, sweep_names
-from results.frame.load import load, tuned_columns
+from results.frames.load import load, tuned_columns
 
 
 @pytest.mark.parametrize(("name", "edited"), [("demo_store", []), ("mixed_store", ["adam"])])

@@ -9,7 +9,7 @@ from harness import cli
 from harness.store.points import REPLICATE
 from harness.store.record import RunRecord
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 

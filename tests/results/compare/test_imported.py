@@ -12,7 +12,7 @@ from harness.store.points import Point, write_points
 from results import frame as public_frame
 from results.figures.loss_panels import loss
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import TABLES
 from results.tables.view import View
 

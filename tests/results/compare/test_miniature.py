@@ -15,7 +15,7 @@ from results.compare.measured import measured
 from results.compare.ours import Ours
 from results.compare.quantities import quantity
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import TABLES
 from results.tables.view import View
 from tests.helpers.miniature_store import Miniature

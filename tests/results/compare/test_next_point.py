@@ -3,7 +3,7 @@
 import pytest
 
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import TABLES
 from results.tables.view import View
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from harness.commands import doctor
 from harness.store import Store
-from results.frame import row_cache, run_row
-from results.frame.load import load
+from results.frames import row_cache, run_row
+from results.frames.load import load
 from tests.helpers import large_store, mutations
 
 

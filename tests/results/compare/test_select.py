@@ -6,7 +6,7 @@ import pytest
 
 from harness.store.points import REPLICATE
 from results.compare.select import OPTIMIZER, choose, searched
-from results.frame.load import load
+from results.frames.load import load
 
 
 def only_choice(bench, fixed=OPTIMIZER):

@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.store.points import sweep_folder
 from results.formats.cells import Table
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 

@@ -2,7 +2,7 @@
 
 from harness.store.points import REPLICATE
 from results.compare.winners import along, chosen_among, over_seeds, span, winners
-from results.frame.load import load
+from results.frames.load import load
 
 
 def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):

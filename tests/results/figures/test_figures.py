@@ -15,13 +15,13 @@ from results.figures.kinds import CurvePanel, Point, Series
 from results.figures.loss_panels import loss, read_curves
 from results.figures.panels import lr_curve, p_curve
 from results.figures.registry import FIGURES
-from results.frame.load import load
+from results.frames.load import load
 
 DRAW = """
 import sys
 from pathlib import Path
 from results.figures.files import update
-from results.frame.load import load
+from results.frames.load import load
 from harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)

@@ -9,7 +9,7 @@ from results.figures.files import groups, read
 from results.figures.registry import FIGURES
 from results.figures.render import draw, look, render
 from results.figures.view import View
-from results.frame.load import load
+from results.frames.load import load
 from tests.helpers.layout import problems
 from tests.results.conftest import Bench, text
 

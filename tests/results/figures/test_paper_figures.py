@@ -13,7 +13,7 @@ from results.figures.files import groups, read, update
 from results.figures.registry import FIGURES
 from results.figures.style import display_name, hatch, optimizer_style
 from results.figures.view import views
-from results.frame.load import load
+from results.frames.load import load
 from tests.helpers import layout
 
 PAPER = list(dict.fromkeys(row["figure"] for row in reported.rows("figures")))

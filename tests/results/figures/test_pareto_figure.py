@@ -12,8 +12,8 @@ from results.figures.kinds import PUBLISHED
 from results.figures.paper_hours import hours
 from results.figures.pareto_panels import CostPanel, CostPoint, front, pareto
 from results.figures.view import View
-from results.frame.cost import COLUMNS
-from results.frame.load import load
+from results.frames.cost import COLUMNS
+from results.frames.load import load
 
 
 def point(name, price, metric):

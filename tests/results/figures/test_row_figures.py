@@ -14,7 +14,7 @@ from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
 from results.figures.seed_spread_panels import seed_spread
 from results.figures.to_target_panels import to_target
 from results.figures.units import SECONDS, unit
-from results.frame.load import load
+from results.frames.load import load
 
 STEPS = 100  # of a run on digits
 

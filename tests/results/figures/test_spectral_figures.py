@@ -14,7 +14,7 @@ from results.figures.files import update
 from results.figures.kinds import LayerPanel
 from results.figures.registry import FIGURES
 from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
-from results.frame.load import load
+from results.frames.load import load
 
 NAMES = ("alpha_layers", "alpha_kinds", "alpha_bars", "norms", "update_spectra")
 UPDATES = [(1, 0.9), (45, 1.1)]

@@ -14,7 +14,7 @@ from results.compare.stats import summarize
 from results.formats.cells import Cell, Column, Section, Table
 from results.formats.latex import escape
 from results.formats.render import FORMATS, as_bytes, render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 

@@ -8,7 +8,7 @@ from results.compare.stats import summarize
 from results.formats import html
 from results.formats.cells import Cell, Column, Section, Table
 from results.formats.render import render, render_all
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 

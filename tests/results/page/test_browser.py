@@ -7,7 +7,7 @@ import pytest
 
 from harness import cli
 from harness.store import Store
-from results.frame.load import load
+from results.frames.load import load
 from results.page import contents
 
 CHROMIUM = shutil.which("chromium")

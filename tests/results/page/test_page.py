@@ -16,7 +16,7 @@ import pytest
 from harness import cli
 from harness.store import Store
 from results.figures import files
-from results.frame.load import load
+from results.frames.load import load
 from results.page import contents, embed, overview, runs
 from results.page.curves import MOST_POINTS
 from results.tables.registry import TABLES
@@ -228,7 +228,7 @@ def test_a_store_in_which_nothing_has_run_has_a_page(bench):
 
 def test_what_is_shipped_is_what_was_published():
     listed = dict(SHIPPED.findall((ROOT / "THIRD_PARTY.md").read_text(encoding="utf-8")))
-    folder = ROOT / "results" / "report" / "static"
+    folder = ROOT / "results" / "page" / "static"
     assert listed.keys() == {path.name for path in folder.glob("uPlot*")}
     for name, digest in listed.items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name

@@ -7,7 +7,7 @@ import pytest
 
 from harness.paper import experiments
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import GENERAL, TABLES
 from results.tables.view import View
 from tests.helpers.miniature_store import Miniature

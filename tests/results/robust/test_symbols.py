@@ -4,7 +4,7 @@ import pytest
 
 from results.formats.cells import SYMBOLS
 from results.formats.render import render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import TABLES
 from results.tables.view import View
 

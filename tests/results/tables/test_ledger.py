@@ -11,7 +11,7 @@ from harness.paper import reported
 from harness.store.points import REPLICATE
 from results.compare.ours import Ours
 from results.formats.render import FORMATS, render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables import ledger_claims as claims
 from results.tables import ledger_numbers as numbers
 from results.tables.ledger import ledger

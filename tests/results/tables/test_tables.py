@@ -13,7 +13,7 @@ from harness.store import Store
 from harness.store.points import DROPPED, REPLICATE, slot_path, sweep_folder, write_points
 from results.formats.cells import SYMBOLS
 from results.formats.render import FORMATS, render
-from results.frame.load import load
+from results.frames.load import load
 from results.tables.registry import GENERAL
 from results.tables.view import View
 

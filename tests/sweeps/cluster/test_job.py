@@ -100,12 +100,12 @@ def compiled_elsewhere(code, ran):
 
 
 ALTERATIONS = {
-    "a line": lambda code, ran: (code / "sweeps" / "execute.py").open("a").write(plant(ran)),
+    "a line": lambda code, ran: (code / "sweeps" / "run" / "execute.py").open("a").write(plant(ran)),
     "a module": lambda code, ran: (code / "numpy.py").write_text(plant(ran)),
     "bytecode": compiled_elsewhere,
     "a link": lambda code, ran: (code / "yaml").symlink_to(ran.parent),
     "a link in place of a file": lambda code, ran: link_to_copy(code / "sweeps" / "__init__.py", ran.parent),
-    "a missing file": lambda code, ran: (code / "sweeps" / "execute.py").unlink(),
+    "a missing file": lambda code, ran: (code / "sweeps" / "run" / "execute.py").unlink(),
     "the list": lambda code, ran: (code / verify.LIST).write_text("{}"),
     "an entry of the list": lambda code, ran: approve(code, plant(ran)),
 }

@@ -24,11 +24,11 @@ from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system import atomic, typed
 from harness.system.environment import HOME
-from results.frame import run_row
-from results.frame.run_row import MARK, Row
+from results.frames import run_row
+from results.frames.run_row import MARK, Row
 
 _FILE = "rows.json"
-_CODE = ("harness", "models", "optimizers", "results/frame")  # what a row may depend on
+_CODE = ("harness", "models", "optimizers", "results/frames")  # what a row may depend on
 _SETTLED = 2.0  # seconds; a younger file may change again within one tick of its file system's clock
 _WORDS = {str, tuple, type(None)}
 _FEW, _SHARE = 50, 0.02  # fewer new rows, or a smaller share, are not worth writing the file again

@@ -13,7 +13,7 @@ import pandas as pd
 
 from harness.store.points import SEED_FIELDS
 from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
-from results.frame.rows import Rows, rows
+from results.frames.rows import Rows, rows
 
 GONE = "its record is gone or damaged; `htbench runs import --curves` with the same file writes it again"
 

@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RUN, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
-from results.frame import imported
+from results.frames import imported
 
 Values = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from harness.store import Kind, Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
 from harness.store.score import score
-from results.frame import cost, downstream, identity, imported, metrics, provenance
+from results.frames import cost, downstream, identity, imported, metrics, provenance
 
 Row = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.store.record import RunRecord, is_imported
-from results.frame.metrics import word
+from results.frames.metrics import word
 
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),

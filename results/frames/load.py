@@ -28,8 +28,8 @@ from harness.store.points import (
 from harness.store.record import IMPORTED, RunRecord
 from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
-from results.frame import identity, row_cache, run_row
-from results.frame.run_row import MARK, PRUNED_BY, TUNED, Row
+from results.frames import identity, row_cache, run_row
+from results.frames.run_row import MARK, PRUNED_BY, TUNED, Row
 
 _NO_SEARCH = {"search": "", "ranges": ""}
 _NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
@@ -56,8 +56,8 @@ def load(
     that differ in their seeds only), score (`harness.store.score`; None cannot win), rule (the optimizer's
     name in the zoo), variant (the version of its code), optimizer (the rule, with the variant where there are
     several), lr and every other tuned setting (None in a slot that has no trial yet), seed, data_seed, the
-    metrics, data_fingerprint, the columns of `results.frame.provenance`, steps, seconds_per_step,
-    useful_seconds, machine, and those of `results.frame.cost` and `results.frame.downstream`.
+    metrics, data_fingerprint, the columns of `results.frames.provenance`, steps, seconds_per_step,
+    useful_seconds, machine, and those of `results.frames.cost` and `results.frames.downstream`.
 
     Args:
         store: where plans and runs are.

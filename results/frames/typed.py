@@ -16,7 +16,7 @@ from harness.config.settings import params_of
 from harness.store.points import SEED_FIELDS
 from harness.store.record import IMPORTED
 from optimizers.zoo.registry import ZOO
-from results.frame import downstream, identity, metrics, provenance, run_row
+from results.frames import downstream, identity, metrics, provenance, run_row
 
 WORD, NUMBER, COUNT, FLAG, TIME = "str", "float64", "Int64", "boolean", "datetime64[ns, UTC]"
 PLAIN = "object"  # lists and mixtures; None if missing
@@ -45,7 +45,7 @@ def typed(frame: pd.DataFrame) -> pd.DataFrame:
     """The same rows with all of COLUMNS, and every column of its type.
 
     Args:
-        frame: as `results.frame.load` makes it.
+        frame: as `results.frames.load` makes it.
     """
     names = [*(str(name) for name in frame if name not in _LAST), *_LAST]
     whole = frame.reindex(columns=names)
