@@ -23,7 +23,6 @@ import pandas as pd
 from PIL import Image
 
 from harness import display
-from harness.commands.reproduce_card import SEEN
 from harness.paper import experiments, reported, scales
 from harness.store import Store
 from results.figures.files import update
@@ -36,6 +35,7 @@ from results.page import overview
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES
 from results.tables.view import View
+from sweeps.reproduce_card import SEEN
 
 SCALE = "nano"
 PLACE = Path(__file__).with_name("reproduction.md")

@@ -11,9 +11,9 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import htbench  # finds our packages before others of these names
 from harness.errors import (
@@ -33,11 +33,11 @@ from harness.system import streams
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
 COMMANDS = {
     "demo": (
-        "harness.commands.demo",
+        "sweeps.reproduce",
         "Train four optimizers on data that every Python has, and show the tables",
     ),
     "reproduce": (
-        "harness.commands.reproduce",
+        "sweeps.reproduce",
         "Regenerate the paper, or all of it in miniature: runs, tables, figures, report",
     ),
     "run": ("harness.commands.run", "Train one run here"),
@@ -87,16 +87,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def call(words: Sequence[str]) -> int:
-    """Run one command within the work of another, or as all of it.
+    """Run the command of a command line without the program; returns the exit status."""
+    return carry_out(lambda: _dispatch(list(words)))
 
-    Args:
-        words: the command line without the program.
 
-    Returns:
-        the exit status.
-    """
+def carry_out(work: Callable[[], int]) -> int:
+    """Do the work of a command; an error becomes one sentence on stderr and its exit status."""
     try:
-        return _dispatch(list(words))
+        return work()
     except UsageError as error:
         return _complain(error, EXIT_USAGE)
     except (RunFailedError, LostOwnershipError) as error:
@@ -131,18 +129,38 @@ def _dispatch(words: list[str]) -> int:
     name = words[0]
     if name not in COMMANDS:
         raise UsageError(f"There is no command '{name}'; {nearest(name, COMMANDS)}")
-    module = importlib.import_module(COMMANDS[name][0])
-    parser = _Parser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
-    add_root(parser)
-    getattr(module, f"add_{name}_arguments")(parser)
+    command, parser = _command(name)
     try:
         args = parser.parse_args(words[1:])
     except SystemExit as error:  # argparse has printed the help
         return int(error.code or 0)
     if name not in _WITHOUT_STORE:
         _check_root(args.root)
-    status: int = getattr(module, name)(args)
-    return status
+    return command(args)
+
+
+def _command(name: str) -> tuple[Callable[[argparse.Namespace], int], _Parser]:
+    """The function of a command, and its parser."""
+    module = importlib.import_module(COMMANDS[name][0])
+    parser = _Parser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
+    add_root(parser)
+    getattr(module, f"add_{name}_arguments")(parser)
+    return getattr(module, name), parser
+
+
+def invoke(name: str, **given: Any) -> int:
+    """Call the function of another command, with its default arguments and some given ones.
+
+    Args:
+        name: of the command.
+        given: arguments by the names that its function reads, `root` among them.
+
+    Returns:
+        the exit status.
+    """
+    command, parser = _command(name)
+    defaults = {action.dest: action.default for action in reversed(parser._actions)}  # the first one counts
+    return command(argparse.Namespace(**defaults | given))
 
 
 def _check_root(root: Path) -> None:

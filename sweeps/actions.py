@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from harness.cost import gpus
 from harness.display import counted, document
@@ -22,6 +23,9 @@ from sweeps.plan.start import check_start
 from sweeps.plan.states import settled, state, states
 from sweeps.plan.stored import refuse_losses, stored, write_plan
 from sweeps.spec.sweep import SweepSpec
+
+if TYPE_CHECKING:
+    from sweeps.screens.plan import Preview
 
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
@@ -174,23 +178,31 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     return 0
 
 
-def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Show what is left to run and what it takes."""
-    from sweeps.cluster import dry_run, queue, submit
+def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> Iterator[Preview]:
+    """What is left to run of each sweep, and what it takes."""
     from sweeps.screens import plan as screen
     from sweeps.screens.cost_card import Costs
     from sweeps.screens.estimates import Prices
 
-    if args.test_only:
-        submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
-    costs, views = Costs(store, not args.no_measure), []
+    costs = Costs(store, not args.no_measure)
     named = gpus.named(_gpus(args, loaded), gpus.known(store.root, args.gpus))
     prices = Prices(store, named, simulate=bool(named) or not args.no_measure)
     for spec in loaded:
-        view = screen.preview(store, spec, costs, prices)
+        yield screen.preview(store, spec, costs, prices)
+
+
+def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Show what is left to run and what it takes."""
+    from sweeps.cluster import dry_run, queue, submit
+    from sweeps.screens import plan as screen
+
+    if args.test_only:
+        submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
+    views = []
+    for view in previews(args, store, loaded):
         if args.sbatch or args.test_only:
             view.arrays += dry_run.scripts(
-                *(store, spec, view.planned),
+                *(store, view.spec, view.planned),
                 replace=bool(args.replace),
                 exclude_failing=bool(args.exclude_failing),
                 block=args.block or "",
@@ -200,7 +212,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
             print("\n" * (len(views) > 1), end="")
             screen.show(view, with_arrays=args.sbatch, with_points=args.points)
         if args.test_only:
-            view.answers += queue.ask_about(spec.name, view.arrays)
+            view.answers += queue.ask_about(view.spec.name, view.arrays)
             if not args.json:
                 screen.show_answers(view)
     if args.json:

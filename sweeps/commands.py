@@ -12,6 +12,7 @@ from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError
 from harness.store import Store
 from sweeps import actions
+from sweeps.screens.plan import Preview
 from sweeps.spec import given
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.sweep import SweepSpec
@@ -158,8 +159,27 @@ class _OfAnotherAction(argparse.Action):
         raise UsageError(f"{flag} belongs to {owners}, not to `sweep {own}`.")
 
 
+def arguments(action: str, **given: Any) -> argparse.Namespace:
+    """What the parser of an action makes of no flags, with some given: for commands that call an action."""
+    defaults: dict[str, Any] = {flag: None for other in ACTIONS.values() for flag in other.flags}
+    for flag, options in ACTIONS[action].flags.items():
+        defaults[flag] = options.get("default", False if "action" in options else None)
+    named = {flag.strip("-").replace("-", "_"): value for flag, value in defaults.items()}
+    return argparse.Namespace(action=action, **named | given)
+
+
+def previews(args: argparse.Namespace) -> list[Preview]:
+    """What `sweep plan` finds of each sweep, for `arguments("plan", ...)`."""
+    return list(actions.previews(args, Store(args.root), _load(args)))
+
+
 def sweep(args: argparse.Namespace) -> int:
     """Carry out one action on one or several sweeps."""
+    return ACTIONS[args.action].call(args, Store(args.root), _load(args))
+
+
+def _load(args: argparse.Namespace) -> list[SweepSpec]:
+    """The sweeps that the words name. Raises UsageError for what is wrong with words or flags."""
     if args.workers is not None and args.workers < 1:
         raise UsageError(f"--workers must be at least 1, not {args.workers}.")
     if args.every is not None and args.every <= 0:
@@ -175,4 +195,4 @@ def sweep(args: argparse.Namespace) -> int:
         specs.check_own(args.root, spec.name)
         if called.setdefault(spec.name, spec) != spec:
             raise UsageError(f"Two of these sweeps are called '{spec.name}'; give each a command of its own.")
-    return action.call(args, Store(args.root), loaded)
+    return loaded

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from docs import reproduction_page as pages
-from harness.commands import reproduce_card
 from results.formats.cells import Cell, Column, Section, Table
+from sweeps import reproduce_card
 
 
 def frame(*spans, sweep="nano-interval"):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.demo import SWEEPS
-from harness.commands.demo import demo as demo_command
+from sweeps.reproduce import DEMO as SWEEPS
+from sweeps.reproduce import demo as demo_command
 
 HTBENCH = Path(sys.executable).parent / "htbench"
 OPTIMIZERS = {"adamw", "sgdm", "muon", "htmuon"}
@@ -48,8 +48,9 @@ def test_the_demo_and_its_second_call(tmp_path):
 
 def test_the_demo_is_that_of_the_package_and_not_what_the_store_has_of_that_name(monkeypatch, tmp_path):
     called = []
-    monkeypatch.setattr("harness.cli.call", lambda words: called.append(words) or 2)
+    monkeypatch.setattr("sweeps.commands.sweep", lambda args: called.append(args) or 2)
     words = argparse.Namespace(words=["steps=3"], workers=None, replace=True, root=tmp_path)
     assert demo_command(words) == 2
-    (sweep_run,) = called
-    assert all(Path(file).is_file() for file in sweep_run[2:4]) and "--replace" in sweep_run
+    (run,) = called
+    *files, override = run.words
+    assert override == "steps=3" and run.replace and all(Path(file).is_file() for file in files)

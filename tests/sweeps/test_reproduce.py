@@ -7,15 +7,20 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness import cli
-from harness.commands import reproduce, reproduce_card
+from harness.errors import RunFailedError, UsageError
 from harness.export.results import CLOZE
 from harness.paper import experiments
+from harness.show.note import Note
 from harness.store import Store
 from harness.store.points import REPLICATE, SEARCH, Point, write_points
+from sweeps import commands as sweep_commands
+from sweeps import reproduce, reproduce_card
 from tests.helpers import stored_runs
 from tests.helpers.command import TINY
 
@@ -26,32 +31,38 @@ class Commands:
     def __init__(self, left=3, **statuses):
         self.left, self.statuses, self.given = left, statuses, []
 
-    def __call__(self, words):
-        words = list(words)
-        assert words[-2] == "--root"
-        self.given.append(words[:-2])
-        name = words[1] if words[0] == "sweep" else words[0]
-        if name == "plan":
-            files = [word for word in words if word.endswith(".yaml")]
-            print(json.dumps([plan(file.rpartition("/")[2][:-5], self.left) for file in files]))
+    def previews(self, args):
+        self.given.append(["sweep plan", vars(args)])
+        if status := self.statuses.get("plan"):
+            raise {1: RunFailedError, 2: UsageError}[status]("No.")
+        return [plan(Path(file).stem, self.left) for file in args.words]
+
+    def sweep(self, args):
+        self.given.append([f"sweep {args.action}", vars(args)])
+        return self.statuses.get(args.action, 0)
+
+    def invoke(self, name, **given):
+        self.given.append([name, given])
         return self.statuses.get(name, 0)
 
     @property
     def names(self):
-        return [" ".join(words[: 2 if words[0] == "sweep" else 1]) for words in self.given]
+        return [name for name, _ in self.given]
+
+    def of(self, name):
+        """What a command was given."""
+        return [given for word, given in self.given if word == name]
 
 
 def plan(sweep, left, seconds=None, hours=None):
-    priced = [{"runs": left, "offers": [{"gpu_hours": hours}]}] if hours else []
-    return {
-        "sweep": sweep,
-        "points": [{}] * 5,
-        "replicas_to_come": 2,
-        "to_run": left,
-        "seconds": seconds or 0.0,
-        "card": [{"runs": left, "seconds": seconds, "steps": 10}] if left else [],
-        "estimated": priced,
-    }
+    """What `sweep plan` finds of a sweep, as far as `reproduce` looks at it."""
+    work = SimpleNamespace(runs=left)
+    rows = [SimpleNamespace(work=work, total=seconds, steps=10)] if left else []
+    priced = [SimpleNamespace(work=work, offers=[SimpleNamespace(gpu_hours=hours)])] if hours else []
+    return SimpleNamespace(
+        spec=SimpleNamespace(name=sweep), planned=[None] * 5, to_come=2, left=left, seconds=seconds or 0.0,
+        rows=rows, estimated=priced,
+    )  # fmt: skip
 
 
 class Terminal(io.StringIO):
@@ -62,15 +73,14 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def give(monkeypatch, tmp_path):
     """Call `htbench reproduce WORDS --yes` with all other commands replaced; returns its status."""
-    real = cli.call
 
     def call(commands, *words, yes=True):
-        words = [*words, "--yes"] if yes else words
-        monkeypatch.setattr(cli, "call", commands)
-        try:
-            return real(["reproduce", *words, "--root", str(tmp_path / "store")])
-        finally:
-            monkeypatch.setattr(cli, "call", real)
+        with monkeypatch.context() as patch:
+            patch.setattr(sweep_commands, "previews", commands.previews)
+            patch.setattr(sweep_commands, "sweep", commands.sweep)
+            patch.setattr(cli, "invoke", commands.invoke)
+            words = [*words, "--yes"] if yes else words
+            return cli.call(["reproduce", *words, "--root", str(tmp_path / "store")])
 
     return call
 
@@ -128,12 +138,12 @@ def test_the_commands_of_nano_and_their_order(give, tmp_path):
     commands = Commands()
     assert give(commands, "interval", "--workers", "3") == 0
     assert commands.names == ["sweep plan", "sweep run", *FINISH]
-    (run,) = [words for words in commands.given if words[:2] == ["sweep", "run"]]
-    assert run[-2:] == ["--workers", "3"]
-    table = commands.given[-2]
-    assert "interval_perplexity" in table and table[table.index("--scale") + 1] == "nano"
+    (run,), (table,) = commands.of("sweep run"), commands.of("table")
+    assert run["workers"] == 3 and run["root"] == tmp_path / "store"
+    assert "interval_perplexity" in table["names"] and table["scale"] == ["nano"]
     # The tables are made of these sweeps only, whatever else is in the store.
-    assert all(words[words.index("--sweep") + 1].startswith("nano-") for words in commands.given[-3:])
+    for name in FINISH:
+        assert [given["sweep"] for given in commands.of(name)] == [["nano-interval"]]
 
 
 def test_nothing_is_left_to_do_but_print(give, capsys):
@@ -155,7 +165,9 @@ def test_a_failed_run_is_told_at_last_and_all_is_printed(give):
     assert commands.names[-3:] == FINISH
 
 
-@pytest.mark.parametrize(("command", "status"), [("plan", 2), ("run", 130), ("run", 2), ("figure", 130)])
+@pytest.mark.parametrize(
+    ("command", "status"), [("plan", 2), ("plan", 1), ("run", 130), ("run", 2), ("figure", 130)]
+)
 def test_an_interruption_and_a_mistake_end_it(give, command, status):
     commands = Commands(**{command: status})
     assert give(commands, "cifar") == status
@@ -209,7 +221,7 @@ def test_submit_returns_and_says_what_to_call_later(give, capsys):
     commands = Commands()
     assert give(commands, "paper", "cifar", "--submit") == 0
     assert commands.names == ["sweep plan", "sweep submit"]
-    assert commands.given[0][-3:] == ["--gpu", "a6000", "--json"]
+    assert commands.of("sweep plan")[0]["gpu"] == "a6000"
     said = capsys.readouterr()
     assert "htbench sweep status paper-cifar" in said.out
     assert "`htbench reproduce paper cifar --submit` again" in said.out
@@ -246,7 +258,7 @@ def test_reported_models_are_asked_once(give, tmp_path):
     write_points(root, "nano-llama_1b", points)
     commands = Commands(left=0, downstream=1)
     assert give(commands, "commonsense") == 1
-    assert [words for words in commands.given if words[0] == "downstream"] == [["downstream", keys["open"]]]
+    assert [given["key"] for given in commands.of("downstream")] == [keys["open"]]
     assert commands.names[-3:] == FINISH
 
 
@@ -269,8 +281,9 @@ def test_the_card_adds_what_was_measured_priced_seen_before_and_what_nobody_know
     ]
     times = ["100 s", "6 GPU-hours", "60 s", "not known for 6 runs"]
     assert [one.time for one in parts] == times
-    sum_of_all = reproduce_card.card(parts).splitlines()[-1].split(maxsplit=3)
-    assert sum_of_all == ["together", "28", "18", "2.7 min + 6 GPU-hours + not known for 6 runs"]
+    (section,) = reproduce_card.card(parts, Note("hours_of_gpu", gpu="a6000")).sections
+    times = "2.7 min + 6 GPU-hours + not known for 6 runs"
+    assert [cell.value for cell in section.rows[-1]] == ["together", 28, 18, times]
 
 
 # --- for real ---
@@ -287,7 +300,7 @@ _DRIVER = """
 import sys
 from pathlib import Path
 from harness import cli
-from harness.commands import reproduce
+from sweeps import reproduce
 from results.figures.registry import FIGURES
 for name in set(FIGURES) - {"loss"}:  # to draw them all takes long
     del FIGURES[name]

@@ -1,0 +1,262 @@
+"""`htbench demo` and `htbench reproduce`: from sweep files to runs, tables, figures and the report.
+
+Their steps are those of other commands, shown as such, so that people can do the same with sweeps of their
+own. Each step goes on from where it was stopped, and so do they.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import io
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import cli
+from harness.commands.counts import at_least
+from harness.cost import gpus
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
+from harness.export.results import CLOZE, is_done
+from harness.paper import experiments, reported, scales
+from harness.show import terminal
+from harness.show.note import Note
+from harness.store import Store
+from harness.store.points import REPLICATE, read_points
+from harness.system.environment import HOME
+from harness.system.machine import default_workers, has_gpu
+from sweeps import commands, reproduce_card
+from sweeps.reproduce_card import Left
+
+SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
+DEMO = ("demo-pydocs", "demo-digits")
+_QUESTIONS = "commonsense"  # the table of multiple-choice questions
+_GOES_ON = (
+    EXIT_OK,
+    EXIT_RUN_FAILED,
+)  # tables show a failed run, so what can be printed is printed
+
+
+def _step(words: Sequence[str], work: Callable[[], int]) -> int:
+    """Show a command and do its work."""
+    shown = [Path(word).stem if word.startswith(str(SWEEPS)) else word for word in words]
+    print(f"$ htbench {shlex.join(shown)}", file=sys.stderr, flush=True)
+    return cli.carry_out(work)
+
+
+def _sweep(args: argparse.Namespace, action: str, words: Sequence[str], **given: object) -> int:
+    """A step of `htbench sweep` on files, with the flags that were given to us."""
+    flags = {name: value for name, value in given.items() if value}
+    shown = [part for name, value in flags.items() for part in _flag(name, value)]
+    work = commands.arguments(action, words=list(words), root=args.root, **flags)
+    return _step(["sweep", action, *words, *shown], lambda: commands.sweep(work))
+
+
+def _flag(name: str, value: object) -> list[str]:
+    return [f"--{name}"] if value is True else [f"--{name}", str(value)]
+
+
+# --- demo ---
+
+
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
+    """Overrides, for a shorter or longer demo."""
+    parser.add_argument(
+        "words", nargs="*", metavar="key=value", help="settings of every run, such as steps=20"
+    )
+    parser.add_argument("--workers", type=int, help="runs at a time (default: by cores or GPUs)")
+    parser.add_argument("--replace", action="store_true", help="drop what an earlier demo has besides")
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Sweeps, winners on fresh seeds, a table and figures; the first step that fails ends the demo."""
+    files = [str(SWEEPS / "demo" / f"{name}.yaml") for name in DEMO]  # a name alone: the copy in the store
+    named = [word for name in DEMO for word in ("--sweep", name)]
+    steps: list[Callable[[], int]] = [
+        lambda: _sweep(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace),
+        lambda: _step(
+            ["table", "main_result", *named],
+            lambda: cli.invoke("table", root=args.root, names=["main_result"], sweep=list(DEMO)),
+        ),
+        lambda: _step(
+            ["figure", *named], lambda: cli.invoke("figure", root=args.root, names=[], sweep=list(DEMO))
+        ),
+    ]
+    for step in steps:
+        if status := step():
+            return status
+        print(flush=True)
+    print(Note("demo_more", sweep=DEMO[0]))
+    return EXIT_OK
+
+
+# --- reproduce ---
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be reproduced.
+
+    Attributes:
+        scale: a row of `harness.paper.scales.SCALES`.
+        experiments: in the order of the paper.
+        names: of tables and experiments, as given; none: all.
+    """
+
+    scale: str
+    experiments: Sequence[str]
+    names: Sequence[str]
+
+    @property
+    def sweeps(self) -> list[str]:
+        """The names of the sweeps."""
+        return [experiments.sweep(self.scale, name) for name in self.experiments]
+
+    @property
+    def files(self) -> list[str]:
+        """Their files. A name alone would mean the copy in the store, which may be an older one."""
+        return [str(SWEEPS / self.scale / f"{name}.yaml") for name in self.sweeps]
+
+    @property
+    def tables(self) -> list[str]:
+        """The paper's tables whose experiments are all among these; if there is none, those with some."""
+        ours = set(self.experiments)
+        parts = {name: set(experiments.needed(self.scale, name)) for name in reported.tables()}
+        whole = [name for name in parts if parts[name] <= ours]
+        return whole or [name for name in parts if parts[name] & ours]
+
+    @property
+    def command(self) -> str:
+        """The command that wants it."""
+        return shlex.join(["htbench", "reproduce", self.scale, *self.names])
+
+
+def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
+    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--replace] [--yes] [--workers N] [--gpu NAME]."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="nano|paper | EXPERIMENT",
+        help="the scale (default: nano); tables or experiments of the paper (default: all)",
+    )
+    parser.add_argument("--quick", action="store_true", help="nano with fewer steps and settings")
+    parser.add_argument("--submit", action="store_true", help="hand the runs to SLURM and return at once")
+    parser.add_argument("--replace", action="store_true", help="drop what an earlier plan has besides")
+    parser.add_argument("--yes", action="store_true", help="do not ask before anything starts")
+    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: by cores or GPUs)")
+    parser.add_argument(
+        "--gpu",
+        default=gpus.PAPERS,
+        metavar="NAME",
+        help="whose hours the card has for paper (default: %(default)s)",
+    )
+
+
+def reproduce(args: argparse.Namespace) -> int:
+    """Run or submit what is missing; then evaluate, draw, print the tables and write the report.
+
+    Raises:
+        UsageError: an unknown experiment, runs of the paper's scale that this machine can't make, or nobody
+            to ask whether they shall start.
+    """
+    at_least(args, 1, *(["workers"] if args.workers is not None else []))
+    wanted = _wanted(args.words, args.quick)
+    left = _left(args, wanted)
+    runs = sum(part.runs for part in left)
+    if runs and wanted.scale == "paper" and not args.submit and not has_gpu():
+        raise UsageError(str(Note("paper_needs_gpu", runs=runs, command=wanted.command)))
+    if runs and not _agreed(args, wanted, left):
+        print(Note("nothing_started"))
+        return EXIT_OK
+    if not (runs and args.submit):
+        return _finish(args, wanted)
+    status = _sweep(args, "submit", wanted.files, replace=args.replace)
+    if status == EXIT_OK:
+        print(Note("submitted_paper", sweeps=wanted.sweeps, command=wanted.command, scale=wanted.scale))
+    return status
+
+
+def _wanted(words: Sequence[str], quick: bool) -> Wanted:
+    named = [word for word in words if word in scales.SCALES]
+    if len(set(named)) > 1 or (quick and "paper" in named):
+        raise UsageError(str(Note("one_scale", words=[*named, *(["--quick"] if quick else [])])))
+    scale = "quick" if quick else named[0] if named else "nano"
+    names = [word for word in words if word not in scales.SCALES]
+    chosen = {experiment for name in names for experiment in experiments.needed(scale, name)}
+    ours = [name for name in experiments.experiments(scale) if name in chosen or not names]
+    return Wanted(scale, ours, names)
+
+
+def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:
+    """What is left of each sweep, as `sweep plan` finds it."""
+    paper = wanted.scale == "paper"
+    given = {"gpu": args.gpu} if paper else {"no_measure": True}
+    plan = commands.arguments("plan", words=wanted.files, root=args.root, **given)
+    known = {} if paper else reproduce_card.seen()
+    return [reproduce_card.left(preview, known) for preview in commands.previews(plan)]
+
+
+def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> bool:
+    """Show what it takes; whether it may start. Only a person at a terminal can be asked."""
+    if not (args.yes or (sys.stdin.isatty() and sys.stderr.isatty())):
+        raise UsageError(str(Note("nobody_to_ask", runs=sum(part.runs for part in left))))
+    workers, seconds = args.workers or default_workers(), sum(part.seconds for part in left)
+    how = (
+        Note("hours_of_gpu", gpu=args.gpu)
+        if wanted.scale == "paper"
+        else Note("times_of_worker", seconds=seconds / workers, workers=workers)
+    )
+    terminal.show([reproduce_card.card(left, how)], sys.stderr)
+    if args.yes:
+        return True
+    print("Start? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
+    """All that follows the plan."""
+    worst = _sweep(args, "run", wanted.files, workers=args.workers, replace=args.replace)
+    if worst in _GOES_ON and wanted.scale != "paper" and _QUESTIONS in wanted.tables:
+        worst = max(worst, _ask_questions(args, wanted))
+    named = ["--sweep", ",".join(wanted.sweeps)]
+    tables, scale = wanted.tables, ["--scale", wanted.scale]
+    given: dict[str, dict[str, Any]] = {"figure": {"names": []}}
+    given |= {"table": {"names": tables, "scale": [wanted.scale]}} if tables else {}
+    for name, options in (given | {"report": {}}).items():
+        if worst not in _GOES_ON:
+            return worst
+        words = [name, *options.get("names", []), *(scale if name == "table" else []), *named]
+        work = functools.partial(cli.invoke, name, root=args.root, sweep=wanted.sweeps, **options)
+        worst = max(worst, _step(words, work))
+        print(flush=True)
+    return worst
+
+
+def _ask_questions(args: argparse.Namespace, wanted: Wanted) -> int:
+    """Evaluate the reported models of the table of multiple-choice questions."""
+    worst = EXIT_OK
+    for experiment in experiments.needed(wanted.scale, _QUESTIONS):
+        for key in _unasked(args.root, experiments.sweep(wanted.scale, experiment)):
+            with contextlib.redirect_stdout(io.StringIO()):  # the table has it all
+                work = functools.partial(cli.invoke, "downstream", root=args.root, key=key)
+                worst = max(worst, _step(["downstream", key], work))
+            if worst not in _GOES_ON:
+                return worst
+    return worst
+
+
+def _unasked(root: Path, sweep: str) -> list[str]:
+    """The completed runs on fresh seeds whose records lack the answers."""
+    keys = [point.key for point in read_points(root, sweep) if point.stage == REPLICATE]
+    records = Store(root).records(set(keys))
+    return [
+        key
+        for key in keys
+        if key in records
+        and records[key].status == "completed"
+        and not is_done(records[key].downstream, CLOZE, None)
+    ]

@@ -1,0 +1,98 @@
+"""What the sweeps of `htbench reproduce` still take, a line for each, from what `sweep plan` finds."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.show.note import Note
+from harness.show.numbers import counted, duration, hours
+from harness.show.report import Column, Report, table
+from harness.system.environment import HOME
+from sweeps.screens.plan import Preview
+
+SEEN = HOME / "harness" / "paper" / "seen.csv"  # written by `docs/reproduction_page.py`
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of a sweep.
+
+    Attributes:
+        sweep: its name.
+        points: its points, with the replicas to come.
+        runs: the number of runs to run.
+        seconds: of one worker, as far as known.
+        gpu_hours: on the named GPU, of runs that nobody has measured.
+        unknown: the number of runs whose cost nobody knows.
+    """
+
+    sweep: str
+    points: int
+    runs: int
+    seconds: float
+    gpu_hours: float
+    unknown: int
+
+    @property
+    def time(self) -> str:
+        """In words."""
+        parts = [duration(self.seconds)] if self.seconds else []
+        parts += [f"{hours(self.gpu_hours)} GPU-hours"] if self.gpu_hours else []
+        parts += [f"not known for {counted(self.unknown, 'run')}"] if self.unknown else []
+        return " + ".join(parts) or "-"
+
+
+def seen() -> dict[str, float]:
+    """Seconds for a step of each experiment in the reproduction of docs/reproduction.md, all in all."""
+    if not SEEN.is_file():
+        return {}
+    with SEEN.open(encoding="utf-8", newline="") as file:
+        return {row["experiment"]: float(row["seconds"]) / int(row["steps"]) for row in csv.DictReader(file)}
+
+
+def left(plan: Preview, known: Mapping[str, float]) -> Left:
+    """What is left of a sweep.
+
+    Args:
+        plan: of the sweep.
+        known: as `seen` returns it, for runs that were neither measured nor priced; empty if it says nothing.
+    """
+    offers = [(part.work.runs, part.offers[0].gpu_hours) for part in plan.estimated if part and part.offers]
+    priced = [(runs, hours) for runs, hours in offers if hours is not None]
+    unmeasured = [row for row in plan.rows if row.total is None]
+    per_step = known.get(plan.spec.name.partition("-")[2])
+    steps = sum(row.work.runs * (row.steps or 0) for row in unmeasured)
+    unknown = sum(row.work.runs for row in unmeasured) - sum(runs for runs, _ in priced)
+    return Left(
+        sweep=plan.spec.name,
+        points=len(plan.planned) + plan.to_come,
+        runs=plan.left,
+        seconds=plan.seconds + steps * (per_step or 0.0),
+        gpu_hours=sum(runs * hours for runs, hours in priced),
+        unknown=0 if per_step else unknown,
+    )
+
+
+def card(parts: Sequence[Left], how: Note) -> Report:
+    """The card: a line for each sweep, and their sum.
+
+    Args:
+        parts: what is left of each sweep.
+        how: what its times mean.
+    """
+    columns = [
+        Column("sweep", kind="text"),
+        Column("points"),
+        Column("to run", importance=9),
+        Column("time", kind="text", least=24, importance=9),
+    ]
+    rows = [[part.sweep, part.points, part.runs, part.time] for part in [*parts, together(parts)]]
+    return Report("reproduce", "", [table(columns, rows, notes=[how])])
+
+
+def together(parts: Sequence[Left]) -> Left:
+    """The sum."""
+    sums = {name: sum(getattr(part, name) for part in parts) for name in list(vars(parts[0]))[1:]}
+    return Left("together", **sums)
