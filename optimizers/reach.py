@@ -7,13 +7,23 @@ same sentence.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.optim import Optimizer
 
 from optimizers.base import UpdateRule
 from optimizers.zoo.registry import ZOO
+
+
+class Treatment(NamedTuple):
+    """What updates a parameter: the class of an optimizer, and its `fallback` in words if that does it."""
+
+    rule: str
+    fallback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule} ({self.fallback})" if self.fallback else self.rule
 
 
 def little_reach(name: str, optimizer: Optimizer) -> str:
@@ -32,11 +42,11 @@ def little_reach(name: str, optimizer: Optimizer) -> str:
         return ""
     rule = ZOO[name].target.partition(":")[2]
     matrices = [(p, how) for p, how in treatments(optimizer).items() if p.ndim >= 2]
-    ours = [p for p, how in matrices if how == rule]
+    ours = [p for p, how in matrices if how == (rule, "")]
     share = sum(p.numel() for p in ours) / (sum(p.numel() for p, _ in matrices) or 1)
     if 2 * len(ours) >= len(matrices) and (share >= 0.25 or not matrices):
         return ""
-    others = Counter(how for _, how in matrices if how != rule).most_common()
+    others = Counter(how for _, how in matrices if how != (rule, "")).most_common()
     return (
         f"{name} trains {len(ours)} of the {len(matrices)} matrices and kernels of this model in its own way "
         f"({100 * share:.2g} % of their entries); of the others "
@@ -44,13 +54,12 @@ def little_reach(name: str, optimizer: Optimizer) -> str:
     )
 
 
-def treatments(optimizer: Optimizer) -> dict[Tensor, str]:
-    """Map each parameter to the class name of the optimizer that updates it, plus its `fallback` if any."""
+def treatments(optimizer: Optimizer) -> dict[Tensor, Treatment]:
+    """Map each parameter to what updates it."""
     parts = getattr(optimizer, "parts", (optimizer,))
     groups = [(part, group) for part in parts for group in part.param_groups]
     return {p: _treatment(part, group, p) for part, group in groups for p in group["params"]}
 
 
-def _treatment(part: Optimizer, group: dict[str, Any], p: Tensor) -> str:
-    words = part.fallback(p, group) if isinstance(part, UpdateRule) else ""
-    return f"{type(part).__name__} ({words})" if words else type(part).__name__
+def _treatment(part: Optimizer, group: dict[str, Any], p: Tensor) -> Treatment:
+    return Treatment(type(part).__name__, part.fallback(p, group) if isinstance(part, UpdateRule) else "")

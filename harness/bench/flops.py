@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.bench.pairs import Clock
-from harness.cost.ledger import formula_of
+from harness.cost.ledger import Tally
 
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product gives the peak
 
 
-_NO_KERNEL = (torch.ops.aten._unsafe_view.default, torch.ops.aten.promote_types.default)  # views but in name
-
-
 class CallCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Calls of PyTorch's operations while this is active, and the floating point operations of its products.
-
-    Attributes:
-        calls: of the dispatcher, views not counted. On a GPU nearly each starts a kernel.
-        flops: of all matrix products by precision, by the formulas of `torch.utils.flop_counter`, whose own
-            counter does not separate precisions. SVD, QR and eigenvalues count as nothing.
-    """
+    """What PyTorch's operations take while this is active: `tally`, which is not timed."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.calls = 0
-        self.flops: Counter[torch.dtype] = Counter()
+        self.tally = Tally()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Carry the operation out and count it."""
-        kwargs = kwargs or {}
-        out = func(*args, **kwargs)
-        self.calls += not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler")
-        formula = formula_of(func)
-        if formula is not None:
-            self.flops[args[0].dtype] += formula(*args, **kwargs, out_val=out)
+        out = func(*args, **(kwargs or {}))
+        self.tally.add(func, args, kwargs or {}, out)
         return out
 
 

@@ -25,7 +25,8 @@ from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
 from harness.bench.peers import Peer, peers_of
 from harness.bench.rows import PeerRow, Row
 from harness.bench.subjects import Entry
-from harness.cost.state import memory_of
+from harness.cost.ledger import Tally
+from harness.cost.steps import DECOMPOSED, memory_of
 from optimizers import UpdateRule
 
 GRADIENT_NORM = 0.1  # approximate Frobenius norm of the gradient of each parameter
@@ -102,7 +103,7 @@ class Bench:
         steps = per_step(ours, entry.period, special)
         units = per_step(theirs, against.period, special_step(theirs, against.special))
         calls, flops = _counts(side, entry.period, special)
-        seconds = sum(count / self.peak[dtype] for dtype, count in flops.items())
+        seconds = sum(count / self.peak[getattr(torch, dtype)] for dtype, count in flops.items())
         target = entry.target if against.label == "muon" else None
         periodic = entry.period > 1
         return Row(
@@ -114,7 +115,7 @@ class Bench:
             period=entry.period,
             ordinary=1e3 * statistics.median(two[1 - special] for two in ours) if periodic else None,
             special=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
-            flops={str(dtype).removeprefix("torch."): count for dtype, count in flops.items()},
+            flops=flops,
             share=seconds / statistics.median(steps),
             calls=calls,
             state_bytes=memory_of(side.optimizer.state) / _count(side),
@@ -189,19 +190,19 @@ def _count(side: Side) -> int:
     return sum(p.numel() for p in side.params.values())
 
 
-def _counts(side: Side, period: int, special: int) -> tuple[float, dict[torch.dtype, float]]:
+def _counts(side: Side, period: int, special: int) -> tuple[float, dict[str, float]]:
     """Calls per step, and operations by precision: of two more steps, averaged by `per_step` as times are."""
-    two: list[CallCount] = []
+    two: list[Tally] = []
     for _ in range(2):
         side.load()
         with CallCount() as count:
             side.optimizer.step()
-        two.append(count)
+        two.append(count.tally)
 
     def mean(first: float, second: float) -> float:
         return per_step([(first, second)], period, special)[0]
 
-    dtypes = two[0].flops.keys() | two[1].flops.keys()
+    dtypes = (two[0].flops.keys() | two[1].flops.keys()) - set(DECOMPOSED)
     return mean(two[0].calls, two[1].calls), {d: mean(two[0].flops[d], two[1].flops[d]) for d in dtypes}
 
 

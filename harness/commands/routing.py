@@ -64,7 +64,7 @@ def routes(
         raise UsageError(str(error)) from None
     how = treatments(optimizer)
     groups = {p: group for group in optimizer.param_groups for p in group["params"]}
-    rows = [_row(name, p, how[p], groups[p]) for name, p in model.named_parameters()]
+    rows = [_row(name, p, str(how[p]), groups[p]) for name, p in model.named_parameters()]
     return rows, little_reach(optimizer_name, optimizer)
 
 

@@ -31,7 +31,7 @@ class Counted:
         number: of such matrices in the model.
         optimizer: its name in the zoo.
         products: floating point operations of matrix products, of one matrix.
-        decompositions: those of eigenvalue decompositions, by the formulas of `harness/cost/dense.py`.
+        decompositions: those of eigenvalue decompositions, by the formulas of `harness/cost/ledger.py`.
     """
 
     task: str
@@ -44,47 +44,38 @@ class Counted:
     decompositions: int
 
 
+_WORDS = ("task", "model", "optimizer")
+
+
 def kept() -> list[Counted]:
     """What the file has, in its order."""
     with FILE.open(encoding="utf-8", newline="") as file:
-        return [_read(row) for row in csv.DictReader(file)]
-
-
-def _read(row: dict[str, str]) -> Counted:
-    rows, columns, number = (int(row[name]) for name in ("rows", "columns", "number"))
-    products, decompositions = int(row["products"]), int(row["decompositions"])
-    return Counted(
-        row["task"], row["model"], rows, columns, number, row["optimizer"], products, decompositions
-    )
+        rows = list(csv.DictReader(file))
+    return [
+        Counted(**{name: value if name in _WORDS else int(value) for name, value in row.items()})  # type: ignore[arg-type]
+        for row in rows
+    ]
 
 
 def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
     """Count the updates of a workload on tensors without memory."""
-    from harness.cost import shapes, state
+    from harness.cost import shapes, steps
 
-    config = resolve_config(
-        {"task": task, "model": model, "optimizer.name": optimizer, "steps": 1, "data_fingerprint": "0" * 16}
-    )
-    for shape in state.matrices(config, shapes.of(config)):
-        decompositions = sum(shape.flops[name] for name in state.DECOMPOSED)
-        products = sum(shape.flops.values()) - decompositions
-        yield Counted(
-            task, model, shape.rows, shape.columns, shape.number, optimizer, products, decompositions
-        )
-
-
-def workloads() -> list[scales.Workload]:
-    """Task and model of every workload of the paper, then of their twins in miniature."""
-    both = (scales.workload(scale, *one) for scale in ("paper", "nano") for one in scales.WORKLOADS)
-    return list(dict.fromkeys(both))
+    settings = {"task": task, "model": model, "optimizer.name": optimizer, "steps": 1}
+    config = resolve_config(settings | {"data_fingerprint": "0" * 16})
+    for shape, number, flops in steps.matrices(config, shapes.of(config)):
+        decompositions = sum(flops[name] for name in steps.DECOMPOSED)
+        products = flops.total() - decompositions
+        yield Counted(task, model, *shape, number, optimizer, products, decompositions)
 
 
 def text() -> str:
-    """The file as it has to be."""
+    """The file as it has to be: every workload of the paper, then their twins in miniature."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(field.name for field in fields(Counted))
-    for task, model in workloads():
+    workloads = (scales.workload(scale, *pair) for scale in ("paper", "nano") for pair in scales.WORKLOADS)
+    for task, model in dict.fromkeys(workloads):
         for optimizer in OPTIMIZERS:
             writer.writerows(map(astuple, count(task, model, optimizer)))
     return out.getvalue()

@@ -1,8 +1,7 @@
 """What a run costs before it runs: work, memory, disk, and its time on named processors.
 
-Only the simulation loads torch.
-Every time has a basis in words: the data sheet, the data sheet corrected by similar runs that have finished,
-or finished runs of the very class.
+Only the simulation loads torch. Every time says its basis: the data sheet, the data sheet corrected by similar
+runs that have finished, or finished runs of the very class.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from harness import tasks
 from harness.config import RunConfig
 from harness.config.settings import resolve_config
 from harness.cost import kept, price
-from harness.cost.flops import TrainingFlops
 from harness.cost.gpus import Processor, recognised
-from harness.cost.memory import Memory
-from harness.cost.price import DATA_SHEET, Times
+from harness.cost.kept import Memory, TrainingFlops
+from harness.cost.price import Times
 from harness.cost.run_class import RunClass, run_class
 from harness.cost.shapes import NotEstimatedError
-from harness.display import counted
 from harness.errors import UsageError
+from harness.show.note import Note
 from harness.store.record import RunRecord, is_imported
 
 _LOOKED_AT = 5  # of similar runs, one of each class: an estimate of each is made
@@ -40,7 +38,7 @@ class Estimate:
         memory: of one process.
         states: bytes of the optimizer's state, over all processes.
         steps: of the run; None if nothing tells the size of an epoch.
-        note: what was assumed; empty if nothing.
+        note: what was assumed; None if nothing.
         cache: the folder that it was found in, for estimates of similar runs.
     """
 
@@ -49,7 +47,7 @@ class Estimate:
     memory: Memory
     states: int
     steps: int | None
-    note: str
+    note: Note | None
     cache: Path
 
     @property
@@ -66,9 +64,11 @@ class Estimate:
     @property
     def disk(self) -> dict[str, int]:
         """Bytes of the run's files: the checkpoint while it runs, the weights if they are kept, the curve."""
-        kept = self.memory.weights if self.config.checkpoint.keep_weights else 0
-        found = {"checkpoint": self.memory.weights + self.states, "weights": kept}
-        return found | {"log": _LOG_ROW * (self.steps or 0)}
+        return {
+            "checkpoint": self.memory.weights + self.states,
+            "weights": self.memory.weights if self.config.checkpoint.keep_weights else 0,
+            "log": _LOG_ROW * (self.steps or 0),
+        }
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Offer:
         times: by data sheet.
         step: seconds of a step, by `basis`.
         seconds: of all steps; evaluations and start are not in it. None if the steps are not known.
-        basis: where `step` comes from, in words.
+        basis: where `step` comes from.
         fits: whether the tensors of a process fit into its memory; None if it has none of its own.
     """
 
@@ -90,7 +90,7 @@ class Offer:
     times: Times
     step: float
     seconds: float | None
-    basis: str
+    basis: Note
     fits: bool | None
 
     @property
@@ -111,22 +111,21 @@ def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estim
         NotEstimatedError: the model or the optimizer does not work on tensors without memory.
     """
     where = device or ("cuda" if config.device == "cuda" else "cpu")
-    found = kept.make(config, cache, where)
-    whole = found
+    made = kept.make(config, cache, where)
+    whole = made
     if config.processes > 1 and config.shard_optimizer:
         whole = kept.make(replace(config, processes=1), cache, where)
-    steps, states = _steps(config, cache), whole.memory.states
-    return Estimate(config, found.work, found.memory, states, steps, found.note, cache)
-
-
-def _steps(config: RunConfig, cache: Path) -> int | None:
-    if config.steps:
-        return config.steps
-    try:
-        size = tasks.train_size(config.task, cache, config.seq_len, **tasks.options(config.task, config))
-    except UsageError:  # the data is not here
-        size = None
-    return config.updates(size) if size else None
+    steps = config.steps
+    if not steps:
+        try:
+            options = tasks.options(config.task, config)
+            size = tasks.train_size(config.task, cache, config.seq_len, **options)
+            steps = config.updates(size) if size else None
+        except UsageError:  # the data is not here
+            steps = None
+    sizes = [f"{name} {size}" for name, size in made.assumed.items()]
+    note = Note("cost_assumed_sizes", task=config.task, sizes=sizes) if sizes else None
+    return Estimate(config, made.work, made.memory, whole.memory.states, steps, note, cache)
 
 
 def offer(found: Estimate, processor: Processor, records: Sequence[RunRecord]) -> Offer:
@@ -150,27 +149,35 @@ def offer(found: Estimate, processor: Processor, records: Sequence[RunRecord]) -
 
 def _calibrated(
     found: Estimate, times: Times, processor: Processor, records: Sequence[RunRecord]
-) -> tuple[float, str]:
-    """Seconds of a step and the basis in words."""
+) -> tuple[float, Note]:
+    """Seconds of a step and the basis."""
     there = [record for record in records if _is_on(record, processor)]
     kind = _place_free(run_class(found.config))
     same = [record for record in there if _place_free(run_class(record.config)) == kind]
     if same:
         step = statistics.median(record.useful_seconds / record.steps for record in same)
-        return step, f"measured by {counted(len(same), 'run')}"
-    similar = [record for record in there if _is_similar(record, found.config)]
-    ratios = _ratios(similar, processor, found.cache)
+        return step, Note("cost_basis_measured", runs=len(same))
+    similar = {run_class(record.config): record for record in there if _is_similar(record, found.config)}
+    ratios = []  # measured time / that of the data sheet, for the latest runs, one of each class
+    for record in list(similar.values())[-_LOOKED_AT:]:
+        try:
+            config = resolve_config(record.settings)
+            other = estimate(config, found.cache, "cuda")
+        except (NotEstimatedError, UsageError):  # of other code
+            continue
+        by_sheet = price.times(other.work, config, processor, other.memory.gradients).step
+        ratios.append(record.useful_seconds / record.steps / by_sheet)
     if ratios:
         factor = statistics.median(ratios)
-        return factor * times.step, f"{DATA_SHEET} x {factor:.2g} by {counted(len(ratios), 'similar run')}"
-    return times.step, DATA_SHEET
+        return factor * times.step, Note("cost_basis_corrected", factor=factor, runs=len(ratios))
+    return times.step, Note("cost_basis_data_sheet")
 
 
 def _is_on(record: RunRecord, processor: Processor) -> bool:
+    """Whether it is a finished run of ours on this kind of processor."""
     device = str(record.environment.get("gpu") or "")
-    known = recognised(device, {processor.name: processor}) if device else None
-    own = record.status == "completed" and record.steps > 0 and not is_imported(record.config)
-    return known is not None and own
+    ours = record.status == "completed" and record.steps > 0 and not is_imported(record.config)
+    return ours and bool(device) and recognised(device, {processor.name: processor}) is not None
 
 
 def _place_free(kind: RunClass) -> RunClass:
@@ -178,26 +185,10 @@ def _place_free(kind: RunClass) -> RunClass:
     return replace(kind, details=tuple(pair for pair in kind.details if pair[0] != "device"))
 
 
-_ALIKE = ("task", "model", "seq_len", "processes", "compile", "precision")
-
-
 def _is_similar(record: RunRecord, config: RunConfig) -> bool:
     """Whether a run differs in its optimizer, batch or memory savings only."""
+    alike = ("task", "model", "seq_len", "processes", "compile")
     other = record.config
-    plain = {"precision": vars(config.precision)}
-    return all(other.get(name) == plain.get(name, getattr(config, name)) for name in _ALIKE)
-
-
-def _ratios(records: Sequence[RunRecord], processor: Processor, cache: Path) -> list[float]:
-    """Measured time / that of the data sheet, for the latest runs, one of each class."""
-    latest = list({run_class(record.config): record for record in records}.values())[-_LOOKED_AT:]
-    ratios = []
-    for record in latest:
-        try:
-            config = resolve_config(record.settings)
-            other = estimate(config, cache, "cuda")
-        except (NotEstimatedError, UsageError):  # of other code
-            continue
-        told = price.times(other.work, config, processor, other.memory.gradients).step
-        ratios.append(record.useful_seconds / record.steps / told)
-    return ratios
+    return other.get("precision") == vars(config.precision) and all(
+        other.get(name) == getattr(config, name) for name in alike
+    )

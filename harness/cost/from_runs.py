@@ -1,17 +1,23 @@
-"""What runs of a class take, by the records and attempts of finished runs or of runs at work. Torch-free."""
+"""What runs took, by the records and attempts of finished runs or of runs at work. Torch-free."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
-from harness.store import Store, curve
-from harness.store.record import RunRecord
+from harness.store import Kind, RunState, Store, curve
+from harness.store.owner import Owner
+from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import RunFolder
 
 LOOKED_AT = 20  # so many of the latest runs of a class are enough
+FAILURES = ("oom", "timeout", "error")
+
+# --- what a run of a class takes ---
 
 
 def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, Cost]:
@@ -22,26 +28,22 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
             known.setdefault((run_class(record.config), processor(record)), []).append(record)
     costs: dict[RunClass, Cost] = {}
     for (kind, where), seen in sorted(known.items(), key=lambda item: len(item[1])):
-        costs[kind] = _from_runs(store, where, seen)
+        latest = seen[-LOOKED_AT:]
+        last = latest[-1]
+        epochs = last.config.get("epochs")
+        costs[kind] = Cost(
+            parameters=int(last.cost["parameters"]),
+            step=statistics.median(record.useful_seconds / record.steps for record in seen),
+            evaluation=_evaluation(store, latest),
+            overhead_seconds=0.0,
+            startup_seconds=0.0,
+            peak_memory=max(record.peak_memory for record in latest),
+            gpu="gpu" in last.environment,
+            epoch_size=last.steps * last.config["batch_size"] / epochs if epochs else None,
+            processor=where,
+            runs=len(seen),
+        )
     return costs
-
-
-def _from_runs(store: Store, where: str, records: Sequence[RunRecord]) -> Cost:
-    latest = records[-LOOKED_AT:]
-    last = latest[-1]
-    epochs = last.config.get("epochs")
-    return Cost(
-        parameters=int(last.cost["parameters"]),
-        step=statistics.median(record.useful_seconds / record.steps for record in records),
-        evaluation=_evaluation(store, latest),
-        overhead_seconds=0.0,
-        startup_seconds=0.0,
-        peak_memory=max(record.peak_memory for record in records),
-        gpu="gpu" in last.environment,
-        epoch_size=last.steps * last.config["batch_size"] / epochs if epochs else None,
-        processor=where,
-        runs=len(records),
-    )
 
 
 def _evaluation(store: Store, records: Sequence[RunRecord]) -> float:
@@ -53,23 +55,30 @@ def _evaluation(store: Store, records: Sequence[RunRecord]) -> float:
     for record in records:
         wall = wall_seconds(store.files(record.key), record)
         if wall is not None:
-            rests.append((wall - record.useful_seconds) / passes(record.config, record.steps))
+            own = record.config.get("evaluation") or {}
+            made = passes(record.steps, own.get("every", 0), bool(own.get("untrained")))
+            rests.append((wall - record.useful_seconds) / made)
     return max(0.0, statistics.median(rests)) if rests else 0.0
 
 
 def wall_seconds(files: RunFolder, record: RunRecord) -> float | None:
     """Seconds between the begin and the end of a finished run; None unless one attempt made all of it.
 
-    Without an attempt that trained it (older code, or an import) the record tells them in whole seconds.
+    Without the attempt, as after an import, the record tells them in whole seconds.
     """
     if record.attempts != 1:
         return None
     attempt = files.read_attempt(1)
     if attempt.get("start_step") is not None and attempt.get("ended") is not None:
         return float(attempt["ended"] - attempt["began"])
-    if not (record.began and record.ended):  # version 0.1
+    return _seconds(record)
+
+
+def _seconds(record: RunRecord) -> float | None:
+    if not (record.began and record.ended):
         return None
-    return (datetime.fromisoformat(record.ended) - datetime.fromisoformat(record.began)).total_seconds()
+    began, ended = map(datetime.fromisoformat, (record.began, record.ended))
+    return max(0.0, (ended - began).total_seconds())
 
 
 def from_pace(runs: Iterable[RunFolder], warm_up: int = 0) -> Cost | None:
@@ -87,11 +96,85 @@ def from_pace(runs: Iterable[RunFolder], warm_up: int = 0) -> Cost | None:
 
 def pace(files: RunFolder, warm_up: int = 0) -> float | None:
     """Seconds per step of the last attempt at a run; None if it has made no step after its warm-up."""
-    number = files.last_attempt()
-    attempt = files.read_attempt(number)
-    start = attempt.get("start_step", 0 if number == 1 else None)  # older code does not note it
+    attempt = files.read_attempt(files.last_attempt())
+    start = attempt.get("start_step")
     if start is None or "began" not in attempt or not files.metrics.exists():
         return None
     steps = curve.last_step(files.metrics) - int(start)
     seconds = files.metrics.stat().st_mtime - float(attempt["began"])
     return seconds / steps if steps > warm_up else None
+
+
+# --- what a run has taken so far, and how much of that was in vain ---
+
+
+@dataclass(frozen=True)
+class Stint:
+    """The time of one attempt.
+
+    Attributes:
+        seconds: from its begin to its end, or to its last sign of life.
+        lost: of them, those of steps that a later attempt made again, or of an attempt without a result.
+        failed: whether it ended in a failure, so that what is lost is so by that.
+        job: its job; empty outside of jobs. None: the record, which does not tell, stands for the attempt.
+    """
+
+    seconds: float
+    lost: float = 0.0
+    failed: bool = False
+    job: str | None = ""
+
+
+def stints(store: Store, key: str, state: RunState) -> list[Stint]:
+    """The attempts at a run; none of a run that others made.
+
+    A finished run of one attempt is told by its record, in whole seconds: nobody opens ten thousand files.
+    """
+    record = state.record
+    if record is not None and is_imported(record.config):
+        return []
+    if record is not None and record.attempts == 1 and (seconds := _seconds(record)) is not None:
+        return [Stint(seconds, job=None)]
+    number = record.attempts if record is not None else state.attempts
+    attempts = [store.attempt(key, n) for n in range(1, number + 1)]
+    found = []
+    for place, attempt in enumerate(attempts):
+        if "began" not in attempt:  # damaged
+            continue
+        later = attempts[place + 1 :]
+        seconds = _wall(store.files(key), place + 1, attempt, later)
+        reason = (attempt.get("outcome") or {}).get("reason", "")
+        failed = reason in FAILURES or (not later and state.kind is Kind.FAILED)
+        lost = _lost(attempt, later) if later else float(failed)
+        owner = Owner.from_json(attempt.get("owner"))
+        found.append(Stint(seconds, lost * seconds, failed, owner.job if owner else ""))
+    return found
+
+
+def _wall(files: RunFolder, number: int, attempt: dict[str, Any], later: Sequence[dict[str, Any]]) -> float:
+    """Seconds of an attempt; one that did not note its end lasted until its last heartbeat."""
+    ended = attempt.get("ended")
+    if ended is None:
+        try:
+            heartbeat = files.attempt(number).stat().st_mtime
+        except OSError:
+            return 0.0
+        ended = min([heartbeat, *(other["began"] for other in later if "began" in other)])
+    return max(0.0, float(ended) - float(attempt["began"]))
+
+
+def _lost(attempt: dict[str, Any], later: Sequence[dict[str, Any]]) -> float:
+    """The share of an attempt's steps that later ones made again; 1 if it made none.
+
+    The next attempt notes where it starts and how many steps of the curve it makes again: together that is
+    how far this one came. What lies after the start of any later one was lost.
+    """
+    start = attempt.get("start_step")
+    started = [other for other in later if other.get("start_step") is not None]
+    if start is None:
+        return 1.0
+    if not started:
+        return 0.0
+    made = started[0]["start_step"] + started[0].get("repeats", 0) - start
+    kept = min(other["start_step"] for other in started) - start
+    return 1.0 - max(0.0, kept) / made if made > 0 else 1.0

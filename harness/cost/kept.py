@@ -1,22 +1,106 @@
 """What a step of a class of runs works and holds: simulated once, then kept in `cache/costs/`. Torch-free.
 
-Only the simulation itself loads torch.
+Only the simulation itself (`passes.py`, `steps.py`) loads torch.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from harness.config import RunConfig
-from harness.cost import flops, memory, shapes
-from harness.cost.flops import TrainingFlops
-from harness.cost.memory import Memory
+from harness.config import OptimizerConfig, RunConfig
+from harness.cost import shapes
 from harness.cost.run_class import run_class
+from harness.cost.shapes import NotEstimatedError, Shapes
 from harness.system import atomic, environment, typed
 from harness.system.folders import make_folder
+
+if TYPE_CHECKING:
+    from harness.cost.passes import Passes
+    from harness.cost.steps import Steps
+
+
+@dataclass(frozen=True)
+class TrainingFlops:
+    """Floating point operations of one step of a run, all of its processes together.
+
+    Matrix products and convolutions count, by the formulas of `torch.utils.flop_counter`, and decompositions
+    by those of `harness/cost/ledger.py`. Attention counts as if it were not causal, and padding as if it were
+    text, though the chunked loss leaves it out.
+
+    Attributes:
+        forward: of the model and the loss; the chunked loss makes all its products here.
+        backward: of the gradients.
+        recomputation: what activation checkpointing computes again.
+        optimizer: of one step for all parameters, which processes share or each of them makes, and of
+            Sophia's second pass; the mean over a period where some steps are dearer.
+        evaluation: of one held-out batch as large as a training batch.
+        kinds: of forward, backward and recomputation by precision ("float32", "bfloat16").
+        optimizer_kinds: of `optimizer` by precision or decomposition ("svd", "eigh", "qr").
+        moved, optimizer_moved: bytes that operations read and write, of the same two.
+        calls, optimizer_calls: of operations; `calls` in each process.
+        parameters: trained numbers of the model.
+        matrix: of these, in parameters of two or more dimensions that the rule treats in its own way.
+        auxiliary: of these, in all others.
+    """
+
+    forward: float
+    backward: float
+    recomputation: float
+    optimizer: float
+    evaluation: float
+    kinds: Mapping[str, float]
+    optimizer_kinds: Mapping[str, float]
+    moved: float
+    optimizer_moved: float
+    calls: float
+    optimizer_calls: float
+    parameters: int
+    matrix: int
+    auxiliary: int
+
+    @property
+    def per_step(self) -> float:
+        """Of a step with its optimizer."""
+        return self.forward + self.backward + self.recomputation + self.optimizer
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of tensors in one process of a run, on the device that trains; a compiled model may need less.
+
+    The parts are not alive together: the peak is the greatest of three moments.
+
+    Attributes:
+        weights: parameters and buffers.
+        gradients: of all parameters.
+        states: what the optimizer keeps; of several processes that of the one with most.
+        activations: what the forward pass of the model leaves for the backward pass.
+        logits: what the model's output and the loss need besides at most, in the forward pass.
+        workspace: most that the optimizer needs besides in a step.
+        batch: inputs and targets of a micro-batch.
+        forward: most bytes alive in a forward pass with the loss.
+        backward: most bytes alive in a backward pass, the exchange of gradients or Sophia's second pass.
+        step: most bytes alive in a step of the optimizer.
+        peak: most bytes alive at any time.
+    """
+
+    weights: int
+    gradients: int
+    states: int
+    activations: int
+    logits: int
+    workspace: int
+    batch: int
+    forward: int
+    backward: int
+    step: int
+    peak: int
 
 
 @dataclass(frozen=True)
@@ -26,21 +110,21 @@ class Simulated:
     Attributes:
         work: of a step, over all processes.
         memory: of one process.
-        note: what was assumed; empty if nothing.
+        assumed: the sizes of the model that were taken because its task tells none.
     """
 
     work: TrainingFlops
     memory: Memory
-    note: str
+    assumed: Mapping[str, int]
 
 
 class _File(TypedDict):
     work: dict[str, Any]
     memory: dict[str, Any]
-    note: str
+    assumed: dict[str, int]
 
 
-_here: dict[str, Simulated] = {}
+_here: dict[str, Simulated] = {}  # by the names of their files
 
 
 def find(config: RunConfig, cache: Path, device: str) -> Simulated | None:
@@ -53,10 +137,13 @@ def find(config: RunConfig, cache: Path, device: str) -> Simulated | None:
     """
     place = _place(cache, config, device)
     if place.name not in _here:
-        found = _read(atomic.read_json(place))
-        if found is None:
+        value = atomic.read_json(place)
+        if not typed.fits(_File, value):  # no file, or that of other code
             return None
-        _here[place.name] = found
+        work, memory = typed.made(TrainingFlops, value["work"]), typed.made(Memory, value["memory"])
+        if work is None or memory is None:
+            return None
+        _here[place.name] = Simulated(work, memory, value["assumed"])
     return _here[place.name]
 
 
@@ -69,31 +156,15 @@ def make(config: RunConfig, cache: Path, device: str) -> Simulated:
     known = find(config, cache, device)
     if known is not None:
         return known
-    sizes = shapes.of(config)
-    work, held = flops.training(config, sizes, device), memory.estimate(config, sizes, device)
-    found = Simulated(work, held, sizes.note)
-    place = _place(cache, config, device)
-    _here[place.name] = found
-    _keep(place, found)
-    return found
-
-
-def _keep(place: Path, found: Simulated) -> None:
-    """Note it for other processes, unless there is no store yet or it can't be written to."""
-    if not place.parent.parent.is_dir():
-        return
-    try:
-        make_folder(place.parent)
-        atomic.write_json(place, asdict(found))
-    except Exception:  # a read-only store, a full disk: it is simulated again next time
-        return
-
-
-def _read(value: Any) -> Simulated | None:
-    if not typed.fits(_File, value):  # no file, or that of other code
-        return None
-    work, memory = typed.made(TrainingFlops, value["work"]), typed.made(Memory, value["memory"])
-    return Simulated(work, memory, value["note"]) if work is not None and memory is not None else None
+    place, made = _place(cache, config, device), simulate(config, shapes.of(config), device)
+    _here[place.name] = made
+    if cache.is_dir():
+        try:
+            make_folder(place.parent)
+            atomic.write_json(place, asdict(made))
+        except Exception:  # a read-only store, a full disk: it is simulated again next time
+            return made
+    return made
 
 
 def _place(cache: Path, config: RunConfig, device: str) -> Path:
@@ -114,12 +185,102 @@ def for_record(config: RunConfig, cache: Path, device: str) -> dict[str, float]:
         config, cache, device: as in `find`.
     """
     try:
-        found = make(config, cache, device)
+        made = make(config, cache, device)
     except Exception:  # a price tag never fails a run, whatever a user's model does
         return {}
     return {
-        "flops_per_step": found.work.per_step - found.work.optimizer,
-        "optimizer_flops_per_step": found.work.optimizer,
-        "state_bytes": found.memory.states,
-        "estimated_peak_memory": found.memory.peak,
+        "flops_per_step": made.work.per_step - made.work.optimizer,
+        "optimizer_flops_per_step": made.work.optimizer,
+        "state_bytes": made.memory.states,
+        "estimated_peak_memory": made.memory.peak,
     }
+
+
+# --- the simulation ---
+
+_passes: dict[str, Passes] = {}  # those of most optimizers are the same
+
+
+def simulate(config: RunConfig, sizes: Shapes, device: str | None = None) -> Simulated:
+    """The work and the memory of a run's later steps, when the optimizer has its state.
+
+    Args:
+        config: resolved.
+        sizes: as `shapes.of` finds them.
+        device: "cpu" or "cuda"; None: the config's, "cpu" for "auto".
+
+    Raises:
+        NotEstimatedError: the model or the optimizer does not work on tensors without memory.
+    """
+    device = device or ("cpu" if config.device == "auto" else config.device)
+    import torch
+
+    from harness.cost import passes, steps
+
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    try:
+        # A run that asks for its own cost goes on with its random numbers.
+        with torch.random.fork_rng(gpus), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kind = run_class(replace(config, optimizer=OptimizerConfig()))
+            name = repr((kind, passes.curvature_interval(config), sizes, device))
+            if name not in _passes:
+                _passes[name] = passes.run(config, sizes, device)
+            step = steps.run(config, sizes, device)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise NotEstimatedError(
+            f"'{config.model}' with '{config.optimizer.name}' can't be tried without memory "
+            f"({type(error).__name__}: {reason})"
+        ) from error
+    assumed = sizes.options if sizes.assumed else {}
+    return Simulated(_work(config, _passes[name], step), _memory(_passes[name], step), assumed)
+
+
+def _work(config: RunConfig, passes: Passes, steps: Steps) -> TrainingFlops:
+    phases = passes.phases
+    training = [phases[name] for name in ("forward", "backward", "recomputation")]  # of every micro-batch
+    times, second = config.batch_size / passes.samples, phases["curvature"]
+    share = times / passes.curvature_interval
+    optimizer = {
+        kind: steps.flops.get(kind, 0) + share * second.flops[kind] for kind in {*steps.flops, *second.flops}
+    }
+    forward, backward, recomputation = (times * phase.flops.total() for phase in training)
+    kinds = sum((phase.flops for phase in training), Counter[str]())
+    return TrainingFlops(
+        forward,
+        backward,
+        recomputation,
+        optimizer=sum(optimizer.values()),
+        evaluation=times * phases["evaluation"].flops.total(),
+        kinds={kind: times * count for kind, count in kinds.items()},
+        optimizer_kinds=optimizer,
+        moved=times * sum(phase.moved for phase in training),
+        optimizer_moved=steps.moved + share * second.moved,
+        calls=passes.micros * sum(phase.calls for phase in training),
+        optimizer_calls=steps.calls + passes.micros / passes.curvature_interval * second.calls,
+        parameters=steps.parameters,
+        matrix=steps.matrix,
+        auxiliary=steps.parameters - steps.matrix,
+    )
+
+
+def _memory(passes: Passes, steps: Steps) -> Memory:
+    peaks = {name: phase.peak + steps.state for name, phase in passes.phases.items()}
+    forward = peaks["forward"]
+    backward = max(peaks.get(name, 0) for name in ("backward", "exchange", "curvature"))
+    step = passes.weights + passes.batch + passes.gradients + steps.state + steps.workspace
+    logits = max(0, passes.phases["forward"].peak - passes.before - passes.activations)
+    return Memory(
+        passes.weights,
+        passes.gradients,
+        steps.state,
+        passes.activations,
+        logits,
+        steps.workspace,
+        passes.batch,
+        forward,
+        backward,
+        step,
+        peak=max(forward, backward, step),
+    )

@@ -1,10 +1,18 @@
-"""Watches operations on tensors without memory: what they would compute, move and keep alive."""
+"""Watches operations: what they compute and move, and on tensors without memory what they keep alive.
+
+Products count by the registry of `torch.utils.flop_counter`, which has no decompositions. Theirs are by Golub
+and Van Loan, "Matrix Computations" (4th edition, 2013): 5.2.2 and 5.1.6 for QR by Householder reflections
+whose thin Q is formed, 8.3 for the symmetric eigenproblem, figure 8.6.1 for the thin SVD. The routines of
+LAPACK that torch calls divide and conquer, and may need fewer. All of them run far below the rate of matrix
+products.
+"""
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,9 +22,35 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from harness.cost.dense import DECOMPOSITIONS
-
 aten = torch.ops.aten
+
+
+def qr(*shape: int) -> int:
+    """Of the thin QR of (..., m, n) with Q: 4 k^2 (l - k/3), with k the shorter side and l the longer."""
+    *batch, m, n = shape
+    k, longer = min(m, n), max(m, n)
+    return math.prod(batch) * round(4 * k * k * (longer - k / 3))
+
+
+def eigh(*shape: int) -> int:
+    """Of eigenvalues and -vectors of symmetric (..., n, n): 9 n^3."""
+    *batch, n, _ = shape
+    return math.prod(batch) * 9 * n**3
+
+
+def svd(*shape: int) -> int:
+    """Of the thin SVD of (..., m, n): 6 l k^2 + 20 k^3, with k the shorter side and l the longer."""
+    *batch, m, n = shape
+    k, longer = min(m, n), max(m, n)
+    return math.prod(batch) * (6 * longer * k * k + 20 * k**3)
+
+
+DECOMPOSITIONS: Final[dict[Any, tuple[str, Callable[..., int]]]] = {
+    aten.linalg_qr: ("qr", qr),
+    aten._linalg_eigh: ("eigh", eigh),
+    aten._linalg_svd: ("svd", svd),
+}
+
 _NO_KERNEL = (aten._unsafe_view.default, aten.promote_types.default)  # views but in name
 # Operations that the registry of formulas lacks, with those that it has and that compute the same.
 _SAME_WORK: Final = {
@@ -27,12 +61,6 @@ _SAME_WORK: Final = {
         aten._scaled_dot_product_flash_attention_backward
     ),
 }
-
-
-def formula_of(func: Any) -> Any:
-    """The formula for the floating point operations of an operation's matrix products; None without any."""
-    packet = func._overloadpacket
-    return flop_registry.get(_SAME_WORK.get(packet, packet))
 
 
 @dataclass
@@ -51,10 +79,20 @@ class Tally:
     calls: int = 0
     peak: int = 0
 
-    @property
-    def total(self) -> int:
-        """All floating point operations that are counted."""
-        return self.flops.total()
+    def add(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, times: int = 1) -> None:
+        """Count an operation so often, unless it is a view."""
+        if func.is_view or func in _NO_KERNEL or func.namespace == "profiler":
+            return
+        self.calls += times
+        self.moved += times * sum(x.numel() * x.itemsize for part in (args, out) for x in _tensors(part))
+        packet = func._overloadpacket
+        formula = flop_registry.get(_SAME_WORK.get(packet, packet))
+        if formula is not None:
+            precision = str(args[0].dtype).removeprefix("torch.")
+            self.flops[precision] += times * formula(*args, **kwargs, out_val=out)
+        elif packet in DECOMPOSITIONS:
+            name, formula = DECOMPOSITIONS[packet]
+            self.flops[name] += times * formula(*args[0].shape)
 
 
 class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -122,25 +160,10 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return _ANSWERS[func](*args, **kwargs)
         out = func(*args, **kwargs)
         _note_share(func, args, out)
-        if not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler"):
-            self._count(func, args, kwargs, out)
+        again = self._phase == "backward" and torch.is_grad_enabled()
+        self.phases["recomputation" if again else self._phase].add(func, args, kwargs, out, self._times)
         self.follow(_tensors(out))
         return out
-
-    def _count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        again = self._phase == "backward" and torch.is_grad_enabled()
-        tally = self.phases["recomputation" if again else self._phase]
-        tally.calls += self._times
-        tally.moved += self._times * sum(
-            x.numel() * x.itemsize for part in (args, out) for x in _tensors(part)
-        )
-        packet, formula = func._overloadpacket, formula_of(func)
-        if formula is not None:
-            precision = str(args[0].dtype).removeprefix("torch.")
-            tally.flops[precision] += self._times * formula(*args, **kwargs, out_val=out)
-        elif packet in DECOMPOSITIONS:
-            name, formula = DECOMPOSITIONS[packet]
-            tally.flops[name] += self._times * formula(*args[0].shape)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

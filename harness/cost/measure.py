@@ -1,6 +1,8 @@
-"""What a run of a class takes, by a short measurement on this machine. Torch-free.
+"""What a run of a class takes, by a short measurement on this machine. Torch-free, but for the measurement.
 
-`harness/bench/calibrate.py` measures in a process of its own, so that its memory is that of a run.
+It trains two tiny runs in a process of its own, so that the memory is that of a run, and in a temporary
+store. The first includes what a new process does once; the second is timed. They are ordinary runs, so the
+measurement includes everything that training does.
 """
 
 from __future__ import annotations
@@ -10,18 +12,32 @@ import json
 import socket
 import subprocess
 import sys
-from dataclasses import asdict
+import tempfile
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
 
 from harness import tasks
-from harness.config import RunConfig, parts
-from harness.config.settings import to_settings
-from harness.cost.run_class import Cost, RunClass, run_class
-from harness.errors import UsageError
+from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
+from harness.config.settings import resolve_config, to_settings
+from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
+from harness.errors import RunFailedError, UsageError
+from harness.store import Store
+from harness.store.layout import cache_folder
 from harness.system import atomic, environment, typed
 from harness.system.folders import make_folder
 
+if TYPE_CHECKING:
+    from harness.store.record import RunRecord
+
 PATIENCE = 180.0  # seconds for the measurement of a class
+FEW, MOST = 3, 100  # steps of the first run, and of the second at most
+SECONDS = 2.0  # for the steps of the second
+ENOUGH = 20.0  # seconds; if the first run takes longer, it is the measurement
+TINY_LR = 1e-8  # so that nothing diverges, whatever the rate of the sweep
 
 
 class NotMeasuredError(Exception):
@@ -31,6 +47,11 @@ class NotMeasuredError(Exception):
 def remembered(cache: Path, kind: RunClass) -> Cost | None:
     """What was measured of a class with this code on this machine before."""
     return typed.made(Cost, atomic.read_json(_place(cache, kind)))  # None also if other code has written it
+
+
+def _place(cache: Path, kind: RunClass) -> Path:
+    described = repr((kind, environment.code_version(), socket.gethostname()))
+    return cache / "costs" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
 
 def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
@@ -44,11 +65,16 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
     Raises:
         NotMeasuredError: data is missing, the run fails, or takes longer than PATIENCE.
     """
-    _check_data(cache, config)
-    before = _prepared(cache)
-    cost = _calibrated(cache, config)
-    if _prepared(cache) != before:  # the time and memory of preparing data are not those of a run
-        cost = _calibrated(cache, config)
+    samples = config.steps and config.steps * config.batch_size
+    try:
+        options = tasks.options(config.task, config)
+        tasks.check_ready(config.task, cache, samples, config.seq_len, **options)
+    except UsageError as error:
+        raise NotMeasuredError(str(error).rstrip(".")) from None
+    before = {path.name for path in cache.iterdir()}
+    cost = _in_a_process(cache, config)
+    if {path.name for path in cache.iterdir()} != before:
+        cost = _in_a_process(cache, config)  # the time and memory of preparing data are not those of a run
     if keep:
         place = _place(cache, run_class(config))
         make_folder(place.parent)
@@ -56,31 +82,18 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
     return cost
 
 
-def _check_data(cache: Path, config: RunConfig) -> None:
-    options = tasks.options(config.task, config)
-    samples = config.steps and config.steps * config.batch_size
-    try:
-        tasks.check_ready(config.task, cache, samples, config.seq_len, **options)
-    except UsageError as error:
-        raise NotMeasuredError(str(error).rstrip(".")) from None
-
-
-def _prepared(cache: Path) -> set[str]:
-    return {path.name for path in cache.iterdir()}
-
-
 # As in the command: the working folder, which comes first here, may have modules that are called like ours.
-_CALIBRATE = """
+_PROGRAM = f"""
 import sys
 sys.path[:] = [place for place in sys.path if place]
 import htbench
-from harness.bench.calibrate import main
+from {__name__} import main
 sys.exit(main())
 """
 
 
-def _calibrated(cache: Path, config: RunConfig) -> Cost:
-    words = [sys.executable, "-c", _CALIBRATE]
+def _in_a_process(cache: Path, config: RunConfig) -> Cost:
+    words = [sys.executable, "-c", _PROGRAM]
     folders = [str(folder) for folder in parts.folders]
     given = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve()), "folders": folders})
     try:
@@ -88,11 +101,92 @@ def _calibrated(cache: Path, config: RunConfig) -> Cost:
     except subprocess.TimeoutExpired:
         raise NotMeasuredError(f"no answer within {PATIENCE:g} s") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise NotMeasuredError(said[-1])
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise NotMeasuredError(lines[-1])
     return Cost(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def _place(cache: Path, kind: RunClass) -> Path:
-    described = repr((kind, environment.code_version(), socket.gethostname()))
-    return cache / "costs" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
+# --- in the process ---
+
+
+def main() -> int:
+    """Read config and folders from standard input, write the cost to standard output."""
+    given = json.load(sys.stdin)
+    parts.allow(parts.named(given["settings"]), *map(Path, given["folders"]))
+    with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
+        cache_folder(Path(folder)).symlink_to(given["cache"])
+        try:
+            cost = _measured(resolve_config(given["settings"]), Store(folder))
+        except RunFailedError as error:
+            cause = error.__cause__
+            print(f"{type(cause).__name__}: {cause}" if cause else error, file=sys.stderr)
+            return 1
+        except UsageError as error:
+            print(error, file=sys.stderr)
+            return 1
+    print(json.dumps(asdict(cost)))
+    return 0
+
+
+def _measured(config: RunConfig, store: Store) -> Cost:
+    record, total, evaluation, step = _timed(config, store, FEW, log_every=1)
+    alive = time.time() - psutil.Process().create_time()
+    if alive < ENOUGH:
+        steps = round(min(max(FEW, SECONDS / step), MOST))
+        record, total, evaluation, _ = _timed(config, store, steps, log_every=config.log_every)
+        step = record.useful_seconds / steps
+    around = max(0.0, total - record.steps * step - passes(record.steps, record.steps - 1) * evaluation)
+    first = FEW * step + passes(FEW, FEW - 1) * evaluation
+    task = tasks.build(
+        config.task,
+        cache=cache_folder(store.root),
+        batch_size=config.batch_size,
+        seq_len=config.seq_len,
+        data_seed=config.data_seed,
+        **tasks.options(config.task, config),
+    )
+    return Cost(
+        parameters=int(record.cost["parameters"]),
+        step=step,
+        evaluation=evaluation,
+        overhead_seconds=around,
+        startup_seconds=max(0.0, alive - around - first),
+        peak_memory=record.peak_memory,
+        gpu="gpu" in record.environment,
+        epoch_size=int(task.epoch_size),
+        processor=processor(record),
+    )
+
+
+def _timed(
+    config: RunConfig, store: Store, steps: int, log_every: int
+) -> tuple[RunRecord, float, float, float]:
+    """Seconds of a run with one evaluation before its last step, of this evaluation, and of the last step."""
+    from harness.train.monitor import Monitor  # loads torch
+    from harness.train.run import run
+
+    arrivals: list[float] = []  # of the losses of steps
+    evaluated: list[float] = []  # when the evaluation between steps had ended
+    evaluations: list[float] = []
+
+    def note(step: int, metrics: object) -> None:
+        evaluated.append(time.perf_counter())
+        evaluations.append(evaluated[-1] - arrivals[-1])
+
+    monitor = Monitor(lambda step: arrivals.append(time.perf_counter()), note)
+    rule = config.optimizer
+    short = replace(
+        config,
+        optimizer=replace(rule, lr=TINY_LR, aux_lr=rule.aux_lr and TINY_LR),
+        steps=steps,
+        epochs=None,
+        evaluation=EvaluationConfig(every=steps - 1),
+        checkpoint=CheckpointConfig(),
+        spectra=SpectraConfig(),
+        log_every=log_every,
+        replica=f"calibration {steps} {log_every}",
+    )
+    began = time.perf_counter()
+    record = run(short, store, monitor)
+    total = time.perf_counter() - began
+    return record, total, evaluations[-1], arrivals[-1] - evaluated[-1]

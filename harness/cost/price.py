@@ -1,6 +1,6 @@
 """The time of a step on a named processor, from data-sheet rates alone: a roofline. Torch-free.
 
-A step is what `harness/cost/flops.py` counts. Its parts take their time one after the other:
+A step is what `harness/cost/kept.py` counts. Its parts take their time one after the other:
 
     products         operations / (0.6 x peak of their precision)
     decompositions   operations / (0.01 x peak of float32)
@@ -22,7 +22,7 @@ from harness.config import RunConfig
 from harness.cost.gpus import Processor
 
 if TYPE_CHECKING:
-    from harness.cost.flops import TrainingFlops
+    from harness.cost.kept import TrainingFlops
 
 # Large products reach 70 to 85 % of the dense peak in benchmarks of cuBLAS (S. Bekman, "Machine Learning
 # Engineering", chapter on accelerators), those of models 512 to 1024 wide less. Whole models are at 0.3 to
@@ -39,7 +39,6 @@ LINK: Final = 0.5
 # PyTorch needs 5 to 10 us to call an operation from Python and to start its kernel.
 CALL: Final = 1e-5
 
-DATA_SHEET = "data sheet"
 KINDS: Final = frozenset({"svd", "eigh", "qr"})  # of operations that are decompositions
 
 

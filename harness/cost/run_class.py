@@ -6,7 +6,7 @@ The time of a run is that of its steps, of its passes over held-out data, and of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.config import RunConfig
@@ -31,29 +31,21 @@ class RunClass:
     details: tuple[tuple[str, Any], ...]
 
 
-# With the values that a record of older code, which lacks the field, stands for.
-_DETAILS = {
-    **dict.fromkeys(("batch_size", "seq_len", "micro_batch", "processes", "device", "threads", "compile")),
-    **dict.fromkeys(("layout", "held_out_tokens", "augment", "mixup")),
-    **{"protocol": "honest", "dropout": 0.0, "sync_batch_norm": False},
-    **{"activation_checkpointing": False, "shard_optimizer": True},
-}
+_DETAILS = (
+    *("batch_size", "seq_len", "micro_batch", "processes", "device", "threads", "compile", "layout"),
+    *("held_out_tokens", "augment", "mixup", "protocol", "dropout", "sync_batch_norm"),
+    *("activation_checkpointing", "shard_optimizer"),
+)
 
 
 def run_class(config: RunConfig | Mapping[str, Any]) -> RunClass:
-    """The class of a run by its config, or by that in its record."""
-    values: Mapping[str, Any] = vars(config) if isinstance(config, RunConfig) else config
-    rule = _plain(values.get("optimizer"))
-    details = {name: values.get(name, default) for name, default in _DETAILS.items()}
-    details |= _plain(values.get("precision"))
+    """The class of a run by its config, or by that in its record; one of others may lack settings."""
+    values = asdict(config) if isinstance(config, RunConfig) else config
+    rule = values.get("optimizer") or {}
+    details = {name: values.get(name) for name in _DETAILS} | (values.get("precision") or {})
     work = {name: value for name, value in rule.get("hyper", {}).items() if isinstance(value, int | str)}
     details |= {f"optimizer.{name}": value for name, value in work.items()}
     return RunClass(values["task"], values.get("model", ""), rule.get("name", ""), tuple(details.items()))
-
-
-def _plain(part: Any) -> dict[str, Any]:
-    """A part of a config as a dataclass, as in a record, or missing in an older one."""
-    return dict(part if isinstance(part, Mapping) else vars(part)) if part is not None else {}
 
 
 @dataclass(frozen=True)
@@ -91,14 +83,19 @@ class Cost:
 
     def seconds(self, config: RunConfig, steps: int) -> float:
         """How long a run takes from its first action to its record."""
-        return self.overhead_seconds + steps * self.step + passes(vars(config), steps) * self.evaluation
+        every, untrained = config.evaluation.every, config.evaluation.untrained
+        return self.overhead_seconds + steps * self.step + passes(steps, every, untrained) * self.evaluation
 
 
-def passes(config: Mapping[str, Any], steps: int) -> int:
-    """How often a run goes over held-out data: both splits at the end, validation now and then before."""
-    evaluation = _plain(config.get("evaluation"))
-    every = evaluation.get("every", 0)
-    return 2 + bool(evaluation.get("untrained")) + ((steps - 1) // every if every else 0)
+def passes(steps: int, every: int, untrained: bool = False) -> int:
+    """How often a run goes over held-out data: both splits at the end, validation now and then before.
+
+    Args:
+        steps: of the run.
+        every: steps between two evaluations; 0: there is none before the end.
+        untrained: whether there is one before the first step.
+    """
+    return 2 + untrained + ((steps - 1) // every if every else 0)
 
 
 def processor(record: RunRecord) -> str:

@@ -24,12 +24,12 @@ class Shapes:
         kind: "lm" or "image".
         options: `vocabulary` and `max_length` (tokens of a sequence), or `classes`, `in_channels` and
             `image_size` (pixels of a side).
-        note: a sentence that says what was assumed; empty if the sizes are those of the task.
+        assumed: whether they are those of the model, because the task tells none.
     """
 
     kind: str
     options: Mapping[str, int] = field(default_factory=dict)
-    note: str = ""
+    assumed: bool = False
 
 
 def of(config: RunConfig) -> Shapes:
@@ -39,28 +39,21 @@ def of(config: RunConfig) -> Shapes:
         NotEstimatedError: neither task nor model tells them.
         UsageError: HTBENCH_PUBLISHED names no description of published data.
     """
-    row = tasks.spec(config.task)
+    row, task = tasks.spec(config.task), config.task
     length = config.seq_len or row.seq_len
-    known = _known(config.task)
-    if not known:
-        return _of_model(config, row.kind, length)
-    return Shapes(row.kind, known | ({"max_length": length} if row.kind == LM and length else {}))
-
-
-def _known(task: str) -> dict[str, int]:
-    """The sizes of our tasks, from what describes their data."""
-    if task == "pydocs":
-        return {"vocabulary": pydocs.VOCABULARY}
-    if task == "digits":
-        return {"classes": digits.CLASSES, "in_channels": 1, "image_size": 8}
-    if task == "glyphs":
-        return {"classes": len(glyphs.CHARACTERS), "in_channels": 1, "image_size": glyphs.SIDE}
     if task not in tasks.TASKS:
-        return {}
-    published = copies.row(task)
-    if "tokenizer" in published:
-        return {"vocabulary": published["tokenizer"]["vocabulary"]}
-    return {"classes": published["classes"], "in_channels": 3, "image_size": published["size"]}
+        return _of_model(config, row.kind, length)
+    if task == "pydocs":
+        known = {"vocabulary": pydocs.VOCABULARY}
+    elif task == "digits":
+        known = {"classes": digits.CLASSES, "in_channels": 1, "image_size": 8}
+    elif task == "glyphs":
+        known = {"classes": len(glyphs.CHARACTERS), "in_channels": 1, "image_size": glyphs.SIDE}
+    elif "tokenizer" in (published := copies.row(task)):
+        known = {"vocabulary": published["tokenizer"]["vocabulary"]}
+    else:
+        known = {"classes": published["classes"], "in_channels": 3, "image_size": published["size"]}
+    return Shapes(row.kind, known | ({"max_length": length} if row.kind == LM and length else {}))
 
 
 def _of_model(config: RunConfig, kind: str, length: int | None) -> Shapes:
@@ -72,9 +65,7 @@ def _of_model(config: RunConfig, kind: str, length: int | None) -> Shapes:
         raise NotEstimatedError(
             f"neither the task '{config.task}' nor the model '{config.model}' tells {' and '.join(missing)}"
         )
-    sizes = {name: int(given[name]) for name in _NAMES[kind]}
-    told = ", ".join(f"{name} {value}" for name, value in sizes.items())
-    return Shapes(kind, sizes, f"the task '{config.task}' tells no sizes; taken for {told}, as the model has")
+    return Shapes(kind, {name: int(given[name]) for name in _NAMES[kind]}, assumed=True)
 
 
 class NotEstimatedError(Exception):

@@ -47,7 +47,7 @@ class Priced:
                 {
                     **{"gpu": one.processor.name, "count": one.count, "seconds_per_step": one.step},
                     **{"seconds": one.seconds, "gpu_hours": one.gpu_hours},
-                    **{"fits": one.fits, "basis": one.basis},
+                    **{"fits": one.fits, "basis": str(one.basis)},
                 }
                 for one in self.offers
             ],
@@ -133,7 +133,7 @@ def _times(one: Priced, offer: Offer) -> list[object]:
     on = f"{offer.count} x {name}" if offer.count > 1 else name
     return [
         *(on, display.duration(offer.step), display.duration(offer.seconds), display.duration(whole)),
-        *(hours, offer.basis),
+        *(hours, str(offer.basis)),
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.cost.spent import Stint, stints
+from harness.cost.from_runs import Stint, stints
 from harness.display import Column, aligned, hours, terminal_width, wrapped
 from harness.store import RunState, Store
 from harness.store.points import Point

@@ -7,7 +7,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from harness.config.settings import resolve_config
-from harness.cost import fake, shapes
+from harness.cost import shapes
+from harness.cost.passes import fake_task
 from harness.data.task import Batch
 from harness.parallel.group import ALONE
 from harness.train.model import build_model
@@ -37,7 +38,7 @@ class Step:
 
     def __init__(self, config):
         self.config, found = config, shapes.of(config)
-        self.task = fake.task(config, found)
+        self.task = fake_task(found)
         self.model = build_model(config, self.task, torch.device("cpu"), ALONE)
         self.optimizer = build_optimizer(config, self.model)
         self.batch = self._batch(found)

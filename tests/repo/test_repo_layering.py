@@ -131,12 +131,10 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": (
-        "calibrate chunked flops loop maps memory optimizers pairs peers spectra train workloads"
-    ),
+    "harness.bench": ("chunked flops loop maps memory optimizers pairs peers spectra train workloads"),
     "harness.building": "model optimizer",
     "harness.contract": "checkup net properties",
-    "harness.cost": "dense fake ledger on_gpu passes state",
+    "harness.cost": "ledger passes steps",
     "harness.data": "augment images loss randaugment task text",
     "harness.downstream": "evaluate evaluation_harness scoring",
     "harness.export": "card huggingface trained",
@@ -164,7 +162,7 @@ PUBLIC = {"optimizers", "models", "results", "harness.config", "harness.store", 
 # Who may let parts from outside be imported: commands that train, check or cost what their user names, and
 # the processes that work for them. None of these reads the names from a record or an imported store.
 DOORS = {
-    "harness.bench.calibrate",
+    "harness.cost.measure",
     "harness.bench.subjects",
     "harness.commands.check",
     "harness.commands.data",

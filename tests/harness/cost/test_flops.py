@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from harness.cost import flops, shapes
-from harness.cost.dense import eigh, qr, svd
+from harness.cost import kept, shapes
+from harness.cost.ledger import eigh, qr, svd
 from tests.helpers.counted import Step, config_of, products
 
 NANO = {
@@ -19,7 +19,7 @@ AGAIN = {"activation_checkpointing": True}
 
 
 def estimated(config, device="cpu"):
-    return flops.training(config, shapes.of(config), device)
+    return kept.simulate(config, shapes.of(config), device).work
 
 
 def passes(work):

@@ -1,6 +1,5 @@
 """What the attempts at a run tell of its time, and what its record tells without them."""
 
-import json
 from datetime import datetime
 
 import pytest
@@ -10,14 +9,7 @@ from harness.cost.from_runs import from_pace, pace, wall_seconds
 from harness.store import Store, curve
 from tests.helpers.interrupting import finish, interrupt
 
-NEW_FIELDS = ("ended", "start_step")
 STOPPED = 4  # asked after step 3, a run stops at the next boundary
-
-
-def age(files, number=1):
-    """Write an attempt as version 0.1 did."""
-    content = files.read_attempt(number)
-    files.attempt(number).write_text(json.dumps({n: v for n, v in content.items() if n not in NEW_FIELDS}))
 
 
 def logged(line):
@@ -38,12 +30,12 @@ def test_an_attempt_tells_what_the_log_tells(tmp_path, config):
     assert files.read_attempt(1)["start_step"] == 0
 
 
-def test_older_code_leaves_the_record_alone(tmp_path, config):
+def test_without_the_attempt_the_record_tells_whole_seconds(tmp_path, config):
     record, _ = finish(config, tmp_path)
     files = Store(tmp_path).files(record.key)
     exact = wall_seconds(files, record)
-    age(files)
-    assert wall_seconds(files, record) == pytest.approx(exact, abs=1.1), "whole seconds"
+    files.attempt(1).unlink()
+    assert wall_seconds(files, record) == pytest.approx(exact, abs=1.1)
     object.__setattr__(record, "began", "")
     assert wall_seconds(files, record) is None
 
@@ -66,10 +58,5 @@ def test_the_pace_of_a_run_at_work(tmp_path, config):
     steps = curve.last_step(files.metrics) - STOPPED
     expected = (files.metrics.stat().st_mtime - last["began"]) / steps
     assert pace(files) == expected == from_pace([files]).step
-    age(files, 2)
+    files.attempt(2).write_text("{")
     assert pace(files) is None and from_pace([files]) is None, "nobody knows where it started"
-    files.attempt(2).unlink()
-    age(files, 1)
-    assert pace(files) > 0, "the first attempt of older code started at step 0"
-    files.attempt(1).write_text("{")
-    assert pace(files) is None

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from harness.cost import estimated, memory, shapes
+from harness.cost import kept, shapes
 from harness.cost.shapes import NotEstimatedError
 from harness.data import text
 from tests.helpers.counted import Memory, Step, config_of, peaks
@@ -22,7 +22,7 @@ AGAIN = {"activation_checkpointing": True}
 
 
 def of(config, device="cpu"):
-    return memory.estimate(config, shapes.of(config), device)
+    return kept.simulate(config, shapes.of(config), device).memory
 
 
 def check(config):
@@ -35,9 +35,9 @@ def check(config):
 @pytest.fixture(autouse=True)
 def forgetting():
     """Estimates are remembered by their config, which does not tell how `text` divides the loss."""
-    estimated.forget()
+    kept._passes.clear()
     yield
-    estimated.forget()
+    kept._passes.clear()
 
 
 @pytest.mark.parametrize("settings", [{}, AGAIN], ids=["kept", "again"])
@@ -112,7 +112,7 @@ def test_llama_60m_needs_what_is_estimated(name, monkeypatch):
     found = []
     for again, above in WAYS:
         text.CHUNK_ABOVE = above
-        estimated.forget()
+        kept._passes.clear()
         found.append(of(config_of("c4", "llama-60m", name, **settings, activation_checkpointing=again)).peak)
     for way, ours, theirs in zip(WAYS, found, real, strict=True):
         print(f"{name:8} {way} estimated {ours / 1e6:.1f} MB, counted {theirs / 1e6:.1f} MB")
@@ -141,7 +141,7 @@ def test_chunks_hold_fewer_logits(monkeypatch):
     config = config_of("c4", "llama-nano", seq_len=256, batch_size=16)
     chunked = of(config)
     monkeypatch.setattr(text, "CHUNK_ABOVE", 10**6)
-    estimated.forget()
+    kept._passes.clear()
     assert chunked.logits < 0.3 * of(config).logits
 
 

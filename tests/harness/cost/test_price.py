@@ -9,8 +9,9 @@ from harness import cli
 from harness.config.settings import resolve_config
 from harness.cost import estimate as costs
 from harness.cost import kept, price
-from harness.cost.flops import TrainingFlops
 from harness.cost.gpus import PROCESSORS
+from harness.cost.kept import TrainingFlops
+from harness.show.note import Note
 from harness.store import Store
 from harness.train import run
 from tests.helpers.json_fields import promised
@@ -93,7 +94,7 @@ def test_muon_on_four_a6000_is_within_a_factor_of_two_of_the_paper(model, publis
     made = resolve_config({"data_fingerprint": "-", "model": model} | PAPER | muon)
     found = costs.estimate(made, tmp_path, "cuda")
     told = costs.offer(found, A6000, [])
-    assert told.basis == "data sheet" and published / 2 < told.step < 2 * published
+    assert told.basis.kind == "cost_basis_data_sheet" and published / 2 < told.step < 2 * published
 
 
 # --- finished runs ---
@@ -119,9 +120,9 @@ def test_a_finished_run_of_the_class_is_the_price(trained):
         resolve_config(tiny_settings(device="cuda", **{"optimizer.lr": 0.3})), store.root, "cuda"
     )
     told = costs.offer(found, A6000, [record, record])
-    assert (told.step, told.basis) == (pytest.approx(0.3), "measured by 2 runs")
+    assert (told.step, told.basis) == (pytest.approx(0.3), Note("cost_basis_measured", runs=2))
     elsewhere = costs.offer(found, PROCESSORS["h100"], [record])
-    assert elsewhere.basis == "data sheet" and elsewhere.step == elsewhere.times.step
+    assert elsewhere.basis == Note("cost_basis_data_sheet") and elsewhere.step == elsewhere.times.step
 
 
 def test_similar_runs_correct_the_data_sheet(trained):
@@ -131,9 +132,10 @@ def test_similar_runs_correct_the_data_sheet(trained):
     told = costs.offer(muon, A6000, [record])
     factor = 0.3 / sgdm.times.step
     assert told.step == pytest.approx(factor * told.times.step)
-    assert told.basis == f"data sheet x {factor:.2g} by 1 similar run"
+    assert told.basis.kind == "cost_basis_corrected" and told.basis["runs"] == 1
+    assert told.basis["factor"] == pytest.approx(factor)
     diverged = dataclasses.replace(record, status="diverged")
-    assert costs.offer(muon, A6000, [diverged]).basis == "data sheet"
+    assert costs.offer(muon, A6000, [diverged]).basis == Note("cost_basis_data_sheet")
 
 
 # --- kept for others ---
@@ -149,7 +151,7 @@ def test_every_record_keeps_the_cost_of_its_class_however_short_its_run(tmp_path
     assert short.cost["state_bytes"] == found.memory.states
     assert short.cost["estimated_peak_memory"] == found.memory.peak
     monkeypatch.setattr(kept, "_here", {})
-    monkeypatch.setattr(kept.flops, "training", None)  # from the file
+    monkeypatch.setattr(kept, "simulate", None)  # from the file
     again = run.run(resolve_config(tiny | {"seed": 2}), store)
     assert again.cost == short.cost
 
@@ -170,7 +172,7 @@ def test_a_run_never_fails_for_its_price(tmp_path, tiny, monkeypatch):
         raise RuntimeError("no such thing on tensors without memory")
 
     monkeypatch.setattr(kept, "_here", {})
-    monkeypatch.setattr(kept.flops, "training", fail)
+    monkeypatch.setattr(kept, "simulate", fail)
     record = run.run(resolve_config(tiny), Store(tmp_path))
     assert record.status == "completed" and "flops_per_step" not in record.cost
 

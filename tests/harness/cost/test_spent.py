@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from harness.cost.spent import stints
+from harness.cost.from_runs import stints
 from harness.store import Kind, RunState, Store
 from harness.system.atomic import write_json
 from tests.helpers.records import scored

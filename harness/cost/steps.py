@@ -1,29 +1,36 @@
-"""Steps of a run's optimizer on fake tensors: their work, the state and the temporaries."""
+"""Steps of a run's optimizer on tensors without memory: their work, the state and the temporaries.
+
+On a GPU two things differ: parameters of one shape step as a stack, and the products of maps are not divided
+(`optimizers/spectral/products.py`).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
+from unittest.mock import patch
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
 import optimizers
 from harness.config import RunConfig
-from harness.cost import fake, on_gpu
-from harness.cost.dense import DECOMPOSITIONS
-from harness.cost.ledger import Ledger, Tally
+from harness.cost.ledger import DECOMPOSITIONS, Ledger, Tally
+from harness.cost.passes import fake_model, fake_task
 from harness.cost.shapes import Shapes
 from harness.parallel.sharding import deal_out
 from harness.train.optimizer import build_optimizer
+from optimizers import spectral
 from optimizers.base import UpdateRule
 from optimizers.cost import separable
 from optimizers.reach import treatments
+from optimizers.spectral import products
+from optimizers.spectral.exact import graded_power
 
 # Hyperparameters that are the period of a rule's dear steps.
 PERIODS: Final = ("precondition_frequency", "update_gap", "interval")
@@ -82,72 +89,81 @@ class Lot:
         A step that decomposes is the dear one, though Newton-Schulz may have more operations than an SVD.
         """
         last = self.tallies[-2:] if len(self.tallies) > 2 else self.tallies[-1:] * 2
-        return sorted(last, key=lambda tally: (sum(tally.flops[name] for name in DECOMPOSED), tally.total))
+        return sorted(
+            last, key=lambda tally: (sum(tally.flops[name] for name in DECOMPOSED), tally.flops.total())
+        )
 
 
-@dataclass(frozen=True)
-class Matrices:
-    """The matrices of one shape that a rule treats in its own way.
-
-    Attributes:
-        rows, columns: a kernel (o, i, h, w) is a matrix of o rows.
-        number: how many the model has.
-        flops: of the update of one of them, by kind, as in `Tally`.
-    """
-
-    rows: int
-    columns: int
-    number: int
-    flops: Counter[str]
-
-
-def matrices(config: RunConfig, shapes: Shapes) -> list[Matrices]:
+def matrices(config: RunConfig, shapes: Shapes) -> Iterator[tuple[tuple[int, int], int, Counter[str]]]:
     """The matrices that a rule for matrices updates, largest first, and their work on a GPU.
 
     On a CPU large symmetric products are made by halves, depending on the CPU.
+
+    Yields:
+        rows and columns, of which a kernel (o, i, h, w) has o rows; how many such matrices the model has; and
+        the operations of the update of one of them, by kind, as in `Tally`.
     """
-    found: Counter[tuple[int, int]] = Counter()
-    flops: dict[tuple[int, int], Counter[str]] = {}
-    for lot in _stepped(config, shapes):
-        p = lot.params[0]
-        shape = (p.shape[0], p.numel() // p.shape[0])
-        found[shape] += round(len(lot.params) * lot.times)
-        tally = lot.cheap_and_dear[1]
-        flops[shape] = Counter({kind: n // len(lot.params) for kind, n in tally.flops.items()})
-    return [
-        Matrices(*shape, number, flops[shape])
-        for shape, number in sorted(found.items(), key=lambda item: (-item[0][0] * item[0][1], item[0]))
-    ]
-
-
-def _stepped(config: RunConfig, shapes: Shapes) -> list[Lot]:
-    """The lots of the rule for matrices, after their steps."""
-    mode, ledger = FakeTensorMode(allow_non_fake_inputs=True), Ledger()
-    model = fake.model(config, fake.task(config, shapes), mode, torch.device("cpu"))
+    optimizer, model, mode, ledger = _prepared(config, shapes)
     with mode, ledger:
-        optimizer = build_optimizer(config, model)
-        own = {p for p, how in treatments(optimizer).items() if how != "AdamW" and "(" not in how}
+        own = {p for p, how in treatments(optimizer).items() if how.rule != "AdamW" and not how.fallback}
         lots = [lot for lot in _lots(optimizer, 1) if lot.params[0] in own and lot.params[0].ndim > 1]
-        with on_gpu.steps(optimizer, ledger):
+        with _as_on_a_gpu(optimizer, ledger):
             for lot in lots:
                 _measure(lot, optimizer, ledger, 1)
-    return lots
+    numbers: Counter[tuple[int, int]] = Counter()
+    flops: dict[tuple[int, int], Counter[str]] = {}
+    for lot in lots:
+        p = lot.params[0]
+        shape = (p.shape[0], p.numel() // p.shape[0])
+        numbers[shape] += round(len(lot.params) * lot.times)
+        tally = lot.cheap_and_dear[1]
+        flops[shape] = Counter({kind: n // len(lot.params) for kind, n in tally.flops.items()})
+    for shape in sorted(numbers, key=lambda shape: (-shape[0] * shape[1], shape)):
+        yield shape, numbers[shape], flops[shape]
 
 
 def run(config: RunConfig, shapes: Shapes, device: str) -> Steps:
     """Make a few steps of the optimizer with each kind of parameter, as on "cpu" or "cuda"."""
+    optimizer, model, mode, ledger = _prepared(config, shapes)
+    with mode, ledger, _as_on_a_gpu(optimizer, ledger) if device == "cuda" else nullcontext():
+        period = _shorten_periods(optimizer)
+        owners = config.processes if config.shard_optimizer and separable(optimizer) else 1
+        lots = list(_lots(optimizer, owners))
+        for lot in lots:
+            _measure(lot, optimizer, ledger, period)
+    return _summed(config.optimizer.name, optimizer, lots, period, owners)
+
+
+def _prepared(config: RunConfig, shapes: Shapes) -> tuple[Optimizer, nn.Module, FakeTensorMode, Ledger]:
+    """The optimizer with its model, which stays alive, the mode of their tensors and what watches these."""
     mode, ledger = FakeTensorMode(allow_non_fake_inputs=True), Ledger()
-    model = fake.model(config, fake.task(config, shapes), mode, torch.device("cpu"))
+    model = fake_model(config, fake_task(shapes), mode)
     ledger.follow(model.parameters())
     with mode, ledger:
-        optimizer = build_optimizer(config, model)
-        with on_gpu.steps(optimizer, ledger) if device == "cuda" else nullcontext():
-            period = _shorten_periods(optimizer)
-            owners = config.processes if config.shard_optimizer and separable(optimizer) else 1
-            lots = list(_lots(optimizer, owners))
-            for lot in lots:
-                _measure(lot, optimizer, ledger, period)
-    return _summed(config.optimizer.name, optimizer, lots, period, owners)
+        return build_optimizer(config, model), model, mode, ledger
+
+
+@contextmanager
+def _as_on_a_gpu(optimizer: Optimizer, ledger: Ledger) -> Iterator[None]:
+    """The optimizer's steps inside are those on a GPU."""
+    for rule in getattr(optimizer, "parts", (optimizer,)):
+        if isinstance(rule, UpdateRule) and rule.stacked is None:
+            rule.stacked = True
+
+    def graded(stack: Tensor, p: float) -> Tensor:
+        """It maps a stack one by one, in thousands of operations: one matrix stands for all."""
+        if stack.ndim < 3:
+            return graded_power(stack, p)
+        first, *rest = stack.flatten(0, -3)
+        with ledger.repeated(0):
+            others = [torch.empty_like(matrix) for matrix in rest]
+        with ledger.repeated(1 + len(rest)):
+            done = graded_power(first, p)
+        return torch.stack([done, *others]).view(stack.shape)
+
+    whole = patch.multiple(products, _crawls=lambda _: False, _block_rows=lambda x: [(0, x.shape[-2])])
+    with whole, patch.object(spectral, "graded_power", graded):
+        yield
 
 
 def _lots(optimizer: Optimizer, owners: int) -> Iterator[Lot]:
@@ -204,7 +220,7 @@ def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, o
             calls += share * lot.times * tally.calls
     params = {p for group in optimizer.param_groups for p in group["params"]}
     others = "AdamW" if optimizers.spec(name).has_aux else ""
-    own = [p for p, how in treatments(optimizer).items() if how != others and "(" not in how]
+    own = [p for p, how in treatments(optimizer).items() if how.rule != others and not how.fallback]
     return Steps(
         {kind: float(count) for kind, count in flops.items()},
         moved,
@@ -223,7 +239,7 @@ def _state(lots: Sequence[Lot], owners: int) -> int:
     for lot in lots:
         count = round(len(lot.params) * lot.times)
         tally = lot.cheap_and_dear[1]
-        costs += [(tally.total + PER_BYTE * tally.moved) / len(lot.params)] * count
+        costs += [(tally.flops.total() + PER_BYTE * tally.moved) / len(lot.params)] * count
         states += [lot.state / len(lot.params)] * count
     loads = [0.0] * owners
     for owner, state in zip(deal_out(costs, owners), states, strict=True):

@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 import torch
 
-from harness.cost import memory, shapes, state
-from harness.cost.state import memory_of
+from harness.cost import kept, shapes, steps
+from harness.cost.steps import memory_of
 from optimizers.base import UpdateRule
 from optimizers.zoo.registry import ZOO
 from tests.helpers.counted import Step, config_of
@@ -15,7 +15,7 @@ from tests.helpers.counted import Step, config_of
 @cache
 def estimated(name, device="cpu", task="pydocs", model="llama-nano"):
     config = config_of(task, model, name)
-    return state.run(config, shapes.of(config), device)
+    return steps.run(config, shapes.of(config), device)
 
 
 def real(name, task="pydocs", model="llama-nano"):
@@ -55,7 +55,7 @@ def test_a_gpu_keeps_the_same_state(name):
 
 def test_processes_share_the_state():
     alone = estimated("adamw").state
-    shared = memory.estimate(config := config_of("pydocs", "llama-nano", processes=2), shapes.of(config))
+    shared = kept.simulate(config := config_of("pydocs", "llama-nano", processes=2), shapes.of(config)).memory
     assert alone / 2 <= shared.states < 0.7 * alone
     config = config_of("pydocs", "llama-nano", processes=2, shard_optimizer=False)
-    assert memory.estimate(config, shapes.of(config)).states == alone
+    assert kept.simulate(config, shapes.of(config)).memory.states == alone
