@@ -1,7 +1,7 @@
 """What a run costs before it runs: work, memory, disk, and its time on named processors.
 
-Only the simulation loads torch. Every time says its basis: the data sheet, the data sheet corrected by similar
-runs that have finished, or finished runs of the very class.
+Only the simulation loads torch. Every time says its basis: the data sheet, the data sheet corrected by
+similar runs that have finished, or finished runs of the very class.
 """
 
 from __future__ import annotations
