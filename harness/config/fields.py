@@ -12,7 +12,7 @@ def option(param: Param, *, key: bool = True) -> Any:
     """A config field: `param` gives type, default, range and help.
 
     Args:
-        param: the declaration; a field added later sets `neutral` to the value that acts like the older code.
+        param: the declaration; a field added later sets `before` to the value that acts as code before it.
         key: False if the field stays out of the key: it cannot change the numbers, which
             tests/harness/train/test_inert_fields.py proves, or it changes their last digits only (threads,
             processes, micro_batch, device, compile). Tables name the latter in a footnote.

@@ -105,7 +105,6 @@ class DivergenceConfig:
             0.1,
             low=0,
             high=1,
-            neutral=0.1,
             help="the smoothed loss has been below the untrained one by this share of it ...",
         )
     )
@@ -128,7 +127,6 @@ class DivergenceConfig:
             float,
             1e-3,
             low=0,
-            neutral=1e-3,
             help="a smoothed loss below this many nats is never a divergence: the run has memorised its data",
         )
     )

@@ -62,7 +62,7 @@ def params_of(row: OptimizerSpec) -> dict[str, Param]:
 def _param(own: Param, part: str) -> Param:
     """The declaration of a part; the ends have the range of the hyperparameter."""
     if part in ("from", "to"):
-        return dataclasses.replace(own, type=float, default=_UNSET, neutral=UNSET, inert=())
+        return dataclasses.replace(own, type=float, default=_UNSET, before=UNSET, inert=())
     return _NAME if part == "name" else _OWN[part]
 
 

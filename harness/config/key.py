@@ -1,24 +1,23 @@
 """The key: one config, one run. Torch-free.
 
 It covers every field that can change the numbers, defaults written in: a changed default gives new keys and
-old records keep theirs. A field added later is left out while it has the value under which older code behaved
-alike. Revisions of the code are in above 1, and so are edits (`harness/config/revisions.py`).
+old records keep theirs. A field added after version 0.1.0 is left out while it has the value under which code
+without it behaved alike (`Param.before`). Revisions of the code are in above 1, and so are edits
+(`harness/config/revisions.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import models
 import optimizers
-from harness import tasks
 from harness.config import OptimizerConfig, RunConfig, ScheduleConfig
-from optimizers.zoo.registry import UNSET, Param
+from optimizers.zoo.registry import Param
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 _INHERITED: tuple[Mapping[str, Param], ...] = ({}, MUON, NORMUON, ADAMUON)  # by classes derived from ours
@@ -48,14 +47,6 @@ def stored_keys(config: RunConfig) -> set[str]:
     return {_digest(_identity(config, table, one)) for table in tables for one in divided}
 
 
-def keys_so_far(config: RunConfig) -> set[str]:
-    """The run's key, and those under every earlier revision of its task, model and optimizer."""
-    names, latest = zip(*_released(config).items(), strict=True)
-    rows = itertools.product(*(range(1, revision + 1) for revision in latest))
-    earlier = ({name: n for name, n in zip(names, row, strict=True) if n > 1} for row in rows)
-    return {run_key(dataclasses.replace(config, revisions=one)) for one in earlier} | {run_key(config)}
-
-
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of the config that the key covers, as nested plain values."""
     params = optimizers.spec(config.optimizer.name).params
@@ -76,14 +67,6 @@ def _digest(identity: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def _released(config: RunConfig) -> dict[str, int]:
-    return {
-        "task": tasks.spec(config.task).revision,
-        "model": models.spec(config.model).revision,
-        "optimizer": optimizers.spec(config.optimizer.name).revision,
-    }
-
-
 def _kept(group: Any, params: Mapping[str, Param]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for field in dataclasses.fields(group):
@@ -93,22 +76,11 @@ def _kept(group: Any, params: Mapping[str, Param]) -> dict[str, Any]:
         if "part" in field.metadata:
             kept[field.name] = _kept(value, params)
         elif isinstance(group, OptimizerConfig) and field.name == "hyper":
-            kept[field.name] = _kept_hyper(group, params)
+            kept[field.name] = {n: x for n, x in value.items() if n not in params or x != params[n].before}
         elif isinstance(group, ScheduleConfig) and field.name == "hyper":
             kept |= {field.name: {name: dict(one) for name, one in value.items()}} if value else {}
         elif field.name == "revisions":
             continue  # above 1 only: see `identity`
-        elif not _is_neutral(field.metadata["param"], value):
+        elif value != field.metadata["param"].before:
             kept[field.name] = value
     return kept
-
-
-def _kept_hyper(optimizer: OptimizerConfig, params: Mapping[str, Param]) -> dict[str, Any]:
-    neutral = {
-        name for name, value in optimizer.hyper.items() if name in params and _is_neutral(params[name], value)
-    }
-    return {name: value for name, value in optimizer.hyper.items() if name not in neutral}
-
-
-def _is_neutral(param: Param, value: Any) -> bool:
-    return param.neutral is not UNSET and bool(value == param.neutral)

@@ -68,5 +68,5 @@ def _without_inert(
     One with a schedule has many values, so none of them makes another one inert.
     """
     settings = {**row.fixed, **hyper, **dict.fromkeys(schedules, UNSET)}
-    inert = {name: param.stand_in for name, param in row.params.items() if param.is_inert(settings)}
+    inert = {name: param.default for name, param in row.params.items() if param.is_inert(settings)}
     return hyper | inert, {name: one for name, one in schedules.items() if name not in inert}

@@ -46,7 +46,6 @@ class RunConfig:
             str,
             None,
             choices=("padded", "packed"),
-            neutral=None,
             help="rows of text: padded has one document each, cut or filled up to seq_len; packed reads on "
             "over the ends of documents; empty: the task's",
         )
@@ -56,7 +55,6 @@ class RunConfig:
             int,
             None,
             low=1,
-            neutral=None,
             help="tokens of each held-out split that are evaluated; empty: the task's",
         )
     )
@@ -65,7 +63,6 @@ class RunConfig:
             str,
             None,
             choices=AUGMENTATIONS,
-            neutral=None,
             help="random changes of training images (`harness/data/augment.py`); empty: the task's",
         )
     )
@@ -74,7 +71,6 @@ class RunConfig:
             float,
             None,
             low=0,
-            neutral=None,
             help="images are mixed in pairs, the shares drawn from Beta(mixup, mixup); 0: not; "
             "empty: the task's",
         )
@@ -86,7 +82,6 @@ class RunConfig:
             low=0,
             high=1,
             high_open=True,
-            neutral=0.0,
             help="share of activations that are dropped, in models that have dropout",
         )
     )
@@ -94,7 +89,6 @@ class RunConfig:
         Param(
             bool,
             False,
-            neutral=False,
             help="BatchNorm takes its statistics over all processes of a run, not over each one's part",
         )
     )

@@ -22,7 +22,7 @@ from harness.config.fitting import check_parts
 from harness.config.names import canonical, flatten, settings_of
 from harness.config.rule import resolve_rule
 from harness.errors import UsageError, nearest
-from optimizers.zoo.registry import OptimizerSpec, Param, resolve_value
+from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
 
 Settings = Mapping[str, Value]
 
@@ -196,11 +196,15 @@ def resolve_config(settings: Settings) -> RunConfig:
 def as_stored(settings: Settings) -> RunConfig:
     """The config that a record or a stored file holds. It is complete, so none of its parts is looked up.
 
+    What code before a field has written lacks it, and gets the value that acts alike (`Param.before`).
+
     Raises:
         UsageError: an unknown name, or a value that no config has; one sentence.
     """
+    params = params_of(optimizers.ZOO.get(str(settings.get("optimizer.name"))))
+    acted_by = {name: param.before for name, param in params.items() if param.before is not UNSET}
     try:
-        given = _divide(settings)
+        given = _divide({**acted_by, **settings})
         config: RunConfig = _build(RunConfig, given.fields)
     except ValueError as error:
         raise UsageError(str(error)) from None

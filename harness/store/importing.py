@@ -20,10 +20,10 @@ from typing import IO, Any
 
 from harness.config.key import stored_keys
 from harness.config.names import settings_of
-from harness.config.settings import as_stored, params_of, read_yaml
+from harness.config.settings import as_stored, read_yaml
 from harness.errors import UsageError
 from harness.exchange.foreign_record import key_of
-from harness.store import Attempt, Kind, Store, curve
+from harness.store import Attempt, Kind, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
 from harness.store.integrity import CHANGED, contradiction
 from harness.store.layout import PACKED, RUNS, SWEEPS
@@ -33,7 +33,6 @@ from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS,
 from harness.system import atomic, seal
 from harness.system.folders import make_folder
 from harness.system.links import leads_away
-from optimizers.zoo.registry import UNSET, ZOO
 
 # The curve and the spectra after the checkpoint: rows beyond it are cut on resuming, rows missing before it
 # are lost.
@@ -194,6 +193,7 @@ class _Run:
             self.done.taken[record.status if record is not None else "unfinished"] += 1
 
     def _copy(self, record: RunRecord | None, names: Sequence[str], final: bool) -> bool:
+        layout.begin(self.store.root)
         make_folder(self.target.path)  # refused if it is a link
         with _staged(self.source.path, self.target.path, names) as staged:
             if final:
@@ -223,14 +223,7 @@ class _Run:
 
 def _keys(config: dict[str, Any]) -> set[str]:
     """The keys that a run with this stored config may have."""
-    return {key_of(config)} if is_imported(config) else stored_keys(as_stored(_as_then(config)))
-
-
-def _as_then(config: dict[str, Any]) -> dict[str, Any]:
-    """A stored config as settings; a field that it lacks gets its neutral value."""
-    settings = settings_of(config)
-    params = params_of(ZOO.get(str(settings.get("optimizer.name"))))
-    return {name: p.neutral for name, p in params.items() if p.neutral is not UNSET} | settings
+    return {key_of(config)} if is_imported(config) else stored_keys(as_stored(settings_of(config)))
 
 
 def _only_there(there: Path, here: Path) -> bool:

@@ -7,19 +7,26 @@ studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
 cache/              prepared data, measured costs, rows of tables (`results/frames/row_cache.py`)
 index.jsonl         all records once more (`harness/store/index.py`)
-store.json          what tells the store from others that use the same database (`sweeps/plan/slots.py`)
+store.json          the format of all of it, and what tells the store from others in the same database
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
+from harness.errors import UsageError
+from harness.system import atomic
+from harness.system.folders import make_folder
 from harness.system.links import OwnFile
 
 RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code", "cache", "index.jsonl"
-PACKED, NONCE = "packed", "store.json"
+PACKED, STORE = "packed", "store.json"
+
+FORMAT = 1  # of version 0.1.0
 
 _KEY = re.compile("[0-9a-f]{12}")
 
@@ -80,6 +87,46 @@ def index_file(root: Path) -> Path:
     return OwnFile(root, INDEX)
 
 
-def nonce_file(root: Path) -> Path:
-    """The file with the nonce of the store; only a store with searches in a database has one."""
-    return OwnFile(root, NONCE)
+def store_file(root: Path) -> Path:
+    """The file with the store's format; and with its nonce, if it has searches in a database."""
+    return OwnFile(root, STORE)
+
+
+def about(root: Path) -> dict[str, Any]:
+    """What the store says of itself; empty if it says nothing that can be read."""
+    content = atomic.read_json(store_file(root))
+    return content if isinstance(content, dict) else {}
+
+
+def note(root: Path, **more: Any) -> None:
+    """Let the store say its format, and more. The caller holds the lock."""
+    atomic.write_json(store_file(root), about(root) | {"format": FORMAT} | more)
+
+
+def locked(root: Path) -> AbstractContextManager[None]:
+    """Hold the lock of what the store says of itself."""
+    return atomic.locked(root / f".{Path(STORE).stem}.lock")
+
+
+def begin(root: Path) -> None:
+    """Let a store say its format, before the first run is written."""
+    if about(root).get("format") != FORMAT:
+        make_folder(root)
+        with locked(root):
+            note(root)
+
+
+def check_format(root: Path) -> None:
+    """Raise UsageError if the store has runs, and is not of our format."""
+    found = about(root).get("format")
+    if found == FORMAT or not (run_keys(root) or _has_archives(root)):
+        return
+    says = "no format" if found is None else f"format {found}"
+    raise UsageError(
+        f"The store '{root}' was written before version 0.1.0, or by newer code ({STORE} has {says}, this "
+        f"code reads format {FORMAT}), and its runs have other keys; name another one."
+    )
+
+
+def _has_archives(root: Path) -> bool:
+    return any(packed_folder(root).glob("*.zip"))

@@ -134,5 +134,5 @@ def filters(given: Mapping[str, Value]) -> dict[str, Value]:
 def _agrees(settings: Mapping[str, Value], name: str, value: Value) -> bool:
     found = settings.get(name, UNSET)
     if found is UNSET and name in FIELDS and not is_imported(settings):  # older than the field
-        found = FIELDS[name].neutral
+        found = FIELDS[name].before
     return bool(found == value)

@@ -102,6 +102,7 @@ class Records:
 
         It replaces the record of a pruned run.
         """
+        layout.begin(self.root)
         path = self.files(record.key).record
         before = self.record(record.key)
         if before is not None and before.status != "pruned":  # it may be in an archive

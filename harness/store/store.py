@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from harness.store import layout
 from harness.store.attempt import Attempt
 from harness.store.integrity import lost
 from harness.store.owner import Owner, is_alive
@@ -50,6 +51,8 @@ class RunState:
 class Store(Records):
     """A folder of runs that many processes share.
 
+    Raises UsageError if another version of the code has written it.
+
     Args:
         root: the folder; created when first written to.
         alive: whether an owner lives, by its heartbeat file; tests pass their own.
@@ -64,6 +67,7 @@ class Store(Records):
         read_only: bool = False,
     ) -> None:
         super().__init__(root)
+        layout.check_format(self.root)
         if not read_only:
             write_for_the_group(self.root)
         self.alive = alive
@@ -119,6 +123,7 @@ class Store(Records):
             study: the study that wants the run; empty: none.
         """
         files = self.files(key)
+        layout.begin(self.root)
         while True:
             state = self.state(key, study)
             if state.kind is not Kind.WAITING:

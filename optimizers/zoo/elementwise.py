@@ -71,7 +71,6 @@ ROWS: Final = (
         fixed={"fused": True},  # one pass over memory
         paper="Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015",
         url="https://arxiv.org/abs/1412.6980",
-        revision=2,
     ),
     OptimizerSpec(
         name="adamw",
@@ -87,7 +86,6 @@ ROWS: Final = (
         fixed={"fused": True},
         paper="Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019",
         url="https://arxiv.org/abs/1711.05101",
-        revision=2,
     ),
     OptimizerSpec(
         name="sgdm",
@@ -113,7 +111,6 @@ ROWS: Final = (
         state="m, v",
         paper="Liang et al., Cautious Optimizers: Improving Training with One Line of Code, 2024",
         url="https://arxiv.org/abs/2411.16085",
-        revision=2,
     ),
     OptimizerSpec(
         name="mars",
@@ -135,7 +132,6 @@ ROWS: Final = (
         aux_lr=Param(float, 3e-3, low=0, low_open=True, help="peak learning rate of the auxiliary AdamW"),
         paper="Yuan et al., MARS: Unleashing the Power of Variance Reduction for Training Large Models, 2024",
         url="https://arxiv.org/abs/2411.10438",
-        revision=2,
     ),
     OptimizerSpec(
         name="sophia",

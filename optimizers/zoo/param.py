@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 Value: TypeAlias = "float | int | bool | str | tuple[Any, ...] | None"
 Kind: TypeAlias = "type[float] | type[int] | type[bool] | type[str] | type[tuple[float, ...]] | type[object]"
 
-UNSET: Final = ...  # no `neutral` declared; None may be a real value, and Ellipsis survives pickling
+UNSET: Final = ...  # not declared; None may be a real value, and Ellipsis survives pickling
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Param:
         low, high: bounds, for a tuple those of each entry; None is unbounded.
         low_open, high_open: whether the bound itself is excluded.
         choices: the allowed words of a str.
-        neutral: for a parameter added later, the value under which older code behaved the same. The config
-            hash leaves the field out when it equals this, so that older records keep their keys.
+        before: of a parameter added after version 0.1.0, the value under which code without it behaved the
+            same. With this value it stays out of the key, so that older records keep theirs.
         used_by: "rule", the constructor of the optimizer's class; "aux", the auxiliary AdamW; "build", which
             divides the parameters into groups.
-        inert: settings under which the value changes nothing, so that one value stands for all: a mapping
-            from names to values, of which all must agree; of several mappings one.
-        stands: that value, if it is not the default: what was the default before, so that keys stay.
+        inert: settings under which the value changes nothing, so that they are one run: a mapping
+            from names to values, of which all must agree; of several mappings one. The default stands for
+            all of its values.
         help: one line for listings.
     """
 
@@ -47,10 +47,9 @@ class Param:
     low_open: bool = False
     high_open: bool = False
     choices: tuple[str, ...] | None = None
-    neutral: object = UNSET
+    before: object = UNSET
     used_by: Literal["rule", "aux", "build"] = "rule"
     inert: tuple[Mapping[str, tuple[Value, ...]], ...] = ()
-    stands: object = UNSET
     help: str = ""
 
     def allowed(self) -> str:
@@ -73,11 +72,6 @@ class Param:
         if isinstance(value, str):
             return self.choices is None or value in self.choices
         return value is not None and self._inside(value)
-
-    @property
-    def stand_in(self) -> Any:
-        """The value in place of all others where they change nothing."""
-        return self.default if self.stands is UNSET else self.stands
 
     def is_inert(self, settings: Mapping[str, object]) -> bool:
         """Whether the value changes nothing beside these settings."""

@@ -27,18 +27,17 @@ MAP_NAMES: Final = (
     "soft_polar",
 )
 
-# Parameters of the maps. `neutral`: rows got these later, and behaved like this before.
+# Parameters of the maps.
 MAPS: Final = {
     "p": Param(float, 0.125, low=-0.5, high=1, help="power of the singular values: 0 is Muon, 1 is SGDM"),
     "rank_exponent": Param(
         float, 0.25, low=0, help="the i-th singular value becomes i^-rank_exponent (alpha in the paper)"
     ),
-    "interval": Param(int, 1, low=1, neutral=1, help="every so many steps; Newton-Schulz on the others"),
+    "interval": Param(int, 1, low=1, help="every so many steps; Newton-Schulz on the others"),
     "interval_phase": Param(
         str,
         "last",
         choices=("last", "first"),
-        neutral="last",
         inert=({"interval": (1,)},),
         help="steps k, 2k, ... or 1, k+1, ...",
     ),
@@ -48,8 +47,6 @@ MAPS: Final = {
         str,
         "graded",
         choices=("graded", "float32", "float64"),
-        neutral="float64",
-        stands="float64",
         help="precision of the Gram matrix of gram_power; graded: float32, by steps; an SVD up to 64 rows "
         "or columns",
     ),
@@ -73,10 +70,9 @@ MAPS: Final = {
         str,
         "bfloat16",
         choices=(*_DTYPES, "float16"),
-        stands="float32",
         help="precision of the iterations of mix_power; float16 is for CUDA, a CPU emulates it",
     ),
-    "mix_fp32_steps": Param(int, 0, low=0, stands=2, help="iterations in float32 before those in mix_dtype"),
+    "mix_fp32_steps": Param(int, 0, low=0, help="iterations in float32 before those in mix_dtype"),
     "blend": Param(float, 1.0, low=0, high=1, help="share of the softened update in soft_muon; 0 is Muon"),
     "contra": Param(
         float, 0.2, low=0, high=1, high_open=True, help="share of the momentum that contra_muon takes away"
@@ -91,8 +87,8 @@ MAPS: Final = {
 MOMENTUM: Final = {
     "momentum": beta(0.95, "decay of the gradient average M"),
     "nesterov": Param(bool, True, help="transform (1-beta) G + beta M, as released, instead of M"),
-    "ema": Param(bool, True, neutral=True, help="M = beta M + (1-beta) G; if not, beta M + G"),
-    "blocks": Param(int, 1, low=1, neutral=1, help="row blocks that are transformed each on its own"),
+    "ema": Param(bool, True, help="M = beta M + (1-beta) G; if not, beta M + G"),
+    "blocks": Param(int, 1, low=1, help="row blocks that are transformed each on its own"),
     "conv_reference_quirk": Param(bool, False, help="treat a kernel as the released code does"),
 }
 SCALE_RULE: Final = Param(
@@ -121,7 +117,7 @@ NORMUON: Final = {
 }
 ADAMUON: Final = {
     **_SHARED,
-    "ema": replace(MOMENTUM["ema"], default=False, neutral=False),
+    "ema": replace(MOMENTUM["ema"], default=False),
     "beta2": beta(None, "decay of the second moment V; null: as momentum"),
     "eps": eps(1e-8),
 }
@@ -153,7 +149,6 @@ _FUSED = Param(
     str,
     "whole",
     choices=("whole", "split"),
-    neutral="whole",
     used_by="build",
     help="transform a fused projection (q, k, v in one matrix) whole, or each of its parts",
 )
@@ -188,7 +183,6 @@ def _row(
         has_aux=True,
         paper=paper,
         url=url,
-        revision=2,  # other order of products, AdamW in one kernel
     )
 
 
@@ -198,13 +192,10 @@ def _params(table: dict[str, Param], maps: tuple[str, ...]) -> dict[str, Param]:
     if maps[0] in _POWER:
         of_maps["p"] = _POWER[maps[0]]
     if len(maps) > 1:
-        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps, neutral="svd_power")
+        of_maps["spectral"] = replace(table["spectral"], default=maps[0], choices=maps)
     if "newton_schulz" not in maps:
-        # `interval` puts Newton-Schulz in between. Rows got these parameters later, hence neutral.
-        of_maps |= {
-            key: replace(table[key], neutral=table[key].default, inert=_inert(key))
-            for key in _OF_MAP["newton_schulz"]
-        }
+        # `interval` puts Newton-Schulz in between.
+        of_maps |= {key: replace(table[key], inert=_inert(key)) for key in _OF_MAP["newton_schulz"]}
         of_maps |= {key: table[key] for key in ("interval", "interval_phase")}
     return {**own, **of_maps, "fused": _FUSED}
 
@@ -264,8 +255,7 @@ ROWS: Final = (
         url="https://kellerjordan.github.io/posts/muon/",
     ),
     _row("muon_svd", "Muon", "svd_power", lr_default=0.03, p=0.0),
-    # Revision 3: small matrices by the SVD.
-    replace(_row("htmuon", "Muon", "gram_power", "svd_power", lr_default=0.03), revision=3),
+    _row("htmuon", "Muon", "gram_power", "svd_power", lr_default=0.03),
     _row("htmuon_ns", "Muon", "ns_root", lr_default=0.03),
     _row("htmuon_ht", "Muon", "rank_power", lr_default=0.03),
     _row("htmuon_stream", "Muon", "stream_power", lr_default=0.03),
@@ -277,21 +267,20 @@ ROWS: Final = (
         paper=f"{HTMUON_PAPER}; the map is our own",
     ),
     _row("normuon", "NorMuon", "newton_schulz", lr_default=0.03, **_NORMUON),
-    replace(_row("htmuon_normuon", "NorMuon", *_POWERS, lr_default=0.03), revision=3),
+    _row("htmuon_normuon", "NorMuon", *_POWERS, lr_default=0.03),
     _row("htmuon_ht_normuon", "NorMuon", "rank_power", lr_default=0.03),
     _row("adamuon", "AdaMuon", "newton_schulz", lr_default=5e-3, released="not_output", **_ADAMUON),
-    replace(_row("htmuon_adamuon", "AdaMuon", *_POWERS, lr_default=5e-3, released="not_output"), revision=3),
-    replace(_row("soft_muon", "Muon", "soft_muon", lr_default=0.02, **_SOFT_MUON), revision=1),
-    replace(_row("contra_muon", "Muon", "contra_muon", lr_default=0.02, **_CONTRA_MUON), revision=1),
+    _row("htmuon_adamuon", "AdaMuon", *_POWERS, lr_default=5e-3, released="not_output"),
+    _row("soft_muon", "Muon", "soft_muon", lr_default=0.02, **_SOFT_MUON),
+    _row("contra_muon", "Muon", "contra_muon", lr_default=0.02, **_CONTRA_MUON),
     replace(
         _DYNMUON,
         weight_decay=weight_decay(0.025),
         params={
             **_DYNMUON.params,
             "p": Param(float, 0.25, low=-0.5, high=0.5, help="power of the singular values, near 1 only"),
-            "ema": replace(MOMENTUM["ema"], default=False, neutral=False),
+            "ema": replace(MOMENTUM["ema"], default=False),
         },
-        revision=1,
     ),
-    replace(_row("soft_polar", "Muon", "soft_polar", lr_default=0.02, **_SOFT_POLAR), revision=1),
+    _row("soft_polar", "Muon", "soft_polar", lr_default=0.02, **_SOFT_POLAR),
 )

@@ -86,7 +86,6 @@ ROWS: Final = (
         rest={"rank": 0},
         paper="Zhao et al., GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection, 2024",
         url="https://arxiv.org/abs/2403.03507",
-        revision=2,
     ),
     OptimizerSpec(
         name="cosmos",
@@ -99,6 +98,5 @@ ROWS: Final = (
         vectors="Adam",
         paper="Liu et al., COSMOS: A Hybrid Adaptive Optimizer for Memory-Efficient Training of LLMs, 2025",
         url="https://arxiv.org/abs/2502.17410",
-        revision=2,
     ),
 )

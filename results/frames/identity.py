@@ -179,13 +179,13 @@ def _declared(values: Values) -> tuple[dict[str, Param], Values]:
     row = ZOO.get(rule)
     if rule not in _known or _known[rule][0] is not row:
         params = params_of(row)
-        acted_by = {name: param.neutral for name, param in params.items() if param.neutral is not UNSET}
+        acted_by = {name: param.before for name, param in params.items() if param.before is not UNSET}
         _known[rule] = row, params, acted_by
     return _known[rule][1:]
 
 
 def _value_of_older_code(param: Param) -> Any:
-    return param.default if param.neutral is UNSET else param.neutral
+    return param.default if param.before is UNSET else param.before
 
 
 def _coerced(param: Param | None, name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.config import RunConfig
-from harness.config.key import identity, keys_so_far, run_key
+from harness.config.key import identity, run_key
 from harness.config.names import settings_of
 from harness.config.settings import to_settings
 from harness.errors import UsageError
@@ -47,7 +47,7 @@ def trained_again(
 
 def _under_other_code(config: RunConfig) -> set[str]:
     """The keys that the run had before somebody edited code or raised a revision."""
-    return {*keys_so_far(config), run_key(replace(config, revisions={}))} if config.revisions else set()
+    return {run_key(replace(config, revisions={}))} if config.revisions else set()
 
 
 def _keys_of_last_plan(store: Store, spec: SweepSpec) -> dict[tuple[Any, ...], list[str]]:

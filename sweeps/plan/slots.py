@@ -26,8 +26,8 @@ from harness.config import RunConfig, Value, hyper_schedules
 from harness.config.key import identity, run_key
 from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
+from harness.store import layout
 from harness.store import points as plans
-from harness.store.layout import nonce_file
 from harness.store.points import SEARCH, Point, is_tuned, study_path
 from harness.system import atomic, seal, typed
 from harness.system.folders import make_folder
@@ -139,18 +139,16 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
 
 def _nonce(root: Path) -> str:
     """The nonce of a store, made when it is first needed. With another one its studies are made again."""
-    path = nonce_file(root)
-    found = _read_nonce(path)
+    found = _read_nonce(root)
     if not found:
-        with atomic.locked(path.with_name(f".{path.stem}.lock")):
-            found = _read_nonce(path) or uuid.uuid4().hex[:8]
-            atomic.write_json(path, {"nonce": found})
+        with layout.locked(root):
+            found = _read_nonce(root) or uuid.uuid4().hex[:8]
+            layout.note(root, nonce=found)
     return found
 
 
-def _read_nonce(path: Path) -> str:
-    content = atomic.read_json(path)
-    nonce = content.get("nonce") if isinstance(content, dict) else None
+def _read_nonce(root: Path) -> str:
+    nonce = layout.about(root).get("nonce")
     return nonce if isinstance(nonce, str) and re.fullmatch("[0-9a-f]{8}", nonce) else ""
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.config.settings import resolve_config
 from harness.paper import experiments, scales
-from harness.store import Store
+from harness.store import Store, layout
 from harness.store.points import POINTS, REPLICATE, SEARCH
 
 STEPS = 40
@@ -55,6 +55,7 @@ def fill(root, runs, rates=5):
         index.append(json.dumps(row) + "\n")
         point = {"sweep": sweep, "block": block, "stage": stage, "key": key, "overrides": _overrides(config)}
         files.setdefault(sweep, []).append(json.dumps(point) + "\n")
+    layout.begin(folder)
     for sweep, lines in files.items():
         (folder / "sweeps" / sweep).mkdir(parents=True)
         (folder / "sweeps" / sweep / POINTS).write_text("".join(lines))

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.config import RunConfig
 from harness.export.results import CLOZE
-from harness.store import Store
+from harness.store import Store, layout
 from harness.store.points import Point, sweep_folder, write_points
 from harness.store.record import RunRecord
 from sweeps.experiments import write as shipped
@@ -68,6 +68,7 @@ class Miniature:
 
     def write_record(self, record: RunRecord) -> None:
         """Write a record, and a curve whose evaluations fall until they agree with it."""
+        layout.begin(self.store.root)
         folder = self.store.run_folder(record.key)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "record.json").write_text(json.dumps(record.to_json()))

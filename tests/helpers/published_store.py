@@ -15,7 +15,7 @@ from typing import Any
 from harness.paper import experiments, reported
 from harness.paper.experiments import Place
 from harness.paper.reported import Reported
-from harness.store import Store
+from harness.store import Store, layout
 from harness.store.points import sweep_folder, write_points
 from harness.store.record import RunRecord
 from sweeps.experiments import write as shipped
@@ -30,6 +30,7 @@ STEPS = 10_000  # of every run: how many does not matter here
 def fill(root: Path) -> Store:
     """Write the plans, and a record and the end of a curve for each of their runs."""
     store = Store(root)
+    layout.begin(root)
     lines: dict[Place, list[Reported]] = {}
     for line in reported.everything():
         lines.setdefault(experiments.place(line), []).append(line)

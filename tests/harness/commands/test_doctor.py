@@ -19,7 +19,7 @@ from harness.commands import doctor
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
-from harness.store import Store
+from harness.store import Store, layout
 from harness.store.check import survey
 from harness.store.record import RunRecord
 from harness.system import machine
@@ -385,6 +385,7 @@ def test_old_temporary_files_are_shown_and_new_ones_are_somebodys(store):
 
 
 def test_a_heartbeat_from_the_future_is_told_of_runs_that_have_not_ended(tmp_path):
+    layout.begin(tmp_path)
     for number, end in ((1, {"reason": "finished"}), (2, None)):
         path = tmp_path / f"runs/aa/aaaaaaaaaaaa/attempts/{number}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -395,6 +396,7 @@ def test_a_heartbeat_from_the_future_is_told_of_runs_that_have_not_ended(tmp_pat
 
 
 def test_a_store_of_garbage_alone(tmp_path):
+    layout.begin(tmp_path)
     for name in ("runs/aa/aaaaaaaaaaaa/record.json", "runs/aa/aaaaaaaaaaaa/attempts/x.json", "runs/file",
                  "sweeps/s/points.jsonl", "sweeps/s/slots/s.muon/0.json", "studies/s.journal",
                  "index.jsonl", "cache/c"):  # fmt: skip

@@ -19,22 +19,12 @@ GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "keys.json").read_te
 
 @pytest.mark.parametrize("row", GOLDEN, ids=lambda row: row["key"])
 def test_golden_key(row):
-    """At the revisions and defaults of then; a row without revisions is of the first ones."""
-    config = resolve_config(row["settings"] | row.get("defaults", {}))
-    assert run_key(dataclasses.replace(config, revisions=row.get("revisions", {}))) == row["key"]
-
-
-def test_every_golden_config_has_its_key_at_the_present_revisions():
-    last = {json.dumps(row["settings"]): row for row in GOLDEN}
-    assert {row["key"]: run_key(resolve_config(row["settings"])) for row in last.values()} == {
-        row["key"]: row["key"] for row in last.values()
-    }
+    assert run_key(resolve_config(row["settings"])) == row["key"]
 
 
 @pytest.mark.parametrize("row", GOLDEN, ids=lambda row: row["key"])
 def test_a_stored_config_has_its_key_without_a_look_at_its_parts(row, tmp_path):
-    config = resolve_config(row["settings"] | row.get("defaults", {}))
-    config = dataclasses.replace(config, revisions=row.get("revisions", {}))
+    config = resolve_config(row["settings"])
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     for stored in (json.loads(json.dumps(dataclasses.asdict(config))), read_yaml(tmp_path / "config.yaml")):
         assert stored_keys(as_stored(settings_of(stored))) == {row["key"]}
@@ -61,14 +51,19 @@ def test_micro_batch_is_part_of_a_run_with_batch_statistics_only():
     assert run_key(resolve_config(pydocs | {"micro_batch": 4})) == run_key(resolve_config(pydocs))
 
 
-def test_a_field_added_later_keeps_old_keys_at_its_neutral_value(monkeypatch):
+@pytest.mark.parametrize("default", [1, 7])
+def test_a_field_added_later_keeps_old_keys_at_the_value_that_acts_like_the_code_before(monkeypatch, default):
     settings = next(row["settings"] for row in GOLDEN if row["settings"]["optimizer.name"] == "htmuon")
-    before = run_key(resolve_config(settings))
+    then = resolve_config(settings)
+    key, stored = run_key(then), json.loads(json.dumps(dataclasses.asdict(then)))
     row = optimizers.ZOO["htmuon"]
-    grown = dataclasses.replace(row, params={**row.params, "interval": Param(int, 1, low=1, neutral=1)})
+    grown = dataclasses.replace(row, params={**row.params, "later": Param(int, default, low=1, before=1)})
     monkeypatch.setitem(optimizers.ZOO, "htmuon", grown)
-    assert run_key(resolve_config(settings)) == before
-    assert run_key(resolve_config(settings | {"optimizer.interval": 5})) != before
+    assert run_key(resolve_config(settings | {"optimizer.later": 1})) == key
+    assert (run_key(resolve_config(settings)) == key) == (default == 1)
+    assert run_key(resolve_config(settings | {"optimizer.later": 5})) != key
+    assert as_stored(settings_of(stored)).optimizer.hyper["later"] == 1
+    assert stored_keys(as_stored(settings_of(stored))) == {key}
 
 
 @pytest.mark.parametrize("part", ["model", "optimizer"])

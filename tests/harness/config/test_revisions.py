@@ -15,15 +15,8 @@ from harness.config.settings import read_yaml, resolve_config, to_yaml
 from harness.errors import UsageError
 from harness.system.environment import HOME
 
-# With an optimizer at its first revision.
 DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16, "optimizer.name": "sgdm"}
 DIGITS = DOCS | {"task": "digits", "model": "resnet-nano", "batch_size": 64}
-
-
-def released(name):
-    """What `revisions` holds for a row of the zoo whose code is the released one."""
-    revision = optimizers.spec(name).revision
-    return {"optimizer": revision} if revision > 1 else {}
 
 
 def rule(name, **hyper):
@@ -63,7 +56,7 @@ def test_the_released_digests_are_those_of_this_code():
 
 @pytest.mark.parametrize("name", optimizers.ZOO)
 def test_released_code_is_at_its_released_revision(name):
-    assert resolve_config(DOCS | rule(name)).revisions == released(name)
+    assert resolve_config(DOCS | rule(name)).revisions == {}
 
 
 def test_every_module_is_either_watched_or_known_to_make_no_numbers():
@@ -103,7 +96,7 @@ def test_an_edited_optimizer_is_another_run_and_nothing_else_is(edit):
     edit("optimizers/spectral/mix_power.py", "return", "return 1.0 *")
     after = {name: resolve_config(one) for name, one in settings.items()}
     assert {name for name, one in after.items() if run_key(one) != before[name]} == {"htmuon_mix"}
-    assert after["htmuon_mix"].revisions["optimizer"].startswith("2+")
+    assert after["htmuon_mix"].revisions["optimizer"].startswith("1+")
 
 
 def test_two_edits_are_two_runs_and_undoing_one_gives_the_released_run(edit):
@@ -143,14 +136,14 @@ def test_what_python_does_not_execute_does_not_count(edit):
         "# a remark\nfrom __future__ import annotations",
     )
     edit("optimizers/muon.py", "G: Tensor", "G: 'Tensor'")
-    assert resolve_config(DOCS | rule("muon")).revisions == released("muon")
+    assert resolve_config(DOCS | rule("muon")).revisions == {}
 
 
 def test_only_the_map_that_a_run_uses_counts(edit):
     edit("optimizers/spectral/newton_schulz.py", "QUINTIC = ", "QUINTIC = 1 * ")
-    assert resolve_config(DOCS | rule("htmuon")).revisions == released("htmuon")
-    assert "3+" in resolve_config(DOCS | rule("htmuon", interval=5)).revisions["optimizer"]
-    assert "2+" in resolve_config(DOCS | rule("muon")).revisions["optimizer"]
+    assert resolve_config(DOCS | rule("htmuon")).revisions == {}
+    assert "1+" in resolve_config(DOCS | rule("htmuon", interval=5)).revisions["optimizer"]
+    assert "1+" in resolve_config(DOCS | rule("muon")).revisions["optimizer"]
 
 
 def test_a_config_of_other_code_is_refused_with_what_to_do(edit):
@@ -159,7 +152,7 @@ def test_a_config_of_other_code_is_refused_with_what_to_do(edit):
     edit("optimizers/muon.py", "max(1, m / n)", "max(2, m / n)")
     edited = resolve_config(DOCS | rule("muon"))
     revisions.check(edited)
-    with pytest.raises(UsageError, match=r"optimizer has revision 2, here it is 2\+\w{8}; remove revisions"):
+    with pytest.raises(UsageError, match=r"optimizer has revision 1, here it is 1\+\w{8}; remove revisions"):
         revisions.check(made)
 
 

@@ -157,6 +157,5 @@ def test_every_setting_of_a_run_has_one_declaration(tiny):
     params = params_of(row)
     assert params["optimizer.p"] is row.params["p"] and params["optimizer.lr"] is row.lr
     assert params["steps"] is FIELDS["steps"]
-    settings = to_settings(resolve_config(tiny | {"optimizer.name": "htmuon"})).keys()
-    assert settings - params.keys() == {"revisions.optimizer"}, "made, not set"
+    assert to_settings(resolve_config(tiny | {"optimizer.name": "htmuon"})).keys() <= params.keys()
     assert params_of(None) == FIELDS

@@ -284,3 +284,28 @@ def test_what_is_no_key_leads_nowhere(tmp_path, key):
     with pytest.raises(UsageError, match="is not the key of a run"):
         Store(tmp_path).claim(key, "x: 1")
     assert not list(tmp_path.iterdir())
+
+
+# --- the format ---
+
+
+@pytest.mark.parametrize("says", [None, "", "[]", "{}", '{"nonce": "0123abcd"}', '{"format": 2}'])
+def test_a_store_of_another_format_is_refused_in_one_sentence(tmp_path, says):
+    store = Store(tmp_path)
+    store.claim(KEY, "").finish(record(KEY, 1))
+    assert json.loads((tmp_path / "store.json").read_text()) == {"format": 1}
+    assert Store(tmp_path).record(KEY) == store.record(KEY)
+    (tmp_path / "store.json").unlink()
+    if says is not None:
+        (tmp_path / "store.json").write_text(says)
+    with pytest.raises(
+        UsageError, match=r"before version 0\.1\.0, or by newer code .*name another one"
+    ):
+        Store(tmp_path)
+
+
+def test_a_store_without_runs_needs_no_format(tmp_path):
+    (tmp_path / "sweeps" / "tiny").mkdir(parents=True)
+    (tmp_path / "runs" / "aa").mkdir(parents=True)
+    Store(tmp_path).claim(KEY, "")
+    assert Store(tmp_path).state(KEY).kind is Kind.LIVE

@@ -94,8 +94,8 @@ def test_a_run_that_waits_belongs_to_the_data_that_its_sweep_has_used(bench, mak
 @pytest.mark.parametrize(
     ("revisions", "names"),
     [
-        ({"optimizer": 3}, ["muon (revision 2)", "muon (revision 3)"]),
-        ({"optimizer": "2+3fa1c2d4"}, ["muon (revision 2)", "muon (edited 3fa1c2d4)"]),
+        ({"optimizer": 3}, ["muon (revision 1)", "muon (revision 3)"]),
+        ({"optimizer": "1+3fa1c2d4"}, ["muon (revision 1)", "muon (edited 3fa1c2d4)"]),
     ],
 )
 def test_two_versions_of_an_optimizer_are_two_rows_by_name(bench, make, revisions, names):
