@@ -3,11 +3,12 @@
 import pytest
 
 from harness.errors import UsageError
-from harness.store import Store
+from harness.store import Store, layout
 
 
 @pytest.fixture
 def store(tmp_path):
+    layout.begin(tmp_path)
     for key in ("aa11bb22cc33", "aa11ff000000", "b00000000000"):
         (tmp_path / "runs" / key[:2] / key).mkdir(parents=True)
     return Store(tmp_path)

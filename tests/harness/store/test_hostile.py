@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.store import Store, archive, check, gc, packing, unpacking
+from harness.store import Store, archive, check, gc, layout, packing, unpacking
 from harness.store.archive import DamagedError
 from harness.store.importing import merge
 from harness.store.points import SEARCH, Point, read_points, slot_path, sweep_folder, write_points
@@ -70,6 +70,7 @@ def hostile(root, runs, **changes):
             info.CRC,
         )
         made.comment = b"htbench 1: contents.json at %012d, %012d of %012d bytes, crc %08x" % numbers
+    layout.begin(root)
     path = root / "packed" / "0001-0123456789ab.zip"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data.getvalue())
@@ -101,7 +102,10 @@ def test_names_of_an_archive_lead_nowhere(tmp_path, outside, key, name):
     with packing.packing(store):
         unpacking.salvage(store)
     made = {str(one.relative_to(store.root)) for one in store.root.rglob("*") if one.is_file()}
-    assert made - {"packed/.lock"} == {"runs/cd/cd0123456789/log.txt", f"packed/{aside(path)}"}
+    assert made - {"packed/.lock", ".store.lock", "store.json"} == {
+        "runs/cd/cd0123456789/log.txt",
+        f"packed/{aside(path)}",
+    }
 
 
 def aside(path):

@@ -74,6 +74,7 @@ def test_the_highest_attempt_counts(tmp_path):
 
 
 def test_the_keys_of_all_runs(tmp_path):
+    layout.begin(tmp_path)
     first, second = "aa" + "1" * 10, "bb" + "2" * 10
     for name in (f"bb/{second}", f"aa/{first}", f"aa/.{first}.1-x.tmp", f"bb/{first}", "aa/aa1", "mine/mine"):
         (tmp_path / "runs" / name).mkdir(parents=True)

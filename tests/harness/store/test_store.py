@@ -298,9 +298,7 @@ def test_a_store_of_another_format_is_refused_in_one_sentence(tmp_path, says):
     (tmp_path / "store.json").unlink()
     if says is not None:
         (tmp_path / "store.json").write_text(says)
-    with pytest.raises(
-        UsageError, match=r"before version 0\.1\.0, or by newer code .*name another one"
-    ):
+    with pytest.raises(UsageError, match=r"before version 0\.1\.0, or by newer code .*name another one"):
         Store(tmp_path)
 
 
