@@ -1,45 +1,27 @@
-"""Optima at the edge of the tried values. A better value may lie beyond; a table says which to try next."""
+"""Optima at the edge of the tried values, over all sweeps of a store, and what one more point changes."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
+from harness.choice.edge import Edge, Outlook, of_range, of_values
 from harness.store.points import SEARCH
-from results.compare.beyond import beyond, legal_end
-from results.compare.select import OPTIMIZER, UNFINISHED, Candidate, Row, searched
+from results.compare.select import OPTIMIZER, UNFINISHED, Candidate, Choice, Row, searched
+from results.compare.summary import metric_summary
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
+from results.frames.metrics import Metric
 from results.frames.rows import rows
 
-_AT_END = 0.01  # of a searched range, of its logarithm if that is how it was searched
 
-
-@dataclass(frozen=True)
-class Edge:
-    """A chosen value beyond which nothing was tried.
-
-    Attributes:
-        column: the frame's column.
-        value: the chosen value.
-        place: what it is at the edge of: "grid" or "searched range".
-        hint: what to try next: a value and its block, or a wider range; empty if no value is allowed.
-    """
-
-    column: str
-    value: float
-    place: str
-    hint: str
-
-
-def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Edge]:
-    """The edges at which a candidate lies.
+def edges(frame: pd.DataFrame, chosen: Candidate, columns: Iterable[str]) -> dict[str, Edge]:
+    """The edges at which a candidate lies, by column.
 
     In a grid its neighbours are the candidates of all sweeps that agree with it in every other tuned setting;
     if it is alone there, the values of its blocks. In a search the edges are the ends of the range.
@@ -55,20 +37,50 @@ def edges(frame: pd.DataFrame, chosen: Candidate, columns: list[str]) -> list[Ed
     own = [row for row in rivals if row["candidate"] == chosen.name]
     from_grid = [row for row in own if not row["slot"]]
     tuned = searched(rivals, tuned_columns(frame))
-    found = []
+    find = _of_grid if from_grid else _of_search
+    found = {}
     for column in columns:
-        near = _slice(column, own[0], rivals, tuned)
-        if from_grid:
-            found.append(_of_grid(column, from_grid, rivals, near))
-        else:
-            found.append(_of_search(column, own, rivals, near))
-    return [edge for edge in found if edge is not None]
+        others = [name for name in tuned if name != column]
+        near = _numbers(row[column] for row in rivals if all(agree(row, own[0], name) for name in others))
+        edge = find(column, from_grid or own, rivals, near)
+        if edge is not None:
+            found[column] = replace(edge, blocks=tuple(sorted({row["block"] for row in from_grid or own})))
+    return found
 
 
-def _slice(column: str, chosen: Row, rivals: Iterable[Row], tuned: Iterable[str]) -> list[float]:
-    """The values of a column among the rows that agree with the chosen one in every other tuned setting."""
-    others = [name for name in tuned if name != column]
-    return _numbers(row[column] for row in rivals if all(agree(row, chosen, name) for name in others))
+def _of_grid(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> Edge | None:
+    blocks = {(row["sweep"], row["block"]) for row in own}
+    listed = _numbers(row[column] for row in rivals if (row["sweep"], row["block"]) in blocks)
+    tried = near if len(near) > 1 else listed
+    return of_values(own[0]["rule"], setting_name(column), own[0][column], tried, listed)
+
+
+def _of_search(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> Edge | None:
+    mine, others = (_axes(column, some) for some in (own, rivals))
+    if not mine:
+        return None  # fixed in this search
+    place = own[0]["rule"], setting_name(column), own[0][column]
+    choices = _numbers(value for axis in others for value in axis.get("choices", ()))
+    if "choices" in mine[0]:
+        return of_values(*place, choices, choices)
+    ends = [axis[end] for axis in others for end in ("low", "high") if end in axis]
+    tried = _numbers([*choices, *near, *ends])
+    return of_range(*place, tried[0], tried[-1], log=bool(mine[0]["log"]))
+
+
+def _axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
+    """What the studies of some rows searched along a column."""
+    studies = dict.fromkeys(row["ranges"] for row in some if row["ranges"])
+    axes = (json.loads(ranges).get(setting_name(column)) for ranges in studies)
+    return [axis for axis in axes if axis is not None]
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    """The distinct numbers, ascending; nothing if some are no numbers."""
+    known = [value for value in values if not _is_missing(value)]
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in known):
+        return []
+    return sorted(set(known))
 
 
 def agree(row: Row, chosen: Row, name: str) -> bool:
@@ -83,104 +95,54 @@ def _is_missing(value: Any) -> bool:
     return value is None or value != value
 
 
-def _numbers(values: Iterable[Any]) -> list[float]:
-    """The distinct numbers, ascending; nothing if some are no numbers."""
-    found = [value for value in values if not _is_missing(value)]
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in found):
-        return []
-    return sorted(set(found))
+# --- could one more point change the winner? ---
 
 
-# --- grids and lists of choices ---
-
-
-def _of_grid(column: str, own: Sequence[Row], rivals: Iterable[Row], near: list[float]) -> Edge | None:
-    blocks = {(row["sweep"], row["block"]) for row in own}
-    listed = _numbers(row[column] for row in rivals if (row["sweep"], row["block"]) in blocks)
-    return _of_values(column, own, listed, near if len(near) > 1 else listed)
-
-
-def _of_values(column: str, own: Sequence[Row], listed: list[float], tried: list[float]) -> Edge | None:
-    """The edge at the ends of some values.
+def outlook(choice: Choice, best: Choice, column: str, axes: Iterable[str], metric: Metric) -> Outlook:
+    """What one more point beyond the edge would have to do, in the printed unit of the validation metric.
 
     Args:
-        column: the column.
-        own: the rows of the chosen candidate.
-        listed: the values that its blocks have anywhere, even with other settings.
-        tried: those around the candidate.
+        choice: of the row with the optimum at the edge of a grid; it has a validation metric.
+        best: that of the row with the best validation metric, see `leader`.
+        column: of the edge.
+        axes: all columns that were searched.
+        metric: on which settings are chosen.
     """
-    value, optimizer = own[0][column], str(own[0]["rule"])
-    if len(tried) < 2 or value not in (tried[0], tried[-1]):
-        return None
-    upwards = value == tried[-1]
-    if value == legal_end(optimizer, column, upwards):
-        return None
-    further = [other for other in listed if (other > value if upwards else other < value)]
-    if further:  # a ragged grid: the block has the value, but not with the other chosen settings
-        following: float | None = min(further) if upwards else max(further)
-        return Edge(column, value, "grid", _add(column, following, own, " with its other chosen settings"))
-    neighbour = tried[-2] if upwards else tried[1]
-    # By the ratio of the two, or by their distance where one is 0 or they differ in sign.
-    wanted = value * value / neighbour if value * neighbour > 0 else 2 * value - neighbour
-    following = beyond(optimizer, column, value, wanted, upwards)
-    return Edge(column, value, "grid", _add(column, following, own))
-
-
-def _add(column: str, following: float | None, own: Sequence[Row], more: str = "") -> str:
-    if following is None:
-        return ""
-    return f"add `{setting_name(column)}: {following:g}`{more} to {_blocks(own)}"
-
-
-def _blocks(own: Iterable[Row]) -> str:
-    names = sorted({str(row["block"]) for row in own})
-    return f"block{'s' if len(names) > 1 else ''} {', '.join(names)}"
-
-
-# --- searches ---
-
-
-def _of_search(column: str, own: Sequence[Row], rivals: Iterable[Row], near: list[float]) -> Edge | None:
-    axis, *_ = [*_axes(column, own), None]
-    if axis is None:
-        return None  # fixed in this search
-    others = _axes(column, rivals)
-    choices = _numbers(value for other in others for value in other.get("choices", ()))
-    if "choices" in axis:
-        return _of_values(column, own, choices, choices)
-    ends = _numbers(
-        [*choices, *near, *(other[end] for other in others for end in ("low", "high") if end in other)]
+    assert choice.winner is not None
+    winner = choice.winner
+    own, top = _level(winner, metric), _level(best.winner, metric)
+    assert own is not None and top is not None
+    near = [
+        other
+        for other in choice.candidates
+        if other is not winner
+        and not _is_missing(other.value(column))
+        and other.value(column) != winner.value(column)
+        and all(_same(other.value(axis), winner.value(axis)) for axis in axes if axis != column)
+    ]
+    inner = _level(
+        min(near, key=lambda other: abs(other.value(column) - winner.value(column)), default=None), metric
     )
-    return _of_range(column, own, ends[0], ends[-1], bool(axis["log"]))
+    gap = 0.0 if choice is best else _gain(own, top, metric)
+    return Outlook(gap, None if inner is None else _gain(inner, own, metric))
 
 
-def _of_range(column: str, own: Sequence[Row], low: float, high: float, log: bool) -> Edge | None:
-    """The edge at the ends of all ranges and values that some sweep has tried."""
-    value, optimizer = own[0][column], str(own[0]["rule"])
-    place = _place(value, low, high, log and low > 0)
-    upwards = place >= 1 - _AT_END
-    end = high if upwards else low
-    if _AT_END < place < 1 - _AT_END or end == legal_end(optimizer, column, upwards):
-        return None
-    step = (high - low) / 2 if upwards else (low - high) / 2
-    wanted = (end * 3 if upwards else end / 3) if log else end + step
-    following = beyond(optimizer, column, end, wanted, upwards)
-    if following is None:
-        return Edge(column, value, "searched range", "")
-    side = "high" if upwards else "low"
-    hint = f"widen `{setting_name(column)}` to {side}: {following:g} in {_blocks(own)}"
-    return Edge(column, value, "searched range", hint)
+def _gain(before: float, after: float, metric: Metric) -> float:
+    """How much better the second value is."""
+    return after - before if metric.higher_is_better else before - after
 
 
-def _place(value: float, low: float, high: float, log: bool) -> float:
-    """Where a value lies between the ends, from 0 to 1."""
-    if log:
-        value, low, high = math.log(value), math.log(low), math.log(high)
-    return (value - low) / (high - low)
+def leader(choices: Sequence[Choice], metric: Metric) -> Choice | None:
+    """The choice with the best validation metric."""
+    sign = -1 if metric.higher_is_better else 1
+    levels = [(level, choice) for choice in choices if (level := _level(choice.winner, metric)) is not None]
+    return min(levels, key=lambda pair: sign * pair[0])[1] if levels else None
 
 
-def _axes(column: str, rows: Iterable[Row]) -> list[Mapping[str, Any]]:
-    """What the studies of some rows searched along a column."""
-    studies = dict.fromkeys(str(row["ranges"]) for row in rows if row["ranges"])
-    axes = (json.loads(ranges).get(setting_name(column)) for ranges in studies)
-    return [axis for axis in axes if axis is not None]
+def _same(a: object, b: object) -> bool:
+    return a == b or (_is_missing(a) and _is_missing(b))
+
+
+def _level(candidate: Candidate | None, metric: Metric) -> float | None:
+    summary = metric_summary(candidate.runs, "val", metric) if candidate is not None else None
+    return None if summary is None else summary.mean

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from harness.choice.winner import Score, mean_score, winner
 from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
-from harness.store.score import Score, mean_score, winner
 from results.frames.rows import Rows, rows
 
 Row = Mapping[str, Any]  # of the tidy frame

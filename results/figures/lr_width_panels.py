@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pandas as pd
 
+from harness.choice.rates import Width
+from harness.choice.rates import rate_width as width_of
 from harness.store import Store
-from results.compare.lr_width import Width
-from results.compare.lr_width import lr_width as width_of
 from results.compare.summary import metric_summary
 from results.compare.winners import Winner, along, winners
 from results.figures.kinds import PUBLISHED, CurvePanel, Series

@@ -53,7 +53,7 @@ def load(
     state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
     else is fixed, in words), replica (the word of a deliberate rerun), imported (the source of a run that
     others made; empty for our own), candidate (the same word for points
-    that differ in their seeds only), score (`harness.store.score`; None cannot win), rule (the optimizer's
+    that differ in their seeds only), score (`harness.choice.winner`; None cannot win), rule (the optimizer's
     name in the zoo), variant (the version of its code), optimizer (the rule, with the variant where there are
     several), lr and every other tuned setting (None in a slot that has no trial yet), seed, data_seed, the
     metrics, data_fingerprint, the columns of `results.frames.provenance`, steps, seconds_per_step,

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
+from harness.choice.winner import score
 from harness.store import Kind, Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
-from harness.store.score import score
 from results.frames import cost, downstream, identity, imported, metrics, provenance
 
 Row = dict[str, Any]

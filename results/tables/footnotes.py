@@ -162,11 +162,13 @@ def caveats(
     notes: dict[str, tuple[str, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
-    for edge in edges(part, choice.winner, axes):
-        more = f"; to go on, {edge.hint}" if edge.hint else ""
-        outlook = next_points.outlook(edge, choice, rivals, axes, metric)
-        found = f"{edge.column}={edge.value:g} is at the edge of its {edge.place}{more}{outlook}"
-        notes[edge.column] = (*notes.get(edge.column, ()), found)
+    for column, edge in edges(part, choice.winner, axes).items():
+        hint = next_points.hint(edge)
+        more = f"; to go on, {hint}" if hint else ""
+        outlook = next_points.outlook(column, edge, choice, rivals, axes, metric)
+        place = "grid" if edge.place == "grid" else "searched range"
+        sentence = f"{column}={edge.value:g} is at the edge of its {place}{more}{outlook}"
+        notes[column] = (*notes.get(column, ()), sentence)
     return notes
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from harness.store import RunState, Store, score
+from harness.choice.winner import best_runs, grouped, score
+from harness.store import RunState, Store
 from harness.store.points import REPLICATE, SEARCH, Point
 from harness.store.record import RunRecord
 from sweeps.plan.planned import (
@@ -20,8 +21,6 @@ from sweeps.plan.planned import (
 from sweeps.plan.states import settled, states
 from sweeps.plan.stored import kept
 from sweeps.spec.sweep import SweepSpec
-
-Candidate = tuple[tuple[str, str], ...]  # of a point, see `Point.candidate`
 
 
 def everything(store: Store, spec: SweepSpec) -> list[Planned]:
@@ -70,13 +69,9 @@ def due(spec: SweepSpec, points: Sequence[Point], found: Mapping[str, RunState])
         points: its points as planned.
         found: their states, by their ids.
     """
-    groups: dict[tuple[str, ...], list[Point]] = {}
-    planned = Counter[tuple[tuple[str, ...], Candidate]]()
-    for point in points:
-        if point.stage == SEARCH:
-            groups.setdefault(objective(point, spec), []).append(point)
-        else:
-            planned[objective(point, spec), point.candidate()] += 1
+    searched = [point for point in points if point.stage == SEARCH]
+    groups = grouped(searched, lambda point: objective(point, spec))
+    planned = Counter((objective(p, spec), p.candidate()) for p in points if p.stage != SEARCH)
     to_come = []
     for name, group in groups.items():
         if all(settled(found[point.id]) for point in group):
@@ -93,14 +88,6 @@ def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Po
         points: of the objective's search.
         records: of the finished ones, by key.
     """
-    twins: dict[Candidate, list[Point]] = {}
-    for point in points:
-        twins.setdefault(point.candidate(), []).append(point)
-    scores: dict[Candidate, score.Score | None] = {
-        candidate: score.mean_score(
-            [score.score(records[p.key]) if p.key in records else None for p in seeds]
-        )
-        for candidate, seeds in twins.items()
-    }
-    best = score.winner(scores)[0]
-    return twins[best] if best is not None else []
+    return best_runs(
+        points, Point.candidate, lambda point: score(records[point.key]) if point.key in records else None
+    )

@@ -16,7 +16,7 @@ TORCH_FREE = [
         "harness.config.key",
         "harness.store.store",
         "harness.store.points",
-        "harness.store.score",
+        "harness.choice.winner",
         "harness.tasks",
     ),
     *("harness.cli", "harness.commands.doctor", "harness.commands.zoo", "harness.commands.run"),

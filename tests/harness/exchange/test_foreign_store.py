@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from harness import cli
+from harness.choice.winner import score
 from harness.cost.estimate import _is_on
 from harness.cost.from_runs import from_records
 from harness.cost.gpus import PROCESSORS
@@ -14,7 +15,6 @@ from harness.exchange.foreign_record import key_of
 from harness.store import Store
 from harness.store.check import survey
 from harness.store.points import read_points
-from harness.store.score import score
 from tests.helpers.command import Htbench
 from tests.helpers.stored_runs import files
 

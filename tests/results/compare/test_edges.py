@@ -5,6 +5,7 @@ import pytest
 from results.compare.edges import edges
 from results.compare.select import OPTIMIZER, choose, searched
 from results.frames.load import load, tuned_columns
+from results.tables.next_points import hint
 from tests.helpers.past_searches import LOG, lrs, search
 
 
@@ -13,7 +14,7 @@ def found(bench, columns=None):
     frame = load(bench.write())
     (choice,) = choose(frame, OPTIMIZER)
     axes = columns or searched(frame, tuned_columns(frame))
-    return {edge.column: edge.hint for edge in edges(frame, choice.winner, axes)}
+    return {column: hint(edge) for column, edge in edges(frame, choice.winner, axes).items()}
 
 
 def edge_hints(bench, make, values, chosen, name="lr", optimizer="muon", lr=0.02, **fixed):

@@ -31,7 +31,7 @@ class Width:
         return math.log2(self.high / self.low)
 
 
-def lr_width(
+def rate_width(
     levels: Mapping[float, float], best: float, tolerance: float, diverged: Iterable[float] = ()
 ) -> Width:
     """The range of lr in which the metric differs from its best value by at most a share of that value.

@@ -1,11 +1,11 @@
-"""Metrics, scores and points: the small pure parts."""
+"""Metrics and points: the small pure parts."""
 
 import math
 
 import pytest
 
 from harness.errors import UsageError
-from harness.store import curve, score
+from harness.store import curve
 from harness.store.points import SEARCH, Point, read_points, sweep_folder, sweep_names, write_points
 from harness.store.record import RunRecord
 from tests.helpers.records import scored
@@ -24,33 +24,6 @@ def test_metrics_are_cut_at_the_step_and_read_without_garbage(tmp_path):
     rows = curve.read(path)
     assert [(row["step"], row.get("loss")) for row in rows] == [(1, 1.0), (2, 2.0), (2, None), (3, 30.0)]
     assert curve.covers(rows, 3) and not curve.covers(rows, 4) and not curve.covers(rows[1:], 3)
-
-
-def test_scores_follow_the_validation_metric_and_its_direction():
-    good, bad = (
-        scored("digits", val_accuracy=0.9, val_loss=0.5),
-        scored("digits", val_accuracy=0.8, val_loss=0.1),
-    )
-    assert score.score(good) < score.score(bad)
-    assert score.score(scored("pydocs", val_perplexity=20.0, val_loss=3.0)) < score.score(
-        scored("pydocs", val_perplexity=21.0, val_loss=3.1)
-    )
-    assert score.score(scored("digits", "diverged")) is None
-    assert score.score(scored("digits", val_accuracy=None, val_loss=None)) is None
-
-
-def test_a_test_figure_never_decides():
-    a = scored("digits", val_accuracy=0.9, val_loss=0.5, test_accuracy=0.1)
-    b = scored("digits", val_accuracy=0.8, val_loss=0.5, test_accuracy=1.0)
-    assert score.winner({"a": score.score(a), "b": score.score(b)}) == ("a", [])
-
-
-def test_a_winner_its_ties_and_nobody():
-    assert score.winner({"a": (1.0, 3.0), "b": (1.0, 2.0), "c": (2.0, 0.0), "d": None}) == ("b", ["a"])
-    assert score.winner({"a": (1.0, 2.0), "b": (1.0, 2.0)})[0] == "a", "the first of equals"
-    assert score.winner({"a": None}) == (None, [])
-    assert score.mean_score([(1.0, 2.0), (3.0, 4.0)]) == (2.0, 3.0)
-    assert score.mean_score([(1.0, 2.0), None]) is None and score.mean_score([]) is None
 
 
 def test_points_survive_a_round_trip_and_know_their_twins(tmp_path):

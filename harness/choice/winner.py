@@ -1,15 +1,20 @@
-"""Which run is better: the rule by which sweeps choose winners and tables choose runs. Torch-free."""
+"""Which setting wins: the rule by which sweeps choose what to run again and tables choose what to report.
+
+A candidate is a setting of everything that is tuned, whatever its seeds. Candidates that agree in all else
+compete.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from harness import tasks
 from harness.store.record import RunRecord, is_imported
 
-Score = tuple[float, ...]
-Name = TypeVar("Name")
+Score = tuple[float, ...]  # to be minimised
+Name = TypeVar("Name", bound=Hashable)
+Run = TypeVar("Run")
 
 
 def score(record: RunRecord) -> Score | None:
@@ -29,9 +34,9 @@ def score(record: RunRecord) -> Score | None:
 
 def mean_score(scores: Sequence[Score | None]) -> Score | None:
     """The score of a candidate over its seeds; None if one seed has no score."""
-    if not scores or any(one is None for one in scores):
+    sound = [seed for seed in scores if seed is not None]
+    if not scores or len(sound) < len(scores):
         return None
-    sound = [one for one in scores if one is not None]
     return tuple(sum(column) / len(sound) for column in zip(*sound, strict=True))
 
 
@@ -44,8 +49,31 @@ def winner(candidates: Mapping[Name, Score | None]) -> tuple[Name | None, list[N
     Returns:
         winner (None if no candidate has a score) and the tied ones.
     """
-    scored = {name: one for name, one in candidates.items() if one is not None}
+    scored = {name: figures for name, figures in candidates.items() if figures is not None}
     if not scored:
         return None, []
     best = min(scored, key=lambda name: scored[name])
-    return best, [name for name, one in scored.items() if name != best and one[0] == scored[best][0]]
+    return best, [name for name in scored if name != best and scored[name][0] == scored[best][0]]
+
+
+def best_runs(
+    runs: Iterable[Run], name: Callable[[Run], Hashable], score: Callable[[Run], Score | None]
+) -> list[Run]:
+    """The runs of the best candidate, one for each seed; empty if no candidate has all its scores.
+
+    Args:
+        runs: that compete.
+        name: of a run's candidate.
+        score: of a run; None: it has none.
+    """
+    groups = grouped(runs, name)
+    best, _ = winner({own: mean_score([score(run) for run in twins]) for own, twins in groups.items()})
+    return groups[best] if best is not None else []
+
+
+def grouped(runs: Iterable[Run], name: Callable[[Run], Name]) -> dict[Name, list[Run]]:
+    """Runs by a word for each, both in their order."""
+    groups: dict[Name, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(name(run), []).append(run)
+    return groups

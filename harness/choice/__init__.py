@@ -1,0 +1,1 @@
+"""Who wins, and what to try next: numbers in, numbers out, for sweeps and for tables. Torch-free."""
