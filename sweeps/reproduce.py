@@ -50,7 +50,7 @@ def _step(words: Sequence[str], work: Callable[[], int]) -> int:
 
 def _sweep(args: argparse.Namespace, action: str, words: Sequence[str], **given: object) -> int:
     """A step of `htbench sweep` on files, with the flags that were given to us."""
-    flags = {name: value for name, value in given.items() if value}
+    flags = {name: value for name, value in given.items() if value is not None and value is not False}
     shown = [part for name, value in flags.items() for part in _flag(name, value)]
     work = commands.arguments(action, words=list(words), root=args.root, **flags)
     return _step(["sweep", action, *words, *shown], lambda: commands.sweep(work))
