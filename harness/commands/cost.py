@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import display, tasks
+from harness import tasks
 from harness.commands import one_run
-from harness.config import RunConfig
 from harness.config.settings import resolve_config
 from harness.cost import estimate as costs
 from harness.cost import gpus
 from harness.cost.estimate import Estimate, Offer
 from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
-from harness.display import Column
 from harness.errors import UsageError
+from harness.show.emit import emit
+from harness.show.numbers import plain
+from harness.show.note import Note
+from harness.show.report import Column, Report, table
 from harness.store import Store
 from harness.store.layout import cache_folder
 
-_WIDTH = 80  # of the card's lines, at most
-_COLUMNS = {
-    "gpu": Column(words=True, rank=0),
-    "optimizer's": Column(rank=3),
-    "fits": Column(words=True, rank=1),
-    "basis": Column(words=True, least=12, rank=4),
-}
+_COLUMNS = (
+    Column("gpu", kind="text"),
+    Column("step", "a step", unit="s", importance=8),
+    Column("optimizer_percent", "optimizer's %", digits=1, importance=6),
+    Column("run", "a run", unit="s", importance=8),
+    Column("gpu_hours", "GPU-hours", unit="h", importance=8),
+    Column("fits", kind="text", importance=8),
+    Column("basis", kind="text", least=12, importance=4),
+)
 
 
 def add_cost_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,161 +52,101 @@ def cost(args: argparse.Namespace) -> int:
         UsageError: a bad config or processor, or a run whose cost can't be told.
     """
     named = gpus.named(args.gpu, gpus.known(args.root, args.gpus))
-    config = _config(args)
-    store = Store(args.root)
-    try:
-        found = costs.estimate(config, cache_folder(args.root), _device(config, named))
-    except NotEstimatedError as error:
-        raise UsageError(f"The cost of this run can't be told: {error}.") from None
-    records = [record for _, record in store.index.rows().values()] if named else []
-    offers = [costs.offer(found, one, records) for one in named]
-    data = _data_bytes(config, cache_folder(args.root))
-    if args.json:
-        print(display.document(_plain(found, offers, data)))
-    else:
-        print(_card(found, offers, data))
-    return 0
-
-
-def _config(args: argparse.Namespace) -> RunConfig:
     settings = one_run.settings(args.words, "`htbench sweep plan {file}` tells its cost")
     if args.gpus_per_run is not None:
         if args.gpus_per_run < 1:
             raise UsageError(f"--gpus-per-run must be at least 1, not {args.gpus_per_run}.")
         settings["processes"] = args.gpus_per_run
-    return resolve_config(settings | {"data_fingerprint": "-"})  # the data need not be here
-
-
-def _device(config: RunConfig, named: Sequence[gpus.Processor]) -> str | None:
+    config = resolve_config(settings | {"data_fingerprint": "-"})  # the data need not be here
+    device = None
     if named and config.device == "auto":
-        return "cpu" if all(one.cpu for one in named) else "cuda"
-    return None
+        device = "cpu" if all(processor.cpu for processor in named) else "cuda"
+    store, cache = Store(args.root), cache_folder(args.root)
+    try:
+        estimate = costs.estimate(config, cache, device)
+    except NotEstimatedError as error:
+        raise UsageError(f"The cost of this run can't be told: {error}.") from None
+    records = [record for _, record in store.index.rows().values()] if named else []
+    offers = [costs.offer(estimate, processor, records) for processor in named]
+    emit(report(estimate, offers, _data_bytes(config.task, cache)), args)
+    return 0
 
 
-def _data_bytes(config: RunConfig, cache: Path) -> int | None:
+def _data_bytes(task: str, cache: Path) -> int | None:
     """Of the prepared data set, if it is there."""
     try:
-        folder = cache / f"{config.task}-{tasks.fingerprint(config.task)}"
+        folder = cache / f"{task}-{tasks.fingerprint(task)}"
     except UsageError:
         return None
-    return sum(one.stat().st_size for one in folder.iterdir()) if folder.is_dir() else None
+    return sum(file.stat().st_size for file in folder.iterdir()) if folder.is_dir() else None
 
 
-# --- as JSON ---
+def report(estimate: Estimate, offers: Sequence[Offer], data: int | None) -> Report:
+    """The card of a run.
 
-
-def _plain(found: Estimate, offers: Sequence[Offer], data: int | None) -> dict[str, Any]:
-    config, work, steps = found.config, found.work, found.steps
-    return {
+    Args:
+        estimate: its cost.
+        offers: its time on each processor that was named.
+        data: bytes of its prepared data; None: it is not here.
+    """
+    config, work, steps, samples = estimate.config, estimate.work, estimate.steps, estimate.samples
+    unit, share = tasks.spec(config.task).unit, work.optimizer / work.per_step
+    total = None if steps is None else steps * work.per_step
+    memory, disk = plain(estimate.memory), estimate.disk
+    facts = {
         "task": config.task,
         "model": config.model,
         "optimizer": config.optimizer.name,
         "processes": config.processes,
         "basis": "counted on tensors without memory",
-        "note": str(found.note or ""),
+        "note": str(estimate.note or ""),
         "parameters": work.parameters,
         "matrix_parameters": work.matrix,
         "steps": steps,
-        tasks.spec(config.task).unit: found.samples,
-        "flops_per_step": found.training,
+        unit: samples,
+        "flops_per_step": estimate.training,
         "optimizer_flops_per_step": work.optimizer,
-        "total_flops": None if steps is None else steps * work.per_step,
-        "optimizer_share": work.optimizer / work.per_step,
-        "memory": dataclasses.asdict(found.memory) | {"peak": found.memory.peak},
-        "disk": found.disk | {"data": data},
-        "offers": [_offer(one) for one in offers],
+        "total_flops": total,
+        "optimizer_share": share,
+        "memory": memory,
+        "disk": disk | {"data": data},
+        "offers": [_offer(offer) for offer in offers],
     }
+    flops = {"model": estimate.training, "optimizer": work.optimizer, "share": share, "total": total}
+    notes = [
+        Note("cost_parameters", all=work.parameters, matrix=work.matrix, others=work.auxiliary),
+        Note("cost_epochs", epochs=config.epochs)
+        if samples is None
+        else Note("cost_length", steps=steps, samples=samples, unit=unit),
+        Note("cost_operations", **flops),
+        Note("cost_memory", processes=config.processes > 1 and config.processes, **memory),
+        Note("cost_disk", **disk, data=data),
+        *([] if data else [Note("cost_no_data")]),
+        *([estimate.note] if estimate.note else []),
+        Note("cost_basis"),
+        *([] if offers else [Note("cost_no_times")]),
+    ]
+    processes = f", {config.processes} processes" if config.processes > 1 else ""
+    title = f"{config.task}, {config.model}, {config.optimizer.name}{processes}"
+    return Report("cost", title, [table(_COLUMNS, map(_row, offers), above=notes)], data=facts)
 
 
-def _offer(one: Offer) -> dict[str, Any]:
+def _offer(offer: Offer) -> dict[str, Any]:
     return {
-        "gpu": one.processor.name,
-        "count": one.count,
-        "seconds_per_step": one.step,
-        "seconds": one.seconds,
-        "gpu_hours": one.gpu_hours,
-        "basis": str(one.basis),
-        "fits": one.fits,
-        "data_sheet": dataclasses.asdict(one.times) | {"step": one.times.step},
-        "source": one.processor.source,
+        "gpu": offer.processor.name,
+        "count": offer.count,
+        "seconds_per_step": offer.step,
+        "seconds": offer.seconds,
+        "gpu_hours": offer.gpu_hours,
+        "basis": offer.basis,
+        "fits": offer.fits,
+        "data_sheet": plain(offer.times) | {"step": offer.times.step},
+        "source": offer.processor.source,
     }
 
 
-# --- as a card ---
-
-
-def _card(found: Estimate, offers: Sequence[Offer], data: int | None) -> str:
-    config = found.config
-    on = f", {config.processes} processes" if config.processes > 1 else ""
-    head = f"{config.task}, {config.model}, {config.optimizer.name}{on}"
-    lines = [
-        ("parameters", _parameters(found)),
-        ("length", _length(found)),
-        ("operations", _operations(found)),
-        ("memory", _memory(found)),
-        ("disk", _disk(found, data)),
-    ]
-    width = min(_WIDTH, display.terminal_width() or _WIDTH)
-    rows = [
-        textwrap.fill(text, width, initial_indent=f"  {name:12}", subsequent_indent=14 * " ")
-        for name, text in lines
-    ]
-    notes = [f"  note: {found.note}"] if found.note else []
-    basis = "  basis: operations and bytes counted on tensors without memory; times see below"
-    table = [display.aligned(_table(offers), _COLUMNS, display.terminal_width())] if offers else []
-    at_cost = [] if offers else ["  times: name processors by --gpu"]
-    return "\n".join([head, *rows, *notes, basis, *at_cost, *table])
-
-
-def _parameters(found: Estimate) -> str:
-    count, matrix = found.work.parameters, found.work.matrix
-    return f"{count:,}: {matrix:,} in matrices of the rule, {count - matrix:,} others"
-
-
-def _length(found: Estimate) -> str:
-    if found.steps is None or found.samples is None:
-        return f"{found.config.epochs:g} epochs of data that are not prepared here"
-    return f"{found.steps:,} steps, {display.count(found.samples)} {tasks.spec(found.config.task).unit}"
-
-
-def _operations(found: Estimate) -> str:
-    work, steps = found.work, found.steps
-    share = work.optimizer / work.per_step
-    whole = f", {flops(steps * work.per_step)} in all" if steps else ""
-    return (
-        f"{flops(found.training)} a step for the model, {flops(work.optimizer)} for the optimizer "
-        f"({share:.1%}){whole}"
-    )
-
-
-def flops(number: float) -> str:
-    """A number of operations: `3.3 TFLOP`, `120 PFLOP`."""
-    for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}FLOP"
-    return f"{number / 1e6:.3g} MFLOP"
-
-
-def _memory(found: Estimate) -> str:
-    memory = found.memory
-    parts = ("weights", "gradients", "states", "activations", "logits", "workspace")
-    said = ", ".join(f"{name} {display.memory(getattr(memory, name))}" for name in parts)
-    each = " in each process" if found.config.processes > 1 else ""
-    return f"{display.memory(memory.peak)} of tensors at the peak{each} ({said})"
-
-
-def _disk(found: Estimate, data: int | None) -> str:
-    said = [f"{name} {display.memory(size)}" for name, size in found.disk.items() if size]
-    return ", ".join([*said, f"prepared data {display.memory(data) if data else 'not here'}"])
-
-
-def _table(offers: Sequence[Offer]) -> list[list[object]]:
-    rows: list[list[object]] = [["gpu", "a step", "optimizer's", "a run", "GPU-hours", "fits", "basis"]]
-    for one in offers:
-        fits = {None: "-", True: "yes", False: "NO"}[one.fits]
-        hours = "-" if one.gpu_hours is None else f"{one.gpu_hours:.3g}"
-        share = f"{one.times.optimizer / one.times.step:.1%}"
-        name = f"{one.count} x {one.processor.name}" if one.count > 1 else one.processor.name
-        times = [display.duration(one.step), share, display.duration(one.seconds), hours]
-        rows.append([name, *times, fits, one.basis])
-    return rows
+def _row(offer: Offer) -> list[object]:
+    name, share = offer.processor.name, offer.times.optimizer / offer.times.step
+    fits = {None: "-", True: "yes", False: "NO"}[offer.fits]
+    gpu = f"{offer.count} x {name}" if offer.count > 1 else name
+    return [gpu, offer.step, 100 * share, offer.seconds, offer.gpu_hours, fits, offer.basis]

@@ -30,7 +30,7 @@ def memory(size: float) -> str:
 
 def count(number: float) -> str:
     """A count: `850`, `19.8k`, `1.3M`."""
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{three_digits(number / size)}{unit}"
     return str(number)
