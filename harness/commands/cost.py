@@ -17,8 +17,8 @@ from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
 from harness.errors import UsageError
 from harness.show.emit import emit
-from harness.show.numbers import plain
 from harness.show.note import Note
+from harness.show.numbers import plain
 from harness.show.report import Column, Report, table
 from harness.store import Store
 from harness.store.layout import cache_folder

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from harness.config.names import settings_of
 from harness.config.settings import read_yaml
 from harness.errors import UsageError
+from harness.show.emit import emit
+from harness.show.progress import Progress
 from harness.spectra import checkpoints, report
 from harness.spectra.layers import METHODS, LayerSpectrum, spectrum
 from harness.spectra.selection import Tensors, chosen
@@ -67,39 +69,35 @@ def spectra(args: argparse.Namespace) -> int:
     """Measure and print."""
     if args.out is not None:
         report.check(args.out)
-    table = _table(args, [_place(word, args.root) for word in dict.fromkeys(args.places)])
+    layers = _table(args, [_place(word, args.root) for word in dict.fromkeys(args.places)])
     if args.out is not None:
-        report.write(args.out, table)
-    means = report.summary(table, args.small)
+        report.write(args.out, layers)
     about = {"method": args.method, "include": args.include, "exclude": args.exclude}
-    if args.format == "csv":
-        print(report.as_csv(table), end="")
+    if args.format == "csv":  # of notebooks: all columns, numbers with all their digits
+        print(report.as_csv(layers), end="")
     else:
-        print(report.as_json(about, table, means) if args.format == "json" else report.markdown(table, means))
+        emit(report.report(layers, about, small_n=args.small), args)
     return 0
 
 
 def _table(args: argparse.Namespace, places: list[Place]) -> pd.DataFrame:
     """A row per layer and place, with all columns of `LayerSpectrum`; names and flags in one word each."""
     import pandas as pd
-    from tqdm import tqdm
 
     layers = [(place, layer) for place in places for layer in _layers(place, args)]
     rows = []
-    for place, layer in tqdm(layers, unit="layer", disable=None, dynamic_ncols=True):
-        try:
-            found = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
-        except ValueError as error:
-            raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
-        rows.append({"place": place.label, **place.about, **_plain(found)})
+    with Progress(len(layers), "layers") as progress:
+        for place, layer in layers:
+            try:
+                found = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
+            except ValueError as error:
+                raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
+            words = {"aliases": " ".join(found.aliases), "flags": " ".join(found.flags)}
+            rows.append({"place": place.label, **place.about, **dataclasses.asdict(found), **words})
+            progress.advance()
     fields = [field.name for field in dataclasses.fields(LayerSpectrum)]
     table = pd.DataFrame(rows, columns=["place", *RUN_COLUMNS, *fields])
     return table.astype({"block": "Int64", "seed": "Int64", "step": "Int64"})
-
-
-def _plain(found: LayerSpectrum) -> dict[str, Any]:
-    row = dataclasses.asdict(found)
-    return {**row, "aliases": " ".join(found.aliases), "flags": " ".join(found.flags)}
 
 
 def _layers(place: Place, args: argparse.Namespace) -> list[Any]:
@@ -153,14 +151,10 @@ def _of_run(word: str, files: RunFolder) -> Place:
 
     tensors, step = weights.load(files)
     record = RunRecord.from_json(atomic.read_json(files.record))
-    settings = record.settings if record else _settings(files)
+    try:
+        settings = record.settings if record else settings_of(read_yaml(files.config, resolve=False))
+    except UsageError:
+        settings = {}
     steps = settings.get("steps") if step is None else step
     names = {"model": "model", "optimizer": "optimizer.name", "seed": "seed"}
     return Place(word, tensors, {name: settings.get(key) for name, key in names.items()} | {"step": steps})
-
-
-def _settings(files: RunFolder) -> dict[str, Any]:
-    try:
-        return settings_of(read_yaml(files.config, resolve=False))
-    except UsageError:
-        return {}

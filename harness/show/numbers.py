@@ -89,6 +89,7 @@ UNITS = {
     "h": hours,
     "GFLOP": lambda value: three_digits(value / 1e9),
     "3": three_digits,
+    "4": lambda value: f"{value:.4g}",
 }
 
 

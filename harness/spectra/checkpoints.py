@@ -13,11 +13,10 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.display import counted
 from harness.errors import UsageError
+from harness.show.numbers import counted
 from harness.spectra import names
-from harness.spectra.selection import Tensors
-from harness.spectra.stored import Stored
+from harness.spectra.selection import Stored, Tensors
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,23 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from harness.spectra import tail
-from harness.spectra.esd import CONV_NORM, Floats, Weight, esd, matrices, singular_values
-from harness.spectra.farms import farms_evals, is_smaller
+from harness.spectra.esd import CONV_NORM, Floats, Weight, esd, farms_evals, is_smaller, matrices
+from harness.spectra.esd import singular_values as singular_values  # that of updates goes with the layers
 from harness.spectra.selection import Layer, Weights, chosen
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = [
-    "METHODS",
-    "LayerSpectrum",
-    "layer_names",
-    "layer_table",
-    "measure",
-    "random_alpha",
-    "singular_values",
-    "spectrum",
-]
 
 METHODS: Final = (*tail.METHODS, "farms")
 
@@ -102,7 +91,8 @@ def measure(
     Raises:
         ValueError: unknown method, or a weight that is sharded or has no data.
     """
-    check(method)
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
     layers = chosen(weights, include, exclude)
     return [spectrum(layer, method=method, random_baseline=random_baseline) for layer in layers]
 
@@ -121,12 +111,6 @@ def layer_table(weights: Weights, **options: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def check(method: str) -> None:
-    """Raise ValueError if there is no such method."""
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
-
-
 def spectrum(layer: Layer, *, method: str = "hill_mid", random_baseline: bool = False) -> LayerSpectrum:
     """The spectrum of one layer.
 
@@ -140,6 +124,8 @@ def spectrum(layer: Layer, *, method: str = "hill_mid", random_baseline: bool = 
         raise ValueError(f"{layer.name}: {error}") from None
     rows, cols, *kernel = weight.shape
     positions = math.prod(kernel)
+    deficient = bool(evals[0] <= _cut(evals, rows, cols))  # nan is not
+    small = method == "farms" and is_smaller((rows, cols))
     return LayerSpectrum(
         name=layer.name,
         aliases=layer.aliases,
@@ -156,7 +142,7 @@ def spectrum(layer: Layer, *, method: str = "hill_mid", random_baseline: bool = 
         n_tail=fit.n_tail,
         alpha_random=random_alpha(rows, cols, positions, method) if random_baseline else math.nan,
         **_norms(evals),
-        flags=(*fit.flags, *_flags(evals, rows, cols, method)),
+        flags=(*fit.flags, *["rank_deficient"] * deficient, *["small_windows"] * small),
     )
 
 
@@ -182,12 +168,6 @@ def _fit(weight: Weight, method: str) -> tuple[Floats, tail.PLFit]:
 def _cut(evals: Floats, rows: int, cols: int) -> float:
     """What an eigenvalue must exceed to be more than the rounding of the greatest one; nan from nan."""
     return float((min(rows, cols) * _NOISE) ** 2 * evals[-1])
-
-
-def _flags(evals: Floats, rows: int, cols: int, method: str) -> list[str]:
-    deficient = bool(evals[0] <= _cut(evals, rows, cols))  # nan is not
-    small = method == "farms" and is_smaller((rows, cols))
-    return ["rank_deficient"] * deficient + ["small_windows"] * small
 
 
 def _norms(evals: Floats) -> dict[str, float]:

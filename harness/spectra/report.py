@@ -1,129 +1,161 @@
-"""Spectra of several models as text and as files; numbers that are not finite are words or null."""
+"""Spectra of several models as a report and as files, with means and medians over layers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from harness.display import document
+import numpy as np
+
 from harness.errors import UsageError
-from harness.harmless import csv_cell, markdown_cell
-from harness.spectra.summary import summarize
+from harness.show.harmless import csv_cell
+from harness.show.note import Note
+from harness.show.report import Cell, Column, Report, Section, table
 from harness.system import atomic
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES: Final = (".csv", ".parquet")
+VALUES: Final = ("alpha", "sigma_max", "fro")
 
-# Heading and column of the layers of one model.
-_LAYER = (("alpha", "alpha"), ("random", "alpha_random"), ("D", "D"), ("tail", "n_tail"))
-_NORMS = (("sigma_max", "sigma_max"), ("fro", "fro"), ("stable rank", "stable_rank"))
-_SUMMARY = (("mean alpha", "alpha_mean"), ("median", "alpha_median"), ("n", "alpha_n"))
-_SUMMARY_NORMS = (
-    ("excluded", "alpha_n_excluded"),
-    ("mean sigma_max", "sigma_max_mean"),
-    ("mean fro", "fro_mean"),
+_LAYER = (Column("layer", kind="text"), Column("kind", kind="text"), Column("shape", kind="text"))
+_NUMBERS = (
+    Column("alpha", unit="4"),
+    Column("alpha_random", "random", unit="4"),
+    Column("D", unit="4"),
+    Column("n_tail", "tail"),
+    Column("sigma_max", unit="4"),
+    Column("fro", unit="4"),
+    Column("stable_rank", "stable rank", unit="4"),
 )
-_EXCLUDED = "excluded: flat tails, nothing to fit, and fewer than 50 eigenvalues (--small counts these)"
+_FLAGS = Column("flags", kind="text")
+_MEANS = (
+    Column("place", kind="text"),
+    Column("kind", kind="text"),
+    Column("alpha_mean", "mean alpha", unit="4"),
+    Column("alpha_median", "median", unit="4"),
+    Column("alpha_n", "n"),
+    Column("alpha_n_excluded", "excluded"),
+    Column("sigma_max_mean", "mean sigma_max", unit="4"),
+    Column("fro_mean", "mean fro", unit="4"),
+)
 
 
-def summary(table: pd.DataFrame, small_n: bool) -> pd.DataFrame:
-    """By place and kind; and over all kinds, kind "all", where all places have the same shapes."""
+def report(layers: pd.DataFrame, about: Mapping[str, Any], *, small_n: bool) -> Report:
+    """Layers of one place, or alpha of several side by side, then their means.
+
+    Args:
+        layers: a row for each layer and place.
+        about: how they were measured.
+        small_n: as in `summarize`.
+    """
     import pandas as pd
 
-    parts = [summarize(table, ("place", "kind"), small_n=small_n)]
-    if same_shapes(table):
-        parts.append(summarize(table.assign(kind="all"), ("place", "kind"), small_n=small_n))
-    return pd.concat(parts, ignore_index=True)
-
-
-def same_shapes(table: pd.DataFrame) -> bool:
-    """Whether all places have the same shapes, so that means over them can be compared."""
-    shapes = {
-        tuple(sorted(zip(part["rows"], part["cols"], part["kernel"], strict=True)))
-        for _, part in table.groupby("place")
-    }
-    return len(shapes) == 1
-
-
-def markdown(table: pd.DataFrame, means: pd.DataFrame) -> str:
-    """Layers of one place, or alpha of several side by side, then the summary."""
-    places = list(table["place"].unique())
-    lines = [_one(table) if len(places) == 1 else _beside(table, places), "", _means(means)]
-    if means["alpha_n_excluded"].any():
-        lines += [
-            "",
-            _EXCLUDED,
-        ]
-    if len(places) > 1 and not same_shapes(table):
-        lines += ["", "The shapes differ: alpha depends on the shape, so there are no means over all kinds."]
-    return "\n".join(lines)
-
-
-def _one(table: pd.DataFrame) -> str:
-    columns = [one for one in (*_LAYER, *_NORMS) if one[1] != "alpha_random" or table[one[1]].notna().any()]
-    head = ("layer", "kind", "shape", *(name for name, _ in columns), "flags")
-    rows = [
-        (_name(row), row["kind"], _shape(row), *(_number(row[name]) for _, name in columns), row["flags"])
-        for row in _rows(table)
+    shapes = [
+        sorted(zip(part["rows"], part["cols"], part["kernel"], strict=True))
+        for _, part in layers.groupby("place")
     ]
-    return _pipes([head, *rows], words=("layer", "kind", "shape", "flags"))
+    comparable = all(shape == shapes[0] for shape in shapes)
+    means = summarize(layers, ("place", "kind"), small_n=small_n)
+    if comparable:  # over all kinds only where all places have the same shapes
+        every = summarize(layers.assign(kind="all"), ("place", "kind"), small_n=small_n)
+        means = pd.concat([means, every], ignore_index=True)
+    notes = [Note("spectra_excluded")] if means["alpha_n_excluded"].any() else []
+    notes += [] if comparable else [Note("spectra_shapes_differ")]
+    summary = [[_cell(row[column.name]) for column in _MEANS] for row in _rows(means)]
+    sections = [_layers(layers), table(_MEANS, summary, title="means over layers", notes=notes)]
+    facts = {**about, "layers": list(_rows(layers)), "summary": list(_rows(means))}
+    return Report("spectra", f"by {about['method']}", sections, data=facts)
 
 
-def _beside(table: pd.DataFrame, places: Sequence[str]) -> str:
-    layers: dict[tuple[str, str, str], dict[str, str]] = {}
-    for row in _rows(table):
-        mark = "*" if row["flags"] else ""
-        cell = f"{_number(row['alpha'])}{mark}"
-        layers.setdefault((_name(row), row["kind"], _shape(row)), {})[row["place"]] = cell
-    rows = [(*layer, *(cells.get(place, "") for place in places)) for layer, cells in layers.items()]
-    known = zip(table["place"], table["optimizer"], strict=True)
-    optimizers = {place: name if isinstance(name, str) else "" for place, name in known}
-    head = ("layer", "kind", "shape", *(f"alpha {place} {optimizers[place]}".strip() for place in places))
-    noted = "\n\n*: with flags, which `--format csv` has" if any(map(bool, table["flags"])) else ""
-    return _pipes([head, *rows], words=head[:3]) + noted
+def _layers(layers: pd.DataFrame) -> Section:
+    places, rows = list(layers["place"].unique()), list(_rows(layers))
+    if len(places) == 1:
+        has_random = layers["alpha_random"].notna().any()
+        columns = [column for column in _NUMBERS if has_random or column.name != "alpha_random"]
+        cells = [
+            [*_words(row), *(_cell(row[column.name]) for column in columns), row["flags"]] for row in rows
+        ]
+        return table([*_LAYER, *columns, _FLAGS], cells, title=places[0])
+    optimizers = {row["place"]: row["optimizer"] or "" for row in rows}
+    columns = [
+        Column("alpha", f"alpha {place} {name}".strip(), unit="4") for place, name in optimizers.items()
+    ]
+    alphas: dict[tuple[str, ...], dict[str, Cell]] = {}
+    for row in rows:
+        flags = [Note("spectra_flags", flags=row["flags"].split())] if row["flags"] else []
+        alphas.setdefault(_words(row), {})[row["place"]] = _cell(row["alpha"]).noted(*flags)
+    grid = [[*layer, *(own.get(place, Cell()) for place in places)] for layer, own in alphas.items()]
+    return table([*_LAYER, *columns], grid, title="layers side by side")
 
 
-def _means(means: pd.DataFrame) -> str:
-    columns = (*_SUMMARY, *_SUMMARY_NORMS)
-    head = ("place", "kind", *(name for name, _ in columns))
-    rows = [(row["place"], row["kind"], *(_number(row[name]) for _, name in columns)) for row in _rows(means)]
-    return _pipes([head, *rows], words=("place", "kind"))
+def _words(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name, kind and shape."""
+    shape = f"{row['rows']} x {row['cols']}" + (f" x {row['kernel']}" if row["kernel"] > 1 else "")
+    return " = ".join([row["name"], *row["aliases"].split()]), row["kind"], shape
 
 
-def as_json(about: Mapping[str, Any], table: pd.DataFrame, means: pd.DataFrame) -> str:
-    """One object with the layers and the summary; null is what is not finite."""
-    return document({**about, "layers": _rows(table), "summary": _rows(means)})
+def _cell(value: Any) -> Cell:
+    return Cell("-" if value is None else value)
 
 
-def as_csv(table: pd.DataFrame) -> str:
-    """The layers as CSV."""
-    words = table.select_dtypes(exclude="number").columns
-    return table.assign(**{name: table[name].map(_cell) for name in words}).to_csv(index=False)
+def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows as plain values; None for what is not known or not a number."""
+    for row in frame.astype(object).where(frame.notna(), None).to_dict("records"):
+        yield {str(name): value for name, value in row.items()}
 
 
-def _cell(value: Any) -> Any:
-    return csv_cell(value) if isinstance(value, str) else value
+# --- means ---
 
 
-def write(path: Path, table: pd.DataFrame) -> None:
-    """Write the layers of all places.
+def summarize(
+    layers: pd.DataFrame, by: Sequence[str] = ("optimizer",), *, small_n: bool = False
+) -> pd.DataFrame:
+    """Mean, median and number of alpha, sigma_max and fro over the layers of each group.
 
-    Raises:
-        UsageError: the file's format is unknown.
+    A mean of alpha over unlike shapes says nothing by itself: compare groups of the same shapes only. Beside
+    a mean of ks read the median, because one layer may decide the mean.
+
+    Args:
+        layers: rows of `layer_table`, with the columns of `by`.
+        by: columns that make the groups.
+        small_n: count alpha of layers with fewer than 50 eigenvalues, too.
+
+    Returns:
+        a row per group in the order of their first rows, with the columns of `by` and, for each value v,
+        v_mean, v_median, v_n and v_n_excluded. Excluded are nan and inf, and of alpha those with the flag
+        "small_n".
     """
+    import pandas as pd
 
-    def put(file: IO[bytes]) -> None:
-        if path.suffix == ".csv":
-            file.write(as_csv(table).encode())
-        else:
-            table.to_parquet(file, index=False)
+    rows = []
+    for key, group in layers.groupby(list(by), sort=False, dropna=False):
+        row = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
+        for value in VALUES:
+            numbers = group[value].to_numpy(dtype=float)
+            counts = np.isfinite(numbers)
+            if value == "alpha" and not small_n:
+                counts &= np.array(["small_n" not in flags for flags in group["flags"]], dtype=bool)
+            kept = numbers[counts]
+            row[f"{value}_mean"] = float(kept.mean()) if len(kept) else math.nan
+            row[f"{value}_median"] = float(np.median(kept)) if len(kept) else math.nan
+            row |= {f"{value}_n": len(kept), f"{value}_n_excluded": len(numbers) - len(kept)}
+        rows.append(row)
+    columns = [f"{value}_{what}" for value in VALUES for what in ("mean", "median", "n", "n_excluded")]
+    return pd.DataFrame(rows, columns=[*by, *columns])
 
-    check(path)
-    atomic.write_with(path, put)
+
+# --- files ---
+
+
+def as_csv(layers: pd.DataFrame) -> str:
+    """The layers as CSV, numbers with all their digits."""
+    words = layers.select_dtypes(exclude="number").columns
+    harmless = {name: [csv_cell(x) if isinstance(x, str) else x for x in layers[name]] for name in words}
+    return layers.assign(**harmless).to_csv(index=False)
 
 
 def check(path: Path) -> None:
@@ -134,34 +166,13 @@ def check(path: Path) -> None:
         raise UsageError(f"The folder '{path.parent}' for '{path.name}' does not exist.")
 
 
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+def write(path: Path, layers: pd.DataFrame) -> None:
+    """Write the layers of all places to a file that `check` has let pass."""
 
+    def put(file: IO[bytes]) -> None:
+        if path.suffix == ".csv":
+            file.write(as_csv(layers).encode())
+        else:
+            layers.to_parquet(file, index=False)
 
-def _name(row: Mapping[str, Any]) -> str:
-    return " = ".join([row["name"], *row["aliases"].split()])
-
-
-def _shape(row: Mapping[str, Any]) -> str:
-    return f"{row['rows']} x {row['cols']}" + (f" x {row['kernel']}" if row["kernel"] > 1 else "")
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, float):
-        return "-" if math.isnan(value) else f"{value:.4g}"
-    return str(value)
-
-
-def _pipes(rows: Iterable[Sequence[object]], words: Sequence[str]) -> str:
-    """A Markdown table with columns as wide as they need to be."""
-    cells = [[markdown_cell(str(cell)) for cell in row] for row in rows]
-    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    left = [head in words for head in cells[0]]
-    rule = [
-        "-" * width if side else "-" * (width - 1) + ":" for width, side in zip(widths, left, strict=True)
-    ]
-    lines = (
-        " | ".join(f"{c:{'<' if side else '>'}{w}}" for c, w, side in zip(row, widths, left, strict=True))
-        for row in [cells[0], rule, *cells[1:]]
-    )
-    return "\n".join(f"| {line} |" for line in lines)
+    atomic.write_with(path, put)

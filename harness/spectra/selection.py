@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias, Union
@@ -12,10 +12,25 @@ import numpy as np
 
 from harness.spectra import names
 from harness.spectra.esd import Weight
-from harness.spectra.stored import Stored
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One tensor of a file: its shape is known, its numbers are read when they are needed.
+
+    Attributes:
+        shape: of the tensor.
+        dtype: its name, such as "bfloat16".
+        read: return the tensor.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    read: Callable[[], Tensor]
+
 
 Tensors: TypeAlias = Mapping[str, Weight | Stored]
 Weights: TypeAlias = Union[Tensors, "nn.Module"]

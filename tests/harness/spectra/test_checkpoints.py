@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from harness.errors import UsageError
 from harness.spectra.checkpoints import read
 from harness.spectra.layers import layer_table, measure
-from harness.spectra.stored import Stored
+from harness.spectra.selection import Stored
 
 
 def state(layers=2):

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import models
-from harness.spectra.esd import esd, matrices, singular_values
-from harness.spectra.farms import farms_evals
+from harness.spectra.esd import esd, farms_evals, matrices, singular_values
 from harness.spectra.layers import METHODS, layer_names, layer_table, measure, random_alpha
-from harness.spectra.summary import summarize
+from harness.spectra.report import summarize
 from harness.spectra.tail import fit_alpha
 
 torch.set_num_threads(1)

@@ -40,13 +40,17 @@ def lines(table, first):
     return [line for line in table.splitlines() if line.startswith(f"| {first}")]
 
 
+def head(table):
+    (line,) = lines(table, "layer ")
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
 def test_one_model(spectra, files):
     status, out, err = spectra(files / "a.pt")
     assert (status, err) == (0, "")
-    head = [cell.strip() for cell in out.splitlines()[0].split("|")[1:-1]]
-    assert head == "layer kind shape alpha D tail sigma_max fro".split() + ["stable rank", "flags"]
+    assert head(out) == "layer kind shape alpha D tail sigma_max fro".split() + ["stable rank", "flags"]
     assert len(lines(out, "blocks.")) == 8 and len(lines(out, "patches")) == 1
-    assert "random" in spectra(files / "a.pt", "--random-baseline", "--include", "*.qkv.*")[1].splitlines()[0]
+    assert "random" in head(spectra(files / "a.pt", "--random-baseline", "--include", "*.qkv.*")[1])
 
 
 def test_models_side_by_side(spectra, files):
@@ -56,6 +60,7 @@ def test_models_side_by_side(spectra, files):
     assert len(lines(out, "blocks.0.attn.qkv.weight")) == 1
     assert [line.split("|")[2].strip() for line in lines(out, a)][-1] == "all"
     _, unlike, _ = spectra(a, c)
+    assert "[a] small_n" in unlike, "what is wrong with a fit is told below"
     assert "The shapes differ" in unlike and "| all" not in unlike
     _, both, _ = spectra(a, a)
     assert both == spectra(a)[1]

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.spectra.esd import esd, singular_values
-from harness.spectra.farms import farms_evals
+from harness.spectra.esd import esd, farms_evals, singular_values
 from harness.spectra.layers import layer_table
 from harness.spectra.tail import fit_alpha, ks_scan
 from optimizers.spectral.exact import rank_power, svd_power
