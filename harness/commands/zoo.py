@@ -1,38 +1,32 @@
-"""`htbench zoo` and `htbench models`: the registries of optimizers and models."""
+"""`htbench zoo` and `htbench models`: the registries of optimizers and models.
+
+Also which rule an optimizer applies to each parameter of a model, and whether it does all that training
+expects.
+"""
 
 from __future__ import annotations
 
 import argparse
-import textwrap
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import models as zoo_of_models
-from harness.display import Column, aligned, document, shown, terminal_width, wrapped
-from optimizers.zoo.registry import ZOO, Param
+from harness.config import parts
+from harness.config.settings import read_words
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
+from harness.show.emit import emit
+from harness.show.note import Note
+from harness.show.numbers import setting
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, table
+from optimizers.zoo.registry import ZOO, Param, spec
 
-WIDTH = 110  # of the wrapped hyperparameters, at most
-_ZOO = {
-    "name": Column(words=True, rank=0),
-    "family": Column(words=True, least=8, rank=4),
-    "lr": Column(words=True, rank=1),
-    "weight_decay": Column(words=True, rank=2),
-    "state": Column(words=True, least=12, rank=3),
-    "vectors": Column(words=True, least=12, rank=5),
-    "paper": Column(words=True, least=12, rank=6),
-}
-_MODELS = {
-    "name": Column(words=True, rank=0),
-    "kind": Column(words=True, rank=2),
-    "settings": Column(words=True, least=16, rank=3),
-}
+if TYPE_CHECKING:
+    from torch import Tensor
 
-_BELOW_ZOO = """
-state: the tensors kept for a parameter, each as large as it unless said. vectors: what happens to parameters
-of one dimension (gains, biases). `htbench zoo --routing MODEL NAME` shows what happens to each parameter.
-
-Hyperparameters and their defaults, set as optimizer.NAME=VALUE; --json has their ranges:
-"""
+    from optimizers.reach import Treatment
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,43 +49,50 @@ def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
 def zoo(args: argparse.Namespace) -> int:
     """Print every optimizer with its defaults and its source, how one divides a model, or what one does."""
     if args.check:
-        from harness.commands import check
-
-        return check.show(args.check, as_json=args.json)
+        wrong = check(args.check[0], read_words(args.check[1:]))
+        rows = [["wrong" if reason else "ok", name, reason] for name, reason in wrong.items()]
+        emit(Report("check", "", [table(_CHECK, rows)], data=wrong), args)
+        return EXIT_RUN_FAILED if any(wrong.values()) else EXIT_OK
     if args.routing:
-        from harness.commands import routing
+        report, warning = routing(args.routing)
+        emit(report, args)
+        if warning:
+            print(warning, file=sys.stderr)
+    else:
+        emit(_zoo(), args)
+    return EXIT_OK
 
-        return routing.show(args.routing, as_json=args.json)
-    if args.json:
-        print(document(zoo_rows()))
-        return 0
-    header = ("name", "family", "lr", "weight_decay", "state", "vectors", "paper")
-    rows = [
-        (
-            row.name,
-            row.family,
-            shown(row.lr.default),
-            shown(row.weight_decay.default),
-            row.state,
-            row.vectors,
-            row.paper,
-        )
+
+# --- the registries ---
+
+_ZOO = (
+    Column("name", kind="text"),
+    Column("family", kind="text", least=8, importance=4),
+    Column("lr", kind="text", importance=8),
+    Column("weight_decay", kind="text", importance=7),
+    Column("state", kind="text", least=12, importance=6),
+    Column("vectors", kind="text", least=12, importance=3),
+    Column("paper", kind="text", least=12, importance=2),
+)
+_MODELS = (
+    Column("name", kind="text"),
+    Column("kind", kind="text", importance=7),
+    Column("parameters", unit="digits", importance=8),
+    Column("settings", kind="text", least=16, importance=6),
+)
+
+
+def _zoo() -> Report:
+    words = [
+        (row.name, row.family, setting(row.lr.default), setting(row.weight_decay.default), row.state)
         for row in ZOO.values()
     ]
-    room = terminal_width()
-    print(aligned([header, *rows], _ZOO, room))
-    print("\n".join(line for text in _BELOW_ZOO.split("\n") for line in wrapped(text, room, "")))
-    width, name_width = min(room or WIDTH, WIDTH), max(map(len, ZOO)) + 2
-    for row in ZOO.values():
-        words = " ".join(f"{name}={shown(param.default)}" for name, param in row.params.items())
-        start = f"{row.name:{name_width}}"
-        print(textwrap.fill(words, width, initial_indent=start, subsequent_indent=" " * name_width))
-    return 0
-
-
-def zoo_rows() -> list[dict[str, Any]]:
-    """The optimizers as plain values."""
-    return [
+    rows = [(*word, row.vectors, row.paper) for word, row in zip(words, ZOO.values(), strict=True)]
+    defaults = [
+        Note("zoo_defaults", name=row.name, defaults=_words({n: p.default for n, p in row.params.items()}))
+        for row in ZOO.values()
+    ]
+    facts = [
         {
             "name": row.name,
             "family": row.family,
@@ -108,15 +109,13 @@ def zoo_rows() -> list[dict[str, Any]]:
         }
         for row in ZOO.values()
     ]
+    below = (Note("zoo_columns"), Note("zoo_hyperparameters"), *defaults)
+    return Report("zoo", "", [table(_ZOO, rows, notes=below)], data=facts)
 
 
 def _param(param: Param) -> dict[str, Any]:
-    return {
-        "type": param.type.__name__,
-        "default": param.default,
-        "allowed": param.allowed(),
-        "help": param.help,
-    }
+    kind = param.type.__name__
+    return {"type": kind, "default": param.default, "allowed": param.allowed(), "help": param.help}
 
 
 def add_models_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,19 +124,11 @@ def add_models_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def models(args: argparse.Namespace) -> int:
-    """Print every model with its exact number of trainable parameters."""
-    rows = model_rows()
-    if args.json:
-        print(document(rows))
-        return 0
-    cells = [(row["name"], row["kind"], f"{row['parameters']:,}", _words(row["settings"])) for row in rows]
-    print(aligned([("name", "kind", "parameters", "settings"), *cells], _MODELS, terminal_width()))
-    return 0
+    """Print every model with its exact number of trainable parameters.
 
-
-def model_rows() -> list[dict[str, Any]]:
-    """The models as plain values, counted with their own settings (a task may bring another vocabulary)."""
-    return [
+    They are counted with its own settings; a task may bring another vocabulary.
+    """
+    facts = [
         {
             "name": row.name,
             "kind": row.kind,
@@ -147,7 +138,99 @@ def model_rows() -> list[dict[str, Any]]:
         }
         for row in zoo_of_models.SIZES.values()
     ]
+    rows = [(row["name"], row["kind"], row["parameters"], _words(row["settings"])) for row in facts]
+    emit(Report("models", "", [table(_MODELS, rows)], data=facts), args)
+    return EXIT_OK
 
 
 def _words(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={shown(value)}" for name, value in settings.items())
+    return " ".join(f"{name}={setting(value)}" for name, value in settings.items())
+
+
+# --- one optimizer ---
+
+_CHECK = (Column("state", "", "text"), Column("property", kind="text"), Column("reason", "", "text"))
+_ROUTING = (
+    Column("parameter", kind="text"),
+    Column("shape", kind="text", importance=6),
+    Column("rule", kind="text", least=12, importance=8),
+    Column("lr", kind="text", importance=4),
+    Column("weight_decay", kind="text", importance=5),
+)
+
+
+def check(name: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """What is wrong with an optimizer by each property of the contract; empty if the property holds.
+
+    Raises:
+        UsageError: there is no such optimizer, or it can't be built with these settings.
+    """
+    parts.allow([name])
+    try:
+        spec(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    from harness.bench import contract  # imports torch
+
+    try:
+        build = contract.builder(name, {key.removeprefix("optimizer."): x for key, x in settings.items()})
+    except ValueError as error:
+        raise UsageError(f"{error}; arguments follow the name as key=value.") from None
+    wrong = {}
+    with Progress(len(contract.PROPERTIES), "properties") as progress:
+        for property_, reason in contract.check(build):
+            wrong[property_] = reason
+            progress.advance()
+    return wrong
+
+
+def routing(words: Sequence[str]) -> tuple[Report, str]:
+    """The rule of each parameter, for `MODEL OPTIMIZER [key=value ...]`; nothing is allocated.
+
+    A key is an argument of `optimizers.build`.
+
+    Returns:
+        the report, and what a run would say of an optimizer that reaches little (`optimizers.reach`).
+
+    Raises:
+        UsageError: fewer than two words, an unknown model or optimizer, or a bad hyperparameter.
+    """
+    if len(words) < 2:
+        raise UsageError(
+            f"--routing takes a model and an optimizer, such as 'llama-60m muon', not '{words[0]}'."
+        )
+    parts.allow(words[:2])
+    import torch
+
+    import optimizers
+    from optimizers.reach import little_reach, treatments
+
+    settings = {key.removeprefix("optimizer."): value for key, value in read_words(words[2:]).items()}
+    try:
+        with torch.device("meta"):
+            model = zoo_of_models.build(words[0])
+            optimizer = optimizers.build(words[1], model, **settings)
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    how = treatments(optimizer)
+    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+    facts, rows = [], []
+    for name, p in model.named_parameters():
+        rule, lr, decay = _rule(how[p], groups[p], p), groups[p]["lr"], groups[p]["weight_decay"]
+        facts.append(
+            {"parameter": name, "shape": list(p.shape), "rule": rule, "lr": lr, "weight_decay": decay}
+        )
+        rows.append((name, " x ".join(map(str, p.shape)), rule, setting(lr), setting(decay)))
+    numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())
+    note = Note("zoo_routed", parameters=len(rows), rules=[f"{n} by {rule}" for rule, n in numbers])
+    report = Report("routing", "", [table(_ROUTING, rows, notes=[note])], data=facts)
+    return report, little_reach(words[1], optimizer)
+
+
+def _rule(how: Treatment, group: Mapping[str, Any], p: Tensor) -> str:
+    """The class, and what of the group or the shape makes it treat this parameter in a way of its own."""
+    if group.get("blocks", 1) > 1:
+        return f"{how}, {group['blocks']} blocks"
+    if p.ndim > 2 and "spectral" in group:
+        return f"{how}, as {len(p)} x {p.numel() // len(p)}"
+    return str(how)

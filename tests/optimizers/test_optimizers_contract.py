@@ -1,6 +1,6 @@
 """What every row of the zoo must do, whatever its mathematics; being in `ZOO` is enough to be covered.
 
-What any other class must do, too, is in `harness/bench/properties.py`; `net.py` there has the net.
+What any other class must do, too, is in `harness/bench/contract.py`, with the net.
 """
 
 import inspect
@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.bench import properties
-from harness.bench.net import Net, equal, train
+from harness.bench import contract
+from harness.bench.contract import Net, equal, train
 from optimizers import ZOO, build, resolve
 from optimizers.muon import SCALE_RULES
 from optimizers.spectral import SPECTRAL
@@ -62,18 +62,18 @@ def test_defaults_are_those_of_the_row(name: str) -> None:
 def test_lowers_a_quadratic(name: str) -> None:
     # the steps of AdaMuon and GaLore are 0.2 lr and 0.25 lr per entry, whatever the gradient
     lr = 0.1 if "adamuon" in name or name == "galore" else 0.03
-    properties.lowers_a_quadratic(partial(build, name), routing="matrix", lr=lr, weight_decay=0)
+    contract.lowers_a_quadratic(partial(build, name), routing="matrix", lr=lr, weight_decay=0)
 
 
 @every_row
 def test_lowers_the_loss_of_a_net(name: str) -> None:
     # Sophia's default is the most that an entry moves in a step, and meant for thousands of them.
-    properties.lowers_the_loss_of_a_net(partial(build, name), lr=3e-3 if name == "sophia" else None)
+    contract.lowers_the_loss_of_a_net(partial(build, name), lr=3e-3 if name == "sophia" else None)
 
 
 @every_row
 def test_repeats_bit_for_bit(name: str) -> None:
-    properties.repeats_bit_for_bit(partial(build, name))
+    contract.repeats_bit_for_bit(partial(build, name))
 
 
 @every_row
@@ -90,13 +90,13 @@ def test_model_and_named_parameters_are_the_same_input(name: str) -> None:
 @every_row
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_keeps_the_dtype(name: str, dtype: torch.dtype) -> None:
-    properties.keeps_the_dtype(partial(build, name), dtype)
+    contract.keeps_the_dtype(partial(build, name), dtype)
 
 
 @every_row
-@pytest.mark.parametrize("shape", properties.SHAPES.values(), ids=properties.SHAPES)
+@pytest.mark.parametrize("shape", contract.SHAPES.values(), ids=contract.SHAPES)
 def test_every_shape_trains_and_survives_a_zero_gradient(name: str, shape: tuple[int, ...]) -> None:
-    properties.takes_a_shape(partial(build, name), shape, routing="matrix")
+    contract.takes_a_shape(partial(build, name), shape, routing="matrix")
 
 
 @every_row
@@ -114,18 +114,18 @@ def test_a_diverged_gradient_is_not_an_error(name: str, bad: float) -> None:
 @every_row
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_resumes_onto_the_same_trajectory(name: str, dtype: torch.dtype) -> None:
-    properties.resumes_onto_the_same_trajectory(partial(build, name), dtype)
+    contract.resumes_onto_the_same_trajectory(partial(build, name), dtype)
 
 
 @every_row
 def test_a_copy_goes_on_independently(name: str) -> None:
-    properties.a_copy_goes_on_independently(partial(build, name))
+    contract.a_copy_goes_on_independently(partial(build, name))
 
 
 @every_row
 @pytest.mark.parametrize("loaded", [False, True])
 def test_the_loop_sets_learning_rates_through_the_groups(name: str, loaded: bool) -> None:
-    properties.learning_rates_are_set_through_the_groups(partial(build, name), loaded)
+    contract.learning_rates_are_set_through_the_groups(partial(build, name), loaded)
 
 
 @every_row
@@ -152,27 +152,27 @@ def test_groups_have_hyperparameters_of_their_own(name: str) -> None:
 
 @every_row
 def test_a_scheduler_of_torch_works(name: str) -> None:
-    properties.a_scheduler_of_torch_works(partial(build, name))
+    contract.a_scheduler_of_torch_works(partial(build, name))
 
 
 @every_row
 def test_gradients_are_left_alone_and_not_kept(name: str) -> None:
-    properties.gradients_are_left_alone_and_not_kept(partial(build, name))
+    contract.gradients_are_left_alone_and_not_kept(partial(build, name))
 
 
 @every_row
 def test_parameters_without_gradient_are_skipped(name: str) -> None:
-    properties.parameters_without_gradient_are_skipped(partial(build, name))
+    contract.parameters_without_gradient_are_skipped(partial(build, name))
 
 
 @every_row
 def test_parameters_are_stepped_apart(name: str) -> None:
-    properties.parameters_are_stepped_apart_if_separable(partial(build, name))
+    contract.parameters_are_stepped_apart_if_separable(partial(build, name))
 
 
 @every_row
 def test_a_closure_is_evaluated_once_with_gradients(name: str) -> None:
-    properties.a_closure_is_evaluated_once_with_gradients(partial(build, name))
+    contract.a_closure_is_evaluated_once_with_gradients(partial(build, name))
 
 
 @every_row

@@ -89,7 +89,7 @@ def test_the_run_and_the_listing_say_it_once_in_the_same_words(tmp_path, capsys,
     capsys.readouterr()
 
     assert main(["zoo", "--routing", "resnet-nano", "mars"]) == 0
-    assert capsys.readouterr().out.endswith(f"\n\n{sentence}\n")
+    assert capsys.readouterr().err == f"{sentence}\n"
     assert main(["zoo", "--json", "--routing", "resnet-nano", "mars"]) == 0
     shown = capsys.readouterr()
     promised("zoo --routing", json.loads(shown.out))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import optimizers
-from harness.bench import properties
+from harness.bench import contract
 from harness.parallel import sharding
 from harness.parallel.sharding import Shards, deal_out
 from optimizers.cost import seconds_of_a_step, separable
@@ -202,9 +202,9 @@ def test_a_class_that_may_couple_its_parameters_is_divided_only_if_it_says_so():
 
 
 def test_zoo_check_sees_a_false_declaration():
-    properties.parameters_are_stepped_apart_if_separable(lambda net: Coupled(net.parameters(), lr=1.0))
+    contract.parameters_are_stepped_apart_if_separable(lambda net: Coupled(net.parameters(), lr=1.0))
     with pytest.raises(AssertionError, match="takes another step if others have no gradient"):
-        properties.parameters_are_stepped_apart_if_separable(lambda net: Declared(net.parameters(), lr=1.0))
+        contract.parameters_are_stepped_apart_if_separable(lambda net: Declared(net.parameters(), lr=1.0))
 
 
 def test_what_is_separable():

@@ -1,4 +1,4 @@
-"""What every optimizer of a run must do, whatever its mathematics: one property, one function.
+"""The contract of an optimizer: what each must do, whatever its mathematics; one property, one function.
 
 The tests check every row of the zoo, `htbench zoo --check` any other class. A property gets `build`, which
 makes the optimizer of a model as `optimizers.build` does. If it does not hold, it raises AssertionError.
@@ -8,15 +8,72 @@ from __future__ import annotations
 
 import copy
 import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from harness.bench.net import Net, backward, copied, equal, train
+import optimizers
 from optimizers.cost import separable
 from optimizers.groups import Model
+
+# --- a small net, how it is trained, and how its weights are copied and compared ---
+
+
+class Net(nn.Module):
+    """A small net with all kinds of parameters: embedding, convolution, linear layer, norm gains, biases."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.embed = nn.Embedding(11, 8)
+        self.conv = nn.Conv1d(8, 12, 2)
+        self.norm = nn.LayerNorm(12)
+        self.head = nn.Linear(12, 5)
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The layer that makes the logits."""
+        return self.head
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (B, 5) of tokens (B, 6)."""
+        h = self.conv(self.embed(x).mT).mT
+        logits: Tensor = self.head(torch.tanh(self.norm(h)).mean(1))
+        return logits
+
+
+def backward(net: nn.Module, seed: int = 0) -> float:
+    """The loss of the batch of `seed`; the gradients are in `.grad` afterwards."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(0, 11, (32, 6), generator=generator)
+    y = torch.randint(0, 5, (32,), generator=generator)
+    net.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), y)
+    torch.autograd.backward(loss)
+    return loss.item()
+
+
+def train(net: nn.Module, optimizer: Optimizer, steps: range) -> list[Tensor]:
+    """Weights after these steps, each on a batch of its own."""
+    for step in steps:
+        backward(net, step)
+        optimizer.step()
+    return copied(net.parameters())
+
+
+def equal(first: Iterable[Tensor], second: Iterable[Tensor]) -> bool:
+    """Whether all tensors agree bit for bit."""
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def copied(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Copies of tensors, without history."""
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+# --- what is demanded ---
 
 SHAPES = {
     "square": (6, 6),
@@ -265,3 +322,79 @@ def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:
     _demand(found == backward(Net()), f"step(closure) returns {found}, not the closure's loss")
     optimizer.step(closure)  # SOAP moves nothing in its first step
     _demand(not equal(before, net.parameters()), "step(closure) does not move the weights")
+
+
+# --- all of it, by the name of an optimizer ---
+
+Property = Callable[[Build], None]
+
+
+def _each(check: Callable[..., None], values: Iterable[Any]) -> Property:
+    def all_of_them(build: Build) -> None:
+        for value in values:
+            check(build, value)
+
+    return all_of_them
+
+
+_DTYPES = (torch.bfloat16, torch.float32, torch.float64)
+PROPERTIES: dict[str, Property] = {
+    "lowers a loss": lowers_a_loss,
+    "repeats bit for bit": repeats_bit_for_bit,
+    "keeps the dtype": _each(keeps_the_dtype, _DTYPES),
+    "takes odd shapes and zero gradients": _each(takes_a_shape, SHAPES.values()),
+    "resumes from its state_dict": _each(resumes_onto_the_same_trajectory, _DTYPES[:2]),
+    "a copy goes on independently": a_copy_goes_on_independently,
+    "takes its lr from param_groups": _each(learning_rates_are_set_through_the_groups, (False, True)),
+    "works with torch's schedulers": a_scheduler_of_torch_works,
+    "leaves gradients alone": gradients_are_left_alone_and_not_kept,
+    "skips parameters without gradient": _each(parameters_without_gradient_are_skipped, (False,)),
+    "steps parameters apart if separable": parameters_are_stepped_apart_if_separable,
+    "evaluates a closure once": a_closure_is_evaluated_once_with_gradients,
+}
+
+
+def builder(name: str, settings: Mapping[str, Any]) -> Build:
+    """What makes the optimizer in all checks; a small net's is made at once, to see whether it can be made.
+
+    Args:
+        name: a row of the zoo, or "module:Class".
+        settings: of `optimizers.build`, such as hyperparameters without a default.
+
+    Raises:
+        ValueError: it can't be made; the message is one sentence.
+    """
+
+    def build(model: Model, **more: Any) -> Optimizer:
+        routing = {} if isinstance(model, nn.Module) else {"routing": "matrix"}  # some look at modules
+        return optimizers.build(name, model, **{**routing, **settings, **more})
+
+    try:
+        build(Net())
+    except Exception as error:  # a user's class may raise anything
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"'{name}' can't be built: {kind}{' '.join(str(error).split())}") from None
+    return build
+
+
+def check(build: Build) -> Iterator[tuple[str, str]]:
+    """Test every property.
+
+    Args:
+        build: as `builder` returns it.
+
+    Yields:
+        each property and what is wrong with it; empty if it holds.
+    """
+    for words, holds in PROPERTIES.items():
+        yield words, _wrong(holds, build)
+
+
+def _wrong(holds: Property, build: Build) -> str:
+    try:
+        holds(build)
+    except AssertionError as error:
+        return str(error).partition("\n")[0]
+    except Exception as error:  # a user's class may raise anything
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return ""
