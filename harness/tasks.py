@@ -64,45 +64,48 @@ class TaskSpec:
         return {"lm": "tokens", "image": "images"}.get(self.kind, "samples")
 
 
-def _row(name: str, module: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
+def _row(name: str, place: str, **more: Any) -> TaskSpec:
+    """A row whose functions stand in a module, "module:", or belong to a data set, "module:NAME."."""
     functions = {"fingerprint": "fingerprint", "loader": "load", "train_size": "train_size"}
-    places: Any = {field: f"{module}:{function}" for field, function in functions.items()}
-    return TaskSpec(name, kind, metric, higher_is_better, **places, **more)
+    places: Any = {field: f"{place}{function}" for field, function in functions.items()}
+    return TaskSpec(name, **places, **more)
 
 
-def _text(name: str, module: str, **more: Any) -> TaskSpec:
-    return _row(name, module, "lm", "perplexity", False, **more)
-
-
-def _images(name: str, module: str, **more: Any) -> TaskSpec:
-    return _row(name, module, "image", "accuracy", True, **more)
-
-
-def _pictures(name: str, module: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
-    """Images in the layout of `harness/data/image_files.py`."""
-    options = {"takes": ("protocol", "augment", "mixup"), "defaults": {"augment": augment, "mixup": mixup}}
-    return _images(name, module, **options, **more)
-
-
-def _photographs(name: str, module: str, augment: str, mixup: float = 0.0) -> TaskSpec:
-    return _pictures(name, module, augment, mixup, adamw_lr=1e-3, ready=f"{module}:ready")
-
-
-def _corpus(name: str, module: str, layout: str, **more: Any) -> TaskSpec:
-    takes = ("protocol", "layout", "held_out_tokens")
+def _corpus(name: str, place: str, layout: str, **more: Any) -> TaskSpec:
     defaults = {"layout": layout, "held_out_tokens": 10_000_000}
-    return _text(name, module, takes=takes, defaults=defaults, ready=f"{module}:ready", **more)
+    return _row(
+        name, place, **_TEXT, takes=("protocol", *defaults), defaults=defaults, ready=f"{place}ready", **more
+    )
 
 
+def _pictures(name: str, place: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
+    """Images in the layout of `harness/data/pictures.py`."""
+    defaults = {"augment": augment, "mixup": mixup}
+    return _row(name, place, **_IMAGES, takes=("protocol", *defaults), defaults=defaults, **more)
+
+
+def _photographs(name: str, place: str, augment: str, mixup: float = 0.0) -> TaskSpec:
+    return _pictures(name, place, augment, mixup, adamw_lr=1e-3, ready=f"{place}ready")
+
+
+_TEXT: Mapping[str, Any] = {"kind": "lm", "metric": "perplexity", "higher_is_better": False}
+_IMAGES: Mapping[str, Any] = {"kind": "image", "metric": "accuracy", "higher_is_better": True}
 _ROWS = (
-    _text("pydocs", "harness.data.pydocs", adamw_lr=4e-3, seq_len=32, takes=("protocol", "held_out_tokens")),
-    _corpus("c4", "harness.data.c4", "padded", adamw_lr=1e-3, seq_len=256),
-    _corpus("openwebtext", "harness.data.openwebtext", "packed", adamw_lr=6e-4, seq_len=1024),
-    _images("digits", "harness.data.digits", adamw_lr=3e-2, takes=("protocol",)),
-    _pictures("glyphs", "harness.data.glyphs", "none", adamw_lr=1e-2),
-    _photographs("cifar10", "harness.data.cifar10", "crop-flip"),
-    _photographs("cifar100", "harness.data.cifar100", "crop-flip"),
-    _photographs("imagenet-1k", "harness.data.imagenet", "randaugment", mixup=0.2),
+    _row(
+        "pydocs",
+        "harness.data.pydocs:",
+        **_TEXT,
+        adamw_lr=4e-3,
+        seq_len=32,
+        takes=("protocol", "held_out_tokens"),
+    ),
+    _corpus("c4", "harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
+    _corpus("openwebtext", "harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
+    _row("digits", "harness.data.digits:", **_IMAGES, adamw_lr=3e-2, takes=("protocol",)),
+    _pictures("glyphs", "harness.data.glyphs:", "none", adamw_lr=1e-2),
+    _photographs("cifar10", "harness.data.pictures:CIFAR10.", "crop-flip"),
+    _photographs("cifar100", "harness.data.pictures:CIFAR100.", "crop-flip"),
+    _photographs("imagenet-1k", "harness.data.pictures:IMAGENET.", "randaugment", mixup=0.2),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}

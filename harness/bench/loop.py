@@ -75,7 +75,7 @@ def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -
     order = np.concatenate([permutation(task.epoch_size, 0, epoch) for epoch in epochs])
     starts = torch.from_numpy(order[: total * BATCH_SIZE]).view(total, BATCH_SIZE, 1) * task.seq_len
     offsets = torch.arange(task.seq_len + 1)
-    tokens = torch.from_numpy(task.streams["train"].astype(np.int64))
+    tokens = torch.from_numpy(task.rows["train"].tokens.astype(np.int64))
 
     torch.manual_seed(0)
     model = models.build(MODEL, **task.model_options)

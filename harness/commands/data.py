@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness import display, tasks
+from harness import tasks
 from harness.config import RunConfig, parts
 from harness.config.names import flatten
 from harness.config.settings import read_yaml, resolve_config
 from harness.data import copies
-from harness.data.corpus import Corpus
-from harness.data.image_files import ImageFiles
-from harness.data.pictures import Pictures
-from harness.data.prepared import Prepared
+from harness.data.corpus import CORPORA, Corpus, Prepared
+from harness.data.pictures import SETS, ImageFiles
 from harness.errors import UsageError, nearest
 from harness.prepare import raw
+from harness.show.emit import emit
+from harness.show.note import Note
+from harness.show.progress import Progress
+from harness.show.report import Report
 from harness.store import points
 from harness.store.layout import cache_folder
 from harness.store.record import is_imported
 from harness.system.folders import write_for_the_group
 from harness.system.machine import usable_cores
 
-if TYPE_CHECKING:
-    from harness.prepare.work import Source
-
-CORPORA = ("c4", "openwebtext")
-PREPARED = (*CORPORA, "cifar10", "cifar100", "imagenet-1k")
-# These read sweep files. They lie above `harness`, so they are named by strings, as in `harness/cli.py`.
-SWEEP_FILES, PLANNED = "sweeps.spec.given", "sweeps.plan.planned"
+PREPARED = (*CORPORA, *SETS)
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,62 +60,70 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
 
 def data(args: argparse.Namespace) -> int:
     """Carry out one action."""
-    return _prepare(args) if args.action == "prepare" else _list(args.root)
+    if args.action == "prepare":
+        notes = [_prepare(args)]
+    else:
+        notes = [
+            _note(task, made, folder)
+            for task in PREPARED
+            for folder in sorted(cache_folder(args.root).glob(f"{task}-*"))
+            if (made := Prepared.read(folder) or ImageFiles.read(folder)) is not None
+        ]
+    empty = Note("nothing_prepared", cache=cache_folder(args.root))
+    emit(Report("data", "", notes=notes, empty=empty), args)
+    return 0
+
+
+def _note(task: str, made: Prepared | ImageFiles, folder: Path) -> Note:
+    """What is prepared in a folder."""
+    current = folder.name == f"{task}-{tasks.fingerprint(task)}"
+    other = "" if current else "of another copy or recipe"
+    if isinstance(made, ImageFiles):
+        images, (_, *sides) = [f"{made.count(part)} {part} images" for part in made.parts], made.shape
+        size = sum(made.sizes.values())
+        return Note(
+            "prepared_images", task=task, images=images, sides=sides, size=size, folder=folder, other=other
+        )
+    train = [shard for shard in made.shards.values() if shard.split == "train"]
+    return Note(
+        "prepared_text",
+        task=task,
+        files=made.train_files,
+        of=CORPORA[task].train_files,
+        documents=sum(shard.documents for shard in train),
+        tokens=sum(shard.tokens for shard in train),
+        size=sum(size for shard in made.shards.values() for size in shard.sizes.values()),
+        folder=folder,
+        other=other,
+    )
 
 
 # --- prepare ---
 
 
-def _prepare(args: argparse.Namespace) -> int:
-    if args.task not in PREPARED:
-        raise UsageError(f"'{args.task}' is not prepared by this command; {nearest(args.task, PREPARED)}")
+def _prepare(args: argparse.Namespace) -> Note:
+    task = args.task
+    if task not in PREPARED:
+        raise UsageError(f"'{task}' is not prepared by this command; {nearest(task, PREPARED)}")
     for name in ("shards", "workers"):
         if (value := getattr(args, name)) is not None and value < 1:
             raise UsageError(f"--{name} must be at least 1, not {value}.")
-    cache, raw_folder = cache_folder(args.root), raw.folder(args.root, args.task)
-    train_files = _train_files(_corpus(args.task), args, cache) if args.task in CORPORA else _all_files(args)
+    cache, raw_folder = cache_folder(args.root), raw.folder(args.root, task)
+    if task in CORPORA:
+        train_files = _train_files(CORPORA[task], args, cache)
+    elif args.shards is not None:
+        raise UsageError(f"The task '{task}' is prepared whole; leave out --shards.")
+    else:
+        train_files = int(copies.row(task)["parts"]["train"]["files"])
     workers = args.workers or max(1, int(usable_cores()))
 
-    from harness.prepare.data_set import prepare  # loads much
+    from harness.prepare.processes import prepare, source_of  # loads much
 
     write_for_the_group(args.root)
-    source = source_of(args.task, raw_folder)
-    with Bar("documents" if args.task in CORPORA else "images") as bar:
-        made = prepare(source, cache, raw_folder, train_files, workers, bar)
-    print(_line(args.task, made, source.folder(cache)))
-    return 0
-
-
-def source_of(task: str, raw_folder: Path) -> Source[Any]:
-    """How `task` is prepared from the raw files in a folder."""
-    if task in CORPORA:
-        from harness.prepare.corpus_source import CorpusSource
-
-        return CorpusSource(_corpus(task))
-
-    from harness.prepare.picture_copy import Copy
-
-    return Copy.at(_pictures(task), raw_folder)
-
-
-def _corpus(task: str) -> Corpus:
-    found: Corpus = _module(task).CORPUS
-    return found
-
-
-def _pictures(task: str) -> Pictures:
-    found: Pictures = _module(task).PICTURES
-    return found
-
-
-def _module(task: str) -> Any:
-    return importlib.import_module(tasks.spec(task).loader.partition(":")[0])
-
-
-def _all_files(args: argparse.Namespace) -> int:
-    if args.shards is not None:
-        raise UsageError(f"The task '{args.task}' is prepared whole; leave out --shards.")
-    return int(copies.row(args.task)["parts"]["train"]["files"])
+    source = source_of(task, raw_folder)
+    with Progress(None, "documents" if task in CORPORA else "images") as progress:
+        made = prepare(source, cache, raw_folder, train_files, workers, progress)
+    return _note(task, made, source.data.folder(cache))
 
 
 def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:
@@ -137,8 +139,12 @@ def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:
     there = prepared.train_files if prepared else 0
     if args.shards:
         return max(there, min(int(args.shards), corpus.train_files))
-    configs = [*_given(args.files, args.root), *_planned(args.root, corpus.task)]
-    needed = [_needed(corpus, config, prepared) for config in configs if config.task == corpus.task]
+    needed = []
+    for config in (*_given(args), *_planned(args.root, corpus.task)):
+        if config.task == corpus.task:
+            samples = config.steps and config.steps * config.batch_size
+            assert config.seq_len and config.layout
+            needed.append(corpus.files_needed(samples, config.seq_len, config.layout, prepared))
     if not needed and not there:
         raise UsageError(
             f"Nothing says how much of '{corpus.task}' is needed: give --shards N (of "
@@ -147,24 +153,16 @@ def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:
     return max([there, *needed])
 
 
-def _needed(corpus: Corpus, config: RunConfig, prepared: Prepared | None) -> int:
-    samples = config.steps and config.steps * config.batch_size
-    assert config.seq_len and config.layout
-    return corpus.files_needed(samples, config.seq_len, config.layout, prepared)
-
-
-def _given(words: Sequence[str], root: Path) -> Iterator[RunConfig]:
-    """The configs of sweep files and of runs."""
-    for word in words:
+def _given(args: argparse.Namespace) -> Iterator[RunConfig]:
+    """The configs of the sweep files and of the runs that the command names."""
+    for word in args.files:
         tree = read_yaml(Path(word)) if Path(word).is_file() else {}
         if tree and not tree.keys() & {"base", "blocks", "space"}:
             settings = flatten(tree)
             parts.allow(parts.named(settings), Path(word).parent)
             yield resolve_config(settings)
-            continue
-        reader, planner = importlib.import_module(SWEEP_FILES), importlib.import_module(PLANNED)
-        for spec in reader.load_all([word], [], root):
-            yield from (one.config for one in planner.search_points(spec))
+        else:
+            yield from args.configs_of_sweep(word, args.root)
 
 
 def _planned(root: Path, task: str) -> Iterator[RunConfig]:
@@ -178,75 +176,3 @@ def _planned(root: Path, task: str) -> Iterator[RunConfig]:
                 seen.add(length)
                 given = {name: point.overrides[name] for name in lengths if name in point.overrides}
                 yield resolve_config(given)  # the rest may name parts that nobody here asked for
-
-
-class Bar:
-    """Progress: a bar with the time that is left on a terminal, elsewhere a line per file."""
-
-    def __init__(self, unit: str) -> None:
-        self.unit = unit
-        self._bar: Any = None
-
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def say(self, line: str) -> None:
-        """Print a line on stderr, above the bar."""
-        if self._bar is not None:
-            self._bar.write(line, file=sys.stderr)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def begin(self, total: int) -> None:
-        """Begin the bar."""
-        from tqdm import tqdm
-
-        self._bar = tqdm(total=total, unit=self.unit, unit_scale=True, disable=None, dynamic_ncols=True)
-
-    def progress(self, done: int) -> None:
-        """Move the bar."""
-        self._bar.update(done - self._bar.n)
-
-
-# --- ls ---
-
-
-def _list(root: Path) -> int:
-    lines = [_line(task, made, folder) for task, made, folder in _prepared(cache_folder(root))]
-    print(
-        "\n".join(lines)
-        or f"Nothing is prepared in '{cache_folder(root)}'; see `htbench data prepare --help`."
-    )
-    return 0
-
-
-def _prepared(cache: Path) -> Iterable[tuple[str, Prepared | ImageFiles, Path]]:
-    for task in PREPARED:
-        for folder in sorted(cache.glob(f"{task}-*")):
-            if (made := Prepared.read(folder) or ImageFiles.read(folder)) is not None:
-                yield task, made, folder
-
-
-def _line(task: str, made: Prepared | ImageFiles, folder: Path) -> str:
-    content = _text(task, made) if isinstance(made, Prepared) else _images(made)
-    other = "" if folder.name == f"{task}-{tasks.fingerprint(task)}" else " (of another copy or recipe)"
-    return f"{task}: {content} in '{folder}'{other}"
-
-
-def _text(task: str, made: Prepared) -> str:
-    size = sum(size for shard in made.shards.values() for size in shard.sizes.values())
-    train = [shard for shard in made.shards.values() if shard.split == "train"]
-    documents, tokens = sum(s.documents for s in train), sum(s.tokens for s in train)
-    return (
-        f"{made.train_files} of {_corpus(task).train_files} training files, {documents} documents, "
-        f"{display.count(tokens)} tokens, {display.memory(size)}"
-    )
-
-
-def _images(made: ImageFiles) -> str:
-    counts = " and ".join(f"{made.count(part)} {part} images" for part in made.parts)
-    return f"{counts} of {made.shape[1]}x{made.shape[2]} pixels, {display.memory(sum(made.sizes.values()))}"

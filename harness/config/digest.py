@@ -21,11 +21,10 @@ from harness.system.environment import HOME
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
     "harness.data": (
-        "augment c4 cifar10 cifar100 corpus corpus_task digits glyphs image_files images imagenet loss "
-        "openwebtext order pictures prepared pydocs randaugment rows task text tokenizer"
+        "augment corpus digits glyphs images loss order pictures pydocs randaugment task text"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
-    "harness.prepare": "picture_copy picture_shards published_tokenizer shards",
+    "harness.prepare": "corpus pictures",
     "harness.train": "curvature divergence learner loop model optimizer schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (

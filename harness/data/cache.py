@@ -1,25 +1,27 @@
 """Prepared data on disk: a folder is complete and intact, or it is built again.
 
 A folder is built under a temporary name, sealed by a manifest with the digest of every file, and renamed.
-Hashing takes 4 s for a GB, so the digests of a large set are checked by `htbench doctor --data` only; the
-start of a run looks at sizes.
+Hashing takes 4 s for a GB, so the digests of a published set are checked by `htbench doctor --data` only; the
+start of a run looks at the sizes of its files.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness.errors import UsageError
 from harness.system import atomic, typed
 
 MANIFEST = "manifest.json"  # file -> SHA-256
-SIZES = "sizes.json"  # file -> bytes, of a large set
+TOKENIZER, TOKEN_BYTES = "tokenizer.json", "token_bytes.npy"  # of prepared text
 
 
-def cached(folder: Path, fill: Callable[[Path], None], *, large: bool = False) -> Path:
+def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
     """`folder`, built by `fill(empty folder)` unless an intact one is there already.
 
     Of several processes one builds the folder and the others wait. An intact folder is only read, so a cache
@@ -28,13 +30,11 @@ def cached(folder: Path, fill: Callable[[Path], None], *, large: bool = False) -
     Args:
         folder: of the set; its name tells the fingerprint.
         fill: makes the files, none in a subfolder.
-        large: intact is what has the right sizes; otherwise digests are compared at every call.
     """
-    intact = _right_sizes if large else _intact
-    if not intact(folder):
+    if not _intact(folder):
         with atomic.locked(folder.with_name(f".{folder.name}.lock")):
-            if not intact(folder):
-                _build(folder, fill, large)
+            if not _intact(folder):
+                _build(folder, fill)
     return folder
 
 
@@ -62,14 +62,47 @@ def digest(path: Path) -> str:
     return hashed.hexdigest()
 
 
-def _build(folder: Path, fill: Callable[[Path], None], large: bool) -> None:
+def installed_file(task: str, package: str, name: str) -> Path:
+    """A file that an installed package brings along. Raises UsageError if it is not there."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise UsageError(f"task {task} reads a file of {package}, which is not installed")
+    file = Path(spec.origin).parent / name
+    if not file.is_file():
+        raise UsageError(f"task {task} needs {file}, which this {package} does not have")
+    return file
+
+
+def wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
+    """The first of the files that has not its size in bytes; empty if there is none."""
+    return next((name for name, size in sizes.items() if _size(folder / name) != size), "")
+
+
+def check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
+    """Raise UsageError unless the files of a prepared task have their sizes in bytes."""
+    if name := wrong_size(folder, sizes):
+        task = folder.name.rpartition("-")[0]
+        raise UsageError(
+            f"'{folder / name}' has {_size(folder / name)} bytes instead of {sizes[name]}; "
+            f"`htbench data prepare {task}` writes it again."
+        )
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _build(folder: Path, fill: Callable[[Path], None]) -> None:
     for remains in atomic.temporaries(folder.parent, folder.name):
         shutil.rmtree(remains)  # we hold the lock, so the processes that made them are dead
     temporary, discarded = atomic.temporary_name(folder), atomic.temporary_name(folder)
     try:
         temporary.mkdir()
         fill(temporary)
-        _seal(temporary, large)
+        for path in temporary.iterdir():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        atomic.write_json(temporary / MANIFEST, _digests(temporary))
         if folder.exists():
             os.rename(folder, discarded)
         os.rename(temporary, folder)
@@ -79,33 +112,10 @@ def _build(folder: Path, fill: Callable[[Path], None], large: bool) -> None:
             shutil.rmtree(remains, ignore_errors=True)
 
 
-def _seal(folder: Path, large: bool) -> None:
-    for path in folder.iterdir():
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-    sizes = _sizes(folder)
-    atomic.write_json(folder / MANIFEST, _digests(folder))
-    if large:
-        atomic.write_json(folder / SIZES, sizes)
-
-
 def _intact(folder: Path) -> bool:
     manifest = atomic.read_json(folder / MANIFEST)
     return manifest is not None and bool(manifest == _digests(folder))
 
 
-def _right_sizes(folder: Path) -> bool:
-    sizes = atomic.read_json(folder / SIZES)
-    return sizes is not None and bool(sizes == _sizes(folder))
-
-
 def _digests(folder: Path) -> dict[str, str]:
-    return {path.name: digest(path) for path in _files(folder)}
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in _files(folder)}
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.iterdir()) if path.name not in (MANIFEST, SIZES)]
+    return {path.name: digest(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}

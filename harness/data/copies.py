@@ -1,4 +1,4 @@
-"""What the published copy of each data set is: where it lies, which files it has, how much is in them.
+"""What the published copy of each data set is: where it lies, which files it has, how much is in them. Torch-free.
 
 The rows are data (`copies.json`), so that a group can describe a copy of its own. A row is a part of the
 task's fingerprint: runs on another copy have other keys.
@@ -6,11 +6,13 @@ task's fingerprint: runs on another copy have other keys.
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.errors import UsageError
 
@@ -24,27 +26,76 @@ def row(task: str) -> dict[str, Any]:
     Raises:
         UsageError: no file describes it, or HTBENCH_PUBLISHED names no JSON file.
     """
-    found = _rows(Path(own)) if (own := os.environ.get(VARIABLE)) else {}
-    if task not in found:
-        found = _rows(PUBLISHED)
-    if task not in found:
-        raise UsageError(f"No published copy of '{task}' is known; known are: {', '.join(sorted(found))}.")
-    described: dict[str, Any] = found[task]
+    rows = _rows(Path(file)) if (file := os.environ.get(VARIABLE)) else {}
+    if task not in rows:
+        rows = _rows(PUBLISHED)
+    if task not in rows:
+        raise UsageError(f"No published copy of '{task}' is known; known are: {', '.join(sorted(rows))}.")
+    described: dict[str, Any] = rows[task]
     return described
 
 
 def digest(task: str) -> str:
     """Sixteen hex digits of the row."""
-    return hashlib.sha256(json.dumps(row(task), sort_keys=True).encode()).hexdigest()[:16]
+    return _hex(json.dumps(row(task), sort_keys=True))
+
+
+def _hex(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _rows(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_bytes())
+        rows = json.loads(file.read_bytes())
     except OSError as error:
         raise UsageError(f"{VARIABLE}='{file}' can't be read: {error.strerror}.") from None
     except ValueError as error:
         raise UsageError(f"{VARIABLE}='{file}' is no JSON: {error}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(rows, dict):
         raise UsageError(f"{VARIABLE}='{file}' must hold an object with a row for each task.")
-    return found
+    return rows
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """File `number` of a part ("train", "validation") of the published copy."""
+
+    part: str
+    number: int
+    name: str  # in the repository
+
+    @property
+    def stem(self) -> str:
+        """Names what is made of it."""
+        return f"{self.part}-{self.number:05d}"
+
+
+@dataclass(frozen=True)
+class Published(abc.ABC):
+    """A published data set that is prepared once, for all runs.
+
+    Attributes:
+        task: its name.
+        recipe: raised when the same raw files give other bytes: prepared data then is prepared anew.
+    """
+
+    recipe: ClassVar[int] = 1
+    task: str
+
+    @property
+    @abc.abstractmethod
+    def prepared_by(self) -> str:
+        """The settings of the preparation, for the fingerprint."""
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """The row of the published copy."""
+        return row(self.task)
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits over the description of the copy and the recipe, not over its bytes."""
+        return _hex(f"{digest(self.task)} {self.recipe} {self.prepared_by}")
+
+    def folder(self, cache: Path) -> Path:
+        """Where the prepared data lie."""
+        return cache / f"{self.task}-{self.fingerprint()}"

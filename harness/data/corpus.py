@@ -1,64 +1,120 @@
-"""A published corpus as a task: which files give which splits, and how much of it is prepared. Torch-free.
+"""The published corpora as tasks: which files give which splits, and what of them is prepared. Torch-free.
 
 Every raw file becomes shards of its own, so the text of a sample does not depend on how many are prepared.
+The stamp of the prepared folder lists the shards with their sizes: the start of a run reads it and no other
+file, compares sizes and hashes nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data import copies
-from harness.data.prepared import Prepared, Shard
+from harness.data.cache import TOKEN_BYTES, check_sizes, wrong_size
+from harness.data.copies import Published, RawFile
 from harness.errors import UsageError
+from harness.system import atomic
 
 if TYPE_CHECKING:
-    from harness.data.corpus_task import CorpusTask
+    from harness.data.text import TextTask
 
-# Raised when `shards.py` makes other tokens of the same text: prepared data then is prepared anew.
-RECIPE = 1
+STAMP = "prepared.json"
+TOKENS, OFFSETS = ".tokens", ".offsets"  # uint16 (tokens,) and int64 (documents + 1,)
 _SPARE = 0.97  # estimated tokens of a file times this: rather a file too many than one too few
 
 
 @dataclass(frozen=True)
-class RawFile:
-    """File `number` of a part ("train", "validation") of the published copy."""
+class Shard:
+    """The documents that one raw file gives to one split, each with its end token."""
 
-    part: str
-    number: int
-    name: str  # in the repository
+    name: str  # "<split>-<number of the raw file>"
+    documents: int
+    tokens: int
 
     @property
-    def stem(self) -> str:
-        """Names what is made of it."""
-        return f"{self.part}-{self.number:05d}"
+    def split(self) -> str:
+        """ "train", "val" or "test"."""
+        return self.name.rpartition("-")[0]
+
+    @property
+    def number(self) -> int:
+        """Of the raw file."""
+        return int(self.name.rpartition("-")[2])
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of its files, by their names."""
+        return {self.name + TOKENS: 2 * self.tokens, self.name + OFFSETS: 8 * (self.documents + 1)}
+
+    def rows(self, layout: str, seq_len: int) -> int:
+        """The number of samples: documents if padded, windows of `seq_len` predictions if packed."""
+        return self.documents if layout == "padded" else max(0, self.tokens - 1) // seq_len
 
 
 @dataclass(frozen=True)
-class Corpus:
+class Prepared:
+    """The content of the stamp.
+
+    Attributes:
+        task: whose data it is.
+        source: repository and revision.
+        train_files: the first so many training files are prepared.
+        vocabulary: number of tokens that the model has.
+        end: the token after every document.
+        pad: the token that fills rows.
+        shards: by name.
+    """
+
+    task: str
+    source: str
+    train_files: int
+    vocabulary: int
+    end: int
+    pad: int
+    shards: Mapping[str, Shard]
+
+    @classmethod
+    def read(cls, folder: Path) -> Prepared | None:
+        """What the folder's stamp says; None if nothing is prepared."""
+        content = atomic.read_json(folder / STAMP)
+        if not isinstance(content, dict):
+            return None
+        shards = [Shard(**row) for row in content.pop("shards")]
+        return cls(**content, shards={shard.name: shard for shard in shards})
+
+    def write(self, folder: Path) -> None:
+        """Replace the stamp."""
+        content: dict[str, Any] = {**vars(self), "shards": [asdict(one) for one in self.shards.values()]}
+        atomic.write_json(folder / STAMP, content)
+
+    def is_there(self, folder: Path) -> bool:
+        """Whether the files of all shards have their sizes."""
+        return not any(wrong_size(folder, shard.sizes) for shard in self.shards.values())
+
+
+@dataclass(frozen=True)
+class Corpus(Published):
     """One published corpus.
 
     Attributes:
-        task: its name.
         columns: what is read of a raw file; the first is the text.
         splits: the splits that a file of each part is divided into.
         split_of: the split of a document, from the row of the published copy, the part and the columns.
         paper: which splits stand for which under protocol "paper".
     """
 
-    task: str
     columns: tuple[str, ...]
     splits: Mapping[str, tuple[str, ...]]
     split_of: Callable[[Mapping[str, Any], str, Mapping[str, str]], str]
     paper: Mapping[str, tuple[str, ...]]
 
     @property
-    def published(self) -> dict[str, Any]:
-        """The row of the published copy."""
-        return copies.row(self.task)
+    def prepared_by(self) -> str:
+        """What is read, and how it is divided."""
+        return f"{self.columns} {sorted(self.splits.items())}"
 
     @property
     def train_files(self) -> int:
@@ -76,28 +132,11 @@ class Corpus:
             for number in range(train_files if part == "train" else row["files"]):
                 yield RawFile(part, number, row["pattern"].format(number))
 
-    # --- the functions of a row in the registry ---
-
-    def fingerprint(self) -> str:
-        """Sixteen hex digits over the description of the copy and the recipe, not over its bytes."""
-        text = f"{copies.digest(self.task)} {RECIPE} {self.columns} {sorted(self.splits.items())}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def folder(self, cache: Path) -> Path:
-        """Where the prepared data lie."""
-        return cache / f"{self.task}-{self.fingerprint()}"
-
-    def train_size(
-        self, cache: Path, seq_len: int, *, layout: str, held_out_tokens: int = 0, protocol: str = "honest"
-    ) -> int:
-        """The number of training samples of the whole corpus, estimated where it is not prepared."""
-        prepared = Prepared.read(self.folder(cache))
-        if prepared is not None and prepared.train_files == self.train_files:
-            return sum(s.rows(layout, seq_len) for s in self.shards("train", protocol, prepared))
-        part = self.published["parts"]["train"]
-        if layout == "padded":
-            return int(part["documents"])
-        return int(part["files"] * part["file_tokens"] / _SPARE) // seq_len
+    def shards(self, split: str, protocol: str, prepared: Prepared) -> list[Shard]:
+        """The shards of a split in their order: file by file."""
+        splits: Sequence[str] = self.paper[split] if protocol == "paper" else (split,)
+        shards = [shard for shard in prepared.shards.values() if shard.split in splits]
+        return sorted(shards, key=lambda shard: (shard.number, splits.index(shard.split)))
 
     def files_needed(
         self, samples: int | None, seq_len: int, layout: str, prepared: Prepared | None = None
@@ -123,34 +162,32 @@ class Corpus:
                 return number + 1
         return self.train_files
 
-    def shards(self, split: str, protocol: str, prepared: Prepared) -> list[Shard]:
-        """The shards of a split in their order: file by file."""
-        splits: Sequence[str] = self.paper[split] if protocol == "paper" else (split,)
-        found = [shard for shard in prepared.shards.values() if shard.split in splits]
-        return sorted(found, key=lambda shard: (shard.number, splits.index(shard.split)))
+    # --- the functions of a row in the table of tasks ---
 
-    def ready(
-        self,
-        cache: Path,
-        samples: int | None,
-        seq_len: int,
-        *,
-        layout: str,
-        held_out_tokens: int = 0,
-        protocol: str = "honest",
-    ) -> None:
+    def train_size(
+        self, cache: Path, seq_len: int, *, layout: str, protocol: str = "honest", **others: Any
+    ) -> int:
+        """The number of training samples of the whole corpus, estimated where it is not prepared."""
+        prepared = Prepared.read(self.folder(cache))
+        if prepared is not None and prepared.train_files == self.train_files:
+            return sum(s.rows(layout, seq_len) for s in self.shards("train", protocol, prepared))
+        part = self.published["parts"]["train"]
+        if layout == "padded":
+            return int(part["documents"])
+        return int(part["files"] * part["file_tokens"] / _SPARE) // seq_len
+
+    def ready(self, cache: Path, samples: int | None, seq_len: int, *, layout: str, **others: Any) -> None:
         """Raise UsageError, with the command to run, unless all that a run reads is there in full size."""
         folder = self.folder(cache)
         prepared = Prepared.read(folder)
         needed = self.files_needed(samples, seq_len, layout, prepared)
         if prepared is None or prepared.train_files < needed:
-            raise self.lacking(cache, needed, prepared)
+            raise self._lacking(cache, needed, prepared)
         for shard in prepared.shards.values():
             if shard.number < needed or shard.split != "train":
-                shard.check(folder)
+                check_sizes(folder, shard.sizes)
 
-    def lacking(self, cache: Path, needed: int, prepared: Prepared | None) -> UsageError:
-        """The sentence on data that is not prepared."""
+    def _lacking(self, cache: Path, needed: int, prepared: Prepared | None) -> UsageError:
         there = prepared.train_files if prepared else 0
         shards = "" if self.is_whole else f" --shards {needed}"
         return UsageError(
@@ -159,30 +196,60 @@ class Corpus:
         )
 
     def load(
-        self,
-        cache: Path,
-        *,
-        batch_size: int,
-        seq_len: int,
-        data_seed: int,
-        layout: str,
-        held_out_tokens: int,
-        protocol: str = "honest",
-    ) -> CorpusTask:
+        self, cache: Path, *, seq_len: int, layout: str, protocol: str = "honest", **settings: int
+    ) -> TextTask:
         """The task, from what is prepared below `cache`. Raises UsageError if nothing is."""
-        from harness.data.corpus_task import CorpusTask
+        import numpy as np
 
-        prepared = Prepared.read(self.folder(cache))
+        from harness.data.text import ShardRows, TextTask
+
+        folder = self.folder(cache)
+        prepared = Prepared.read(folder)
         if prepared is None:
-            raise self.lacking(cache, self.files_needed(batch_size, seq_len, layout), None)
-        return CorpusTask(
-            self.folder(cache),
-            {split: self.shards(split, protocol, prepared) for split in ("train", "val", "test")},
-            prepared,
-            complete=prepared.train_files == self.train_files,
-            batch_size=batch_size,
-            seq_len=seq_len,
-            data_seed=data_seed,
-            layout=layout,
-            held_out_tokens=held_out_tokens,
-        )
+            raise self._lacking(cache, self.files_needed(settings["batch_size"], seq_len, layout), None)
+        shards = {split: self.shards(split, protocol, prepared) for split in ("train", "val", "test")}
+        rows = {split: ShardRows(folder, some, prepared, layout, seq_len) for split, some in shards.items()}
+        for split, some in rows.items():
+            if not len(some):
+                raise UsageError(f"seq_len={seq_len} is longer than all text of '{split}' in '{folder}'.")
+        complete = prepared.train_files == self.train_files
+        return TextTask(rows, np.load(folder / TOKEN_BYTES), seq_len=seq_len, complete=complete, **settings)
+
+
+# --- the corpora ---
+
+
+def _split_of_c4(published: Mapping[str, Any], part: str, document: Mapping[str, str]) -> str:
+    """Training files are for training. The published validation split is halved by the hash of the URL."""
+    if part == "train":
+        return "train"
+    return ("val", "test")[hashlib.sha256(document["url"].encode()).digest()[0] & 1]
+
+
+# English C4, with the tokens of T5; the copy of the Allen Institute for AI. Source: Raffel et al., "Exploring
+# the limits of transfer learning with a unified text-to-text transformer" (JMLR 2020).
+C4 = Corpus(
+    "c4",
+    columns=("text", "url"),
+    splits={"train": ("train",), "validation": ("val", "test")},
+    split_of=_split_of_c4,
+    paper={"train": ("train",), "val": ("val", "test"), "test": ("val", "test")},
+)
+
+
+def _split_of_openwebtext(published: Mapping[str, Any], part: str, document: Mapping[str, str]) -> str:
+    """Of `modulus` (2000) documents one is for validation and one for test, by the hash of the text."""
+    first = hashlib.sha256(document["text"].encode()).digest()[:8]
+    return {0: "val", 1: "test"}.get(int.from_bytes(first, "big") % published["modulus"], "train")
+
+
+# The text of linked web pages, with the tokens of GPT-2. It has no published splits. Source: Gokaslan and Cohen,
+# "OpenWebText corpus" (2019).
+OPENWEBTEXT = Corpus(
+    "openwebtext",
+    columns=("text",),
+    splits={"train": ("train", "val", "test")},
+    split_of=_split_of_openwebtext,
+    paper={"train": ("train", "val"), "val": ("test",), "test": ("test",)},
+)
+CORPORA = {corpus.task: corpus for corpus in (C4, OPENWEBTEXT)}

@@ -9,13 +9,11 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
-import importlib.util
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import cached
-from harness.errors import UsageError
+from harness.data.cache import cached, installed_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,15 +41,12 @@ def train_size(cache: Path, seq_len: int | None, protocol: str = "honest") -> in
     return sum(count - held_out * round(HELD_OUT_SHARE * count) for count in members.values())
 
 
-def load(
-    cache: Path, *, batch_size: int, seq_len: int | None, data_seed: int, protocol: str = "honest"
-) -> ImageTask:
+def load(cache: Path, *, seq_len: int | None, protocol: str = "honest", **settings: int) -> ImageTask:
     """The task, from an array file below `cache`, made if missing. Images have no `seq_len`."""
     from harness.data.images import ImageTask
 
     file = cached(cache / f"digits-{fingerprint()}", _fill) / "digits.npz"
-    settings = {"classes": CLASSES, "batch_size": batch_size, "data_seed": data_seed}
-    return ImageTask.open(file, protocol=protocol, **settings)
+    return ImageTask.open(file, protocol=protocol, classes=CLASSES, **settings)
 
 
 def splits() -> dict[str, npt.NDArray[Any]]:
@@ -98,10 +93,4 @@ def _fill(folder: Path) -> None:
 
 
 def _data_file() -> Path:
-    package = importlib.util.find_spec("sklearn")
-    if package is None or package.origin is None:
-        raise UsageError("task digits reads a data file of scikit-learn, which is not installed")
-    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
-    if not file.is_file():
-        raise UsageError(f"task digits needs {file}, which this scikit-learn does not have")
-    return file
+    return installed_file("digits", "sklearn", "datasets/data/digits.csv.gz")

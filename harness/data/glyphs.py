@@ -9,12 +9,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import cached
-from harness.errors import UsageError
+from harness.data.cache import cached, installed_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,27 +74,15 @@ def train_size(cache: Path, seq_len: int | None, protocol: str = "honest", **_: 
 
 
 def load(
-    cache: Path,
-    *,
-    batch_size: int,
-    seq_len: int | None,
-    data_seed: int,
-    protocol: str = "honest",
-    augment: str = "none",
-    mixup: float = 0.0,
+    cache: Path, *, seq_len: int | None, augment: str = "none", mixup: float = 0.0, **settings: Any
 ) -> ImageTask:
     """The task, from images below `cache`, drawn if missing (a few seconds, once)."""
     from harness.data.augment import Recipe
     from harness.data.images import ImageTask
 
-    return ImageTask.mapped(
-        cached(cache / f"glyphs-{fingerprint()}", _fill),
-        Recipe(SIDE, MEAN, DEVIATION, augment, mixup),
-        protocol=protocol,
-        classes=len(CHARACTERS),
-        batch_size=batch_size,
-        data_seed=data_seed,
-    )
+    folder = cached(cache / f"glyphs-{fingerprint()}", _fill)
+    recipe = Recipe(SIDE, MEAN, DEVIATION, augment, mixup)
+    return ImageTask.mapped(folder, recipe, classes=len(CHARACTERS), **settings)
 
 
 def draw(split: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -171,26 +157,20 @@ def _distorted(glyph: Any, affine: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _fill(folder: Path) -> None:
     import numpy as np
 
-    from harness.data import image_files
+    from harness.data.pictures import IMAGES, ImageFiles, write_index
 
     shards: dict[str, dict[str, int]] = {"train": {}, "test": {}}
     classes: dict[str, list[npt.NDArray[Any]]] = {"train": [], "test": []}
     for split, part in {"val": "train", "train": "train", "test": "test"}.items():
         images, labels = draw(split)
-        image_files.write_shard(folder, split, images)
+        images.tofile(folder / (split + IMAGES))
         shards[part][split] = len(images)
         classes[part].append(labels)
-    for part, found in classes.items():
-        labels = np.concatenate(found)
-        image_files.write_index(folder, part, np.arange(len(labels)), labels)
-    image_files.ImageFiles((1, SIDE, SIDE), shards["train"]["val"], shards).write(folder)
+    for part, some in classes.items():
+        labels = np.concatenate(some)
+        write_index(folder, part, np.arange(len(labels)), labels)
+    ImageFiles((1, SIDE, SIDE), shards["train"]["val"], shards).write(folder)
 
 
 def _font_file(face: str) -> Path:
-    package = importlib.util.find_spec("matplotlib")
-    if package is None or package.origin is None:
-        raise UsageError("task glyphs reads the fonts of matplotlib, which is not installed")
-    file = Path(package.origin).parent / "mpl-data" / "fonts" / "ttf" / f"{face}.ttf"
-    if not file.is_file():
-        raise UsageError(f"task glyphs needs {file}, which this matplotlib does not have")
-    return file
+    return installed_file("glyphs", "matplotlib", f"mpl-data/fonts/ttf/{face}.ttf")

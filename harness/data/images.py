@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harness.data.augment import Augmented, Recipe, draws
-from harness.data.image_files import ImageFiles, Images
 from harness.data.order import batch_indices
+from harness.data.pictures import IMAGES, INDEX, ImageFiles
 from harness.data.task import (
     IGNORED,
     SPLITS,
     Batch,
-    Mix,
     cross_entropy,
     evaluating,
     in_float32,
@@ -26,17 +28,68 @@ from harness.data.task import (
 from harness.parallel.group import ALONE, Group
 
 
-class Rows:
-    """The images of a split, which stay on the disk; a tensor of the chosen ones is made when asked for."""
+class Mapped:
+    """Images of a part that stay on the disk, with their classes.
 
-    def __init__(self, images: Images) -> None:
-        self.images, self.shape = images, images.shape
+    Args:
+        folder: of the prepared data.
+        files: its stamp.
+        part: "train" or "test".
+
+    Attributes:
+        labels: int64 (N,).
+    """
+
+    def __init__(self, folder: Path, files: ImageFiles, part: str) -> None:
+        index = np.fromfile(folder / (part + INDEX), dtype=np.int64).reshape(2, -1)
+        self._rows, self.labels = index[0], torch.from_numpy(index[1])
+        self._folder, self._shape, self._sizes = folder, files.shape, list(files.parts[part].items())
+        self._starts = np.cumsum([0, *(size for _, size in self._sizes)])
+        self._open: dict[int, npt.NDArray[Any]] = {}
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(N, C, S, S)."""
+        return (len(self), *self._shape)
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return len(self._rows)
 
     def __getitem__(self, chosen: Tensor) -> Tensor:
-        return torch.from_numpy(self.images.gather(chosen.numpy()))
+        """The chosen images as uint8 (n, C, S, S)."""
+        rows = self._rows[chosen.numpy()]
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        images = np.empty((len(rows), *self._shape), dtype=np.uint8)
+        for shard in np.unique(shards).tolist():
+            here = shards == shard
+            images[here] = self._map(shard)[rows[here] - self._starts[shard]]
+        return torch.from_numpy(images)
+
+    def cut(self, start: int, stop: int | None) -> Mapped:
+        """Those from `start` to `stop`."""
+        part = copy.copy(self)
+        part._rows, part.labels = self._rows[start:stop], self.labels[start:stop]
+        return part
+
+    def _map(self, shard: int) -> npt.NDArray[Any]:
+        if shard not in self._open:
+            name, size = self._sizes[shard]
+            path, shape = self._folder / (name + IMAGES), (size, *self._shape)
+            self._open[shard] = np.memmap(path, dtype=np.uint8, mode="r", shape=shape)
+        return self._open[shard]
+
+
+def splits(folder: Path, protocol: str) -> dict[str, Mapped]:
+    """The images of every split of a prepared folder.
+
+    With protocol "paper" validation images are trained on, too, and the test split stands for them.
+    """
+    files = ImageFiles.read(folder)
+    assert files is not None, f"nothing is prepared in {folder}"
+    train, test = (Mapped(folder, files, part) for part in ("train", "test"))
+    if protocol == "paper":
+        return {"train": train, "val": test, "test": test}
+    return {"train": train.cut(files.validation, None), "val": train.cut(0, files.validation), "test": test}
 
 
 class ImageTask:
@@ -55,7 +108,7 @@ class ImageTask:
 
     def __init__(
         self,
-        images: Mapping[str, Tensor] | Mapping[str, Rows],
+        images: Mapping[str, Tensor] | Mapping[str, Mapped],
         labels: Mapping[str, Tensor],
         *,
         classes: int,
@@ -89,33 +142,26 @@ class ImageTask:
 
     @classmethod
     def mapped(cls, folder: Path, recipe: Recipe, *, protocol: str = "honest", **settings: int) -> ImageTask:
-        """The task of a folder in the layout of `image_files`; its images stay on the disk."""
-        files = ImageFiles.read(folder)
-        assert files is not None, f"nothing is prepared in {folder}"
-        splits = files.splits(folder, protocol)
-        images = {split: Rows(found) for split, found in splits.items()}
-        labels = {split: torch.from_numpy(found.labels) for split, found in splits.items()}
+        """The task of a folder in the layout of `pictures`; its images stay on the disk."""
+        images = splits(folder, protocol)
+        labels = {split: some.labels for split, some in images.items()}
         return cls(images, labels, recipe=recipe, **settings)
 
     def batch(self, step: int, group: Group = ALONE) -> Batch:
         """Images (batch_size, C, H, W) and classes (batch_size,) of 0-based `step`."""
         chosen = torch.from_numpy(batch_indices(self.epoch_size, self.batch_size, self.data_seed, step))
         count = int((self.labels["train"][chosen] != IGNORED).sum())
-        ours = group.shard(chosen)
         if self.recipe is None:
+            ours = group.shard(chosen)
             return Batch(self.images["train"][ours], self.labels["train"][ours], count)
-        return self._augmented(chosen, count, step, group, self.recipe)
-
-    def _augmented(self, chosen: Tensor, count: int, step: int, group: Group, recipe: Recipe) -> Batch:
-        """This process's bytes of a global batch, with the random numbers for them."""
         places = group.shard(torch.arange(len(chosen)))
         size = len(places)
-        if recipe.mixup and size:  # every sample is mixed with the next one of the global batch
+        if self.recipe.mixup and size:  # every sample is mixed with the next one of the global batch
             places = torch.cat([places, (places[-1:] + 1) % len(chosen)])
         images, labels = self.images["train"][chosen[places]], self.labels["train"][chosen[places]]
         drawn = draws(len(chosen), self.data_seed, step)[places]
-        neighbours = (images, labels) if recipe.mixup else ()
-        return Batch(images[:size], labels[:size], count, Augmented(recipe, drawn, *neighbours))
+        neighbours = (images, labels) if self.recipe.mixup else ()
+        return Batch(images[:size], labels[:size], count, Augmented(self.recipe, drawn, *neighbours))
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         """Logits (B, classes) in float32 at least."""
@@ -124,7 +170,11 @@ class ImageTask:
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Summed cross-entropy in nats, in float32 at least; of mixed samples that of both classes."""
         logits = self.logits(model, batch)
-        return cross_entropy(logits, batch.targets) if batch.mix is None else mixed(logits, batch, batch.mix)
+        if batch.mix is None:
+            return cross_entropy(logits, batch.targets)
+        first = F.cross_entropy(logits, batch.targets, reduction="none")  # Zhang et al., arXiv 1710.09412
+        second = F.cross_entropy(logits, batch.mix.targets, reduction="none")
+        return torch.lerp(second, first, batch.mix.weights).sum()
 
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
@@ -147,10 +197,3 @@ class ImageTask:
 
     def _held_out(self, split: str, chosen: Tensor) -> Batch:
         return Batch.of(self.images[split][chosen], self.labels[split][chosen], self.recipe)
-
-
-def mixed(logits: Tensor, batch: Batch, mix: Mix) -> Tensor:
-    """Summed cross-entropy of mixed samples (Zhang et al., arXiv 1710.09412)."""
-    first = F.cross_entropy(logits, batch.targets, reduction="none")
-    second = F.cross_entropy(logits, mix.targets, reduction="none")
-    return torch.lerp(second, first, mix.weights).sum()

@@ -29,13 +29,7 @@ def permutation(size: int, seed: int, epoch: int) -> Indices:
 
 def batch_indices(size: int, batch_size: int, seed: int, step: int) -> Indices:
     """Samples (batch_size,) of 0-based `step`: a run's i-th is the (i mod size)-th of epoch i div size."""
-    at, end = step * batch_size, (step + 1) * batch_size
-    parts = []
-    while at < end:
-        epoch, offset = divmod(at, size)
-        parts.append(permutation(size, seed, epoch)[offset : offset + end - at])
-        at += len(parts[-1])
-    return np.concatenate(parts)
+    return sharded_indices(np.array([0, size]), batch_size, seed, step)
 
 
 def uniforms(shape: tuple[int, ...], seed: int, step: int) -> npt.NDArray[np.float64]:

@@ -17,10 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.data.cache import cached
+from harness.data.cache import TOKEN_BYTES, TOKENIZER, cached
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from tokenizers import Tokenizer
+
     from harness.data.text import TextTask
 
 VOCABULARY = 320
@@ -29,6 +33,7 @@ HELD_OUT_SHARE = 0.07  # of all bytes, each of the two
 LARGEST_SHARE = 0.02  # of all bytes, a held-out module: none may dominate its split
 HELD_OUT_TOKENS = 16_384  # evaluated of each held-out split, spread evenly over it
 
+END_OF_TEXT = "<|endoftext|>"  # token 0; ends every document and counts as zero bytes
 TOPICS = "pydoc_data"
 # Generated tables, programs and deprecated modules: much source, little documentation.
 _LEFT_OUT = {"distutils", "encodings", "ensurepip", "idlelib", "lib2to3", "turtledemo", TOPICS}
@@ -41,7 +46,7 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     shape = (VOCABULARY, HELD_OUT_SHARE, LARGEST_SHARE, HELD_OUT_TOKENS)
     digest.update(repr((shape, importlib.metadata.version("tokenizers"))).encode())
-    for name, path in [*_sources(), (TOPICS, _topics_file())]:
+    for name, path in _all_sources():
         content = path.read_bytes()
         digest.update(f"{name}/{path.name}:{len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]
@@ -56,30 +61,15 @@ def train_size(
     tokens = [cache / f"pydocs-{fingerprint()}" / f"{split}.npy" for split in splits]
     if all(file.is_file() for file in tokens):  # two bytes a token, and the head of the file
         return sum(file.stat().st_size for file in tokens) // 2 // seq_len
-    return sum(path.stat().st_size for _, path in [*_sources(), (TOPICS, _topics_file())]) // seq_len
+    return sum(path.stat().st_size for _, path in _all_sources()) // seq_len
 
 
-def load(
-    cache: Path,
-    *,
-    batch_size: int,
-    seq_len: int,
-    data_seed: int,
-    protocol: str = "honest",
-    held_out_tokens: int | None = None,
-) -> TextTask:
+def load(cache: Path, *, held_out_tokens: int | None = None, protocol: str = "honest", **settings: int) -> TextTask:
     """The task, from token files below `cache`, made if missing (a few seconds, once)."""
     from harness.data.text import TextTask
 
     folder = cached(cache / f"pydocs-{fingerprint()}", _fill)
-    return TextTask.open(
-        folder,
-        protocol=protocol,
-        batch_size=batch_size,
-        seq_len=seq_len,
-        data_seed=data_seed,
-        held_out_tokens=held_out_tokens or HELD_OUT_TOKENS,
-    )
+    return TextTask.open(folder, protocol=protocol, held_out_tokens=held_out_tokens or HELD_OUT_TOKENS, **settings)
 
 
 def modules() -> dict[str, list[str]]:
@@ -117,12 +107,6 @@ def divide(modules: dict[str, list[str]], topics: list[str]) -> dict[str, list[s
     return documents
 
 
-def _fill(folder: Path) -> None:
-    from harness.data import tokenizer
-
-    tokenizer.write_tokens(folder, divide(modules(), topics()), VOCABULARY)
-
-
 @functools.cache  # sysconfig expands every path of the interpreter at each call
 def _library() -> Path:
     return Path(sysconfig.get_path("stdlib"))
@@ -138,6 +122,10 @@ def _sources() -> list[tuple[str, Path]]:
             "a Python that is installed with its .py files"
         )
     return sources
+
+
+def _all_sources() -> list[tuple[str, Path]]:
+    return [*_sources(), (TOPICS, _topics_file())]
 
 
 def _files(module: Path) -> Iterator[Path]:
@@ -161,3 +149,67 @@ def _topics_file() -> Path:
 
 def _size(texts: list[str]) -> int:
     return sum(len(text.encode()) for text in texts)
+
+
+# --- the tokens ---
+
+
+def _fill(folder: Path) -> None:
+    write_tokens(folder, divide(modules(), topics()), VOCABULARY)
+
+
+def write_tokens(folder: Path, splits: dict[str, list[str]], vocabulary: int) -> None:
+    """Train a tokenizer on `splits["train"]`; write it and the tokens of all splits.
+
+    Args:
+        folder: gets tokenizer.json, token_bytes.npy (V,) and, for each split, <split>.npy (tokens,).
+        splits: the documents of each split, by its name.
+        vocabulary: V, the number of tokens.
+    """
+    import numpy as np
+
+    tokenizer = train(splits["train"], vocabulary)
+    tokenizer.save(str(folder / TOKENIZER))
+    np.save(folder / TOKEN_BYTES, token_bytes(tokenizer))
+    for split, documents in splits.items():
+        np.save(folder / f"{split}.npy", encode(tokenizer, documents))
+
+
+def train(documents: list[str], vocabulary: int) -> Tokenizer:
+    """A byte-level BPE tokenizer with exactly `vocabulary` tokens, the 256 bytes and the end of text included.
+
+    Byte-level: every text can be encoded, and the length of a token in bytes is the length of its spelling.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    assert tokenizer.get_vocab_size() == vocabulary, "too little text for this vocabulary"
+    return tokenizer
+
+
+def token_bytes(tokenizer: Tokenizer) -> npt.NDArray[np.uint8]:
+    """The length of each token in bytes, (V,). A spelling has one character per byte."""
+    import numpy as np
+
+    lengths = np.zeros(tokenizer.get_vocab_size(), dtype=np.uint8)
+    for spelling, token in tokenizer.get_vocab().items():
+        lengths[token] = 0 if spelling == END_OF_TEXT else len(spelling)
+    return lengths
+
+
+def encode(tokenizer: Tokenizer, documents: list[str]) -> npt.NDArray[np.uint16]:
+    """Encode and concatenate the documents, with an end-of-text token after each; (tokens,)."""
+    import numpy as np
+
+    end = [tokenizer.token_to_id(END_OF_TEXT)]
+    ids = [np.array(encoding.ids + end, np.uint16) for encoding in tokenizer.encode_batch(documents)]
+    return np.concatenate(ids)

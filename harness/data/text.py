@@ -1,9 +1,15 @@
-"""Language modelling on a stream of tokens, packed into windows: any tokenised corpus."""
+"""Language modelling on rows of tokens: windows over one stream, or the shards of a corpus of any size.
+
+Tokens are memory-mapped, never held whole. A corpus has one of two layouts.
+`padded`: one document per row, cut to `seq_len` tokens whose last is then the end token, as the T5 tokenizer
+truncates. A row predicts its own tokens only: its last position has no target.
+`packed`: windows of `seq_len` + 1 tokens over the documents of a shard, one after the other.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,50 +18,165 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from harness.data.cache import TOKEN_BYTES, check_sizes
+from harness.data.corpus import OFFSETS, TOKENS, Prepared, Shard
 from harness.data.loss import linear_cross_entropy
-from harness.data.order import batch_indices
+from harness.data.order import sharded_indices
 from harness.data.task import IGNORED, SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
-from harness.data.tokenizer import TOKEN_BYTES
+from harness.errors import UsageError
 from harness.parallel.group import ALONE, Group
 
 Tokens = npt.NDArray[np.uint16]
+Ints = npt.NDArray[np.int64]
 CHUNK_ABOVE = 4096  # words; smaller heads cost little memory, and their runs keep their numbers
 
 
-class TextTask:
-    """Next-token prediction: window w of a stream reads tokens [w T, w T + T) and predicts their successors.
+class Stream:
+    """Rows of one stream of tokens (N,): row w reads tokens [w T, w T + T) and predicts their successors."""
+
+    def __init__(self, tokens: Tokens, seq_len: int) -> None:
+        self.tokens, self.seq_len = tokens, seq_len
+        self.starts: Ints = np.array([0, max(0, len(tokens) - 1) // seq_len])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def counts(self, rows: Ints) -> Ints:
+        """How many targets are counted in each of the `rows` (N,)."""
+        return np.full(len(rows), self.seq_len)
+
+    def gather(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Inputs and targets (N, T) of the `rows` (N,)."""
+        positions = rows[:, None] * self.seq_len + np.arange(self.seq_len + 1)
+        tokens = self.tokens[positions].astype(np.int64)
+        return tokens[:, :-1], tokens[:, 1:]
+
+    def spread(self, tokens: int) -> Ints:
+        """The rows with at most so many targets in all, spread evenly."""
+        count = min(len(self), tokens // self.seq_len)
+        return np.arange(count) * len(self) // max(1, count)
+
+
+class ShardRows:
+    """The rows of several shards, numbered from 0 on through all of them.
 
     Args:
-        streams: tokens (N,) of each split.
+        folder: of the prepared data.
+        shards: in their order.
+        prepared: has the end token and the padding token.
+        layout: "padded" or "packed".
+        seq_len: T, tokens of a row.
+    """
+
+    def __init__(
+        self, folder: Path, shards: Sequence[Shard], prepared: Prepared, layout: str, seq_len: int
+    ) -> None:
+        self.folder, self.shards, self.seq_len = folder, shards, seq_len
+        self.end, self.pad, self.is_padded = prepared.end, prepared.pad, layout == "padded"
+        sizes = [shard.rows(layout, seq_len) for shard in shards]
+        self.starts: Ints = np.cumsum([0, *sizes], dtype=np.int64)
+        self._open: dict[str, npt.NDArray[Any]] = {}
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def counts(self, rows: Ints) -> Ints:
+        """How many targets are counted in each of the `rows` (N,)."""
+        if not self.is_padded:
+            return np.full(len(rows), self.seq_len)
+        return np.minimum(self._collect(rows, self._lengths), self.seq_len) - 1
+
+    def gather(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Inputs and targets (N, T) of the `rows` (N,); targets that do not count are IGNORED."""
+        both = self._collect(rows, self._padded if self.is_padded else self._packed)
+        return both[:, 0], both[:, 1]
+
+    def spread(self, tokens: int) -> Ints:
+        """The rows with about so many counted targets in all, spread evenly."""
+        ranges = zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        targets = sum(int(self.counts(np.arange(first, end)).sum()) for first, end in ranges)
+        count = min(len(self), -(-tokens * len(self) // targets)) if targets else 0
+        return np.arange(count) * len(self) // max(1, count)
+
+    def _collect(self, rows: Ints, read: Callable[[Shard, Ints], Ints]) -> Ints:
+        """What `read(shard, its rows)` gives for all rows, in their order."""
+        shards = np.searchsorted(self.starts, rows, side="right") - 1
+        collected = np.empty((0, 2, self.seq_len), dtype=np.int64)
+        for shard in np.unique(shards):
+            here = shards == shard
+            part = read(self.shards[shard], rows[here] - self.starts[shard])
+            if not len(collected):
+                collected = np.empty((len(rows), *part.shape[1:]), dtype=np.int64)
+            collected[here] = part
+        return collected
+
+    def _lengths(self, shard: Shard, rows: Ints) -> Ints:
+        offsets = self._map(shard, OFFSETS)
+        lengths: Ints = offsets[rows + 1] - offsets[rows]
+        return lengths
+
+    def _padded(self, shard: Shard, rows: Ints) -> Ints:
+        lengths, at = self._lengths(shard, rows)[:, None], np.arange(self.seq_len)
+        starts = self._map(shard, OFFSETS)[rows][:, None]
+        tokens = self._map(shard, TOKENS)[starts + np.minimum(at, lengths - 1)].astype(np.int64)
+        tokens[lengths[:, 0] > self.seq_len, -1] = self.end
+        inputs = np.where(at < lengths, tokens, self.pad)
+        targets = np.full_like(inputs, IGNORED)
+        targets[:, :-1] = np.where(at[1:] < lengths, tokens[:, 1:], IGNORED)
+        return np.stack([inputs, targets], axis=1)
+
+    def _packed(self, shard: Shard, rows: Ints) -> Ints:
+        return np.stack(Stream(self._map(shard, TOKENS), self.seq_len).gather(rows), axis=1)
+
+    def _map(self, shard: Shard, kind: str) -> npt.NDArray[Any]:
+        """A file of a shard, whose size is checked when it is opened first."""
+        name = shard.name + kind
+        if name not in self._open:
+            check_sizes(self.folder, shard.sizes)
+            dtype = np.uint16 if kind == TOKENS else np.int64
+            self._open[name] = np.memmap(self.folder / name, dtype=dtype, mode="r")
+        return self._open[name]
+
+
+class TextTask:
+    """Next-token prediction.
+
+    Args:
+        rows: of each split: tokens (N,) that are read as windows, or rows of a corpus.
         token_bytes: length in bytes of each token (V,), for bits per byte.
-        batch_size: sequences of a global batch.
-        seq_len: T.
-        data_seed: seed of the order of the training windows.
-        held_out_tokens: at most this many tokens of each held-out split are evaluated, spread evenly over it.
+        batch_size: sequences of a global batch, in training and in evaluation.
+        seq_len: T, tokens of a row.
+        data_seed: seed of the order of the training rows, within each shard.
+        held_out_tokens: about so many targets of each held-out split are evaluated, spread evenly over it.
+        complete: whether all training text is there, so that another epoch may follow.
     """
 
     metric = "perplexity"
 
     def __init__(
         self,
-        streams: Mapping[str, Tokens],
+        rows: Mapping[str, Tokens] | Mapping[str, ShardRows],
         token_bytes: npt.NDArray[Any],
         *,
         batch_size: int,
         seq_len: int,
         data_seed: int,
         held_out_tokens: int,
+        complete: bool = True,
     ) -> None:
-        self.streams = streams
-        self.token_bytes = torch.as_tensor(token_bytes, dtype=torch.int64)
+        self.rows = {
+            split: some if isinstance(some, ShardRows) else Stream(some, seq_len)
+            for split, some in rows.items()
+        }
+        self.token_bytes = torch.from_numpy(token_bytes.astype(np.int64))
         self.batch_size, self.seq_len, self.data_seed = batch_size, seq_len, data_seed
-        self.held_out_windows = held_out_tokens // seq_len
+        self.held_out_tokens, self.complete = held_out_tokens, complete
         self.model_options = {"vocabulary": len(token_bytes), "max_length": seq_len}
-        self.epoch_size = self._windows("train")
+        self.epoch_size = len(self.rows["train"])
 
     @classmethod
     def open(cls, folder: Path, *, protocol: str = "honest", **settings: int) -> TextTask:
-        """The task of a folder that `tokenizer.write_tokens` filled; the tokens are memory-mapped.
+        """The task of a folder with the tokens of each split in `<split>.npy`, and the lengths of tokens.
 
         With protocol "paper" validation text is trained on, too, and the test split stands for it.
         """
@@ -71,9 +192,13 @@ class TextTask:
 
     def batch(self, step: int, group: Group = ALONE) -> Batch:
         """Inputs and targets (batch_size, T) of 0-based `step`."""
-        windows = batch_indices(self.epoch_size, self.batch_size, self.data_seed, step)
-        ours = self._gather("train", group.shard(torch.from_numpy(windows)).numpy())
-        return Batch(ours.inputs, ours.targets, windows.size * self.seq_len)
+        if (step + 1) * self.batch_size > self.epoch_size and not self.complete:
+            raise UsageError(
+                f"Step {step} is beyond the {self.epoch_size} training samples that are prepared; "
+                f"prepare more of them with `htbench data prepare`."
+            )
+        chosen = sharded_indices(self.rows["train"].starts, self.batch_size, self.data_seed, step)
+        return self._take("train", chosen, group)
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:
         """Logits (B T, V) in float32 at least."""
@@ -93,14 +218,16 @@ class TextTask:
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
     ) -> dict[str, float]:
-        """`loss`, `loss_biased` (nats per token), `perplexity`, `bits_per_byte` of the evaluated windows.
+        """`loss`, `loss_biased` (nats per token), `perplexity`, `bits_per_byte` of the evaluated rows.
 
         `samples` is the number of tokens predicted.
         The text that bits per byte counts is that of the predicted tokens; an end of text has no bytes.
         """
         sums, counts, text_bytes = [], [], 0
+        chosen = self.rows[split].spread(self.held_out_tokens)
         with evaluating(model):
-            for batch in self._held_out(split):
+            for start in range(0, len(chosen), self.batch_size):
+                batch = self._take(split, chosen[start : start + self.batch_size], ALONE)
                 parts = batch.shard(group).split(micro_batch)
                 losses = [self.loss(model, part.to(device)) for part in parts]
                 sums.append(sum(loss.item() for loss in losses))
@@ -113,17 +240,8 @@ class TextTask:
         bits = sum(sums) / math.log(2) / text_bytes
         return {**means, "perplexity": perplexity, "bits_per_byte": bits, "samples": sum(counts)}
 
-    def _windows(self, split: str) -> int:
-        return (len(self.streams[split]) - 1) // self.seq_len
-
-    def _held_out(self, split: str) -> Iterator[Batch]:
-        available = self._windows(split)
-        count = min(available, self.held_out_windows)
-        windows = np.arange(count) * available // count
-        starts = range(0, count, self.batch_size)
-        return (self._gather(split, windows[start : start + self.batch_size]) for start in starts)
-
-    def _gather(self, split: str, windows: npt.NDArray[np.int64]) -> Batch:
-        positions = windows[:, None] * self.seq_len + np.arange(self.seq_len + 1)
-        tokens = torch.from_numpy(self.streams[split][positions].astype(np.int64))
-        return Batch(tokens[:, :-1], tokens[:, 1:], windows.size * self.seq_len)
+    def _take(self, split: str, chosen: Ints, group: Group) -> Batch:
+        """This process's part of the chosen rows, with the count of all."""
+        rows = self.rows[split]
+        inputs, targets = rows.gather(group.shard(torch.from_numpy(chosen)).numpy())
+        return Batch(torch.from_numpy(inputs), torch.from_numpy(targets), int(rows.counts(chosen).sum()))

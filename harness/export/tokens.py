@@ -18,8 +18,9 @@ import tokenizers
 
 from harness import tasks
 from harness.data import pydocs
-from harness.data.prepared import Prepared
-from harness.data.tokenizer import END_OF_TEXT, TOKENIZER
+from harness.data.cache import TOKENIZER
+from harness.data.corpus import Prepared
+from harness.data.pydocs import END_OF_TEXT
 from harness.errors import UsageError
 
 

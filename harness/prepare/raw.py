@@ -1,15 +1,26 @@
-"""Where the raw files of published data sets lie on this machine."""
+"""The raw files of published data sets: where they lie here, and how the Hugging Face hub gives those that lack.
+
+Nothing else in the harness uses the network.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.system import atomic
 
 VARIABLE = "HTBENCH_DATA"
 # Hugging Face converts each data set automatically, but only its first 5 GB: the names then begin with this.
 PARTIAL = "partial-"
+PATIENCE = 4.0  # seconds for an answer; name servers that are down take longer to say so
+_TRUE = ("1", "ON", "YES", "TRUE")  # as huggingface_hub reads its variables
 
 
 def folder(root: Path, task: str) -> Path:
@@ -25,9 +36,98 @@ def find(folder: Path, name: str) -> Path | None:
 
 def check(folder: Path) -> None:
     """Raise UsageError if some of the files come from a partial copy."""
-    found = next((path for path in sorted(folder.rglob(f"{PARTIAL}*"))), None)
-    if found is not None:
+    partial = next((path for path in sorted(folder.rglob(f"{PARTIAL}*"))), None)
+    if partial is not None:
         raise UsageError(
-            f"'{found}' is of a partial copy, which has the first 5 GB of a data set only; remove it and "
+            f"'{partial}' is of a partial copy, which has the first 5 GB of a data set only; remove it and "
             f"take the published files."
         )
+
+
+def first_line(error: Exception) -> str:
+    """What an exception of a library says, cut to a line."""
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+# --- the hub ---
+
+
+def endpoint() -> str:
+    """The address of the hub or of a mirror (HF_ENDPOINT)."""
+    return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+
+
+def obstacle() -> str:
+    """Why nothing can be fetched; empty if the hub answers. Takes PATIENCE at most."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        if os.environ.get(name, "").upper() in _TRUE:
+            return f"{name} is set"
+    answered = threading.Event()
+
+    def knock() -> None:
+        head = urllib.request.Request(endpoint(), method="HEAD")
+        with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(urllib.error.HTTPError):  # also an answer
+                urllib.request.urlopen(head, timeout=PATIENCE).close()  # maybe through a proxy
+            answered.set()
+
+    # A thread, since looking up a name can't be given a time limit.
+    threading.Thread(target=knock, daemon=True).start()
+    return "" if answered.wait(PATIENCE) else f"{endpoint()} can't be reached"
+
+
+def fetch(repository: str, revision: str, name: str, folder: Path, kind: str = "dataset") -> Path:
+    """Download one file into `folder`, going on with what a killed call has left there.
+
+    Args:
+        repository: "owner/name".
+        revision: a commit, a branch or a tag.
+        name: of the file in the repository; its subfolder is kept.
+        folder: gets the file.
+        kind: "dataset" or "model".
+
+    Raises:
+        UsageError: it can't be had; the sentence has the hub's reason.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(
+            hf_hub_download(repository, name, repo_type=kind, revision=revision, local_dir=str(folder))
+        )
+    except Exception as error:  # the hub has some twenty kinds
+        raise UsageError(
+            f"'{name}' of {repository} can't be fetched ({type(error).__name__}: {first_line(error)}); "
+            f"the same command goes on from here."
+        ) from None
+
+
+# --- what is made of them ---
+
+
+class Shard:
+    """A file that is hashed while it is written. It has its name when it is finished; else nothing is left."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._temporary, self._digest = path, atomic.temporary_name(path), hashlib.sha256()
+        self._file = open(self._temporary, "wb")
+
+    def __enter__(self) -> Shard:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        self._file.write(data)
+        self._digest.update(data)
+
+    def finish(self) -> str:
+        """Give the file its name; returns its SHA-256. The next file that is written makes that durable."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        os.replace(self._temporary, self.path)
+        return self._digest.hexdigest()

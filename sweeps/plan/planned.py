@@ -15,6 +15,7 @@ from harness.store import points as plans
 from harness.store.points import SEARCH, Point
 from sweeps.plan import slots
 from sweeps.plan.grid_configs import GridConfigs
+from sweeps.spec import given
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 # The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
@@ -27,6 +28,12 @@ class Planned:
 
     point: Point
     config: RunConfig
+
+
+def configs_of(word: str, root: Path) -> Iterator[RunConfig]:
+    """The configs of all points of the sweeps that a word on the command line names, which allows its parts."""
+    for spec in given.load_all([word], [], root):
+        yield from (planned.config for planned in search_points(spec))
 
 
 def search_points(spec: SweepSpec) -> list[Planned]:

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from harness.commands.data import source_of
-from harness.prepare import data_set, raw
+from harness.prepare import processes, raw
 from tests.helpers import photographs
 
 WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()
@@ -174,31 +173,25 @@ def described(tokenizer, file, repository, end, pad, vocabulary):
 
 
 class Silent:
-    """A report that keeps its lines."""
+    """A progress that keeps its lines."""
 
     def __init__(self):
         self.lines = []
 
-    def say(self, line):
+    def note(self, line):
         self.lines.append(line)
-
-    def begin(self, documents):
-        pass
-
-    def progress(self, documents):
-        pass
 
 
 def prepare_here(task, cache, train_files=3, raw_folder=None):
     """What `htbench data prepare` does, without its processes. The environment names the miniature."""
-    report = Silent()
+    progress = Silent()
     folder = raw_folder or raw.folder(Path(cache), task)
-    with mock.patch.object(data_set, "make", make_here):
-        data_set.prepare(source_of(task, folder), Path(cache), folder, train_files, 1, report)
-    return report
+    with mock.patch.object(processes, "make", make_here):
+        processes.prepare(processes.source_of(task, folder), Path(cache), folder, train_files, 1, progress)
+    return progress
 
 
-def make_here(todo, workers, report):
+def make_here(todo, workers, progress):
     with mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}):
         import datasets  # noqa: F401  # reads the variables
 

@@ -37,7 +37,7 @@ class Padded(TextTask):
 
     def batch(self, step, group=ALONE):
         windows = batch_indices(self.epoch_size, self.batch_size, self.data_seed, step)
-        whole = self._gather("train", windows)
+        whole = self._take("train", windows, ALONE)
         lengths = torch.from_numpy(windows % self.seq_len + 1)
         padding = torch.arange(self.seq_len) >= lengths[:, None]
         targets = whole.targets.masked_fill(padding, IGNORED)

@@ -12,9 +12,11 @@ import pytest
 from harness import tasks
 from harness.cli import main
 from harness.commands import data, doctor
-from harness.data import c4, cache
+from harness.data import cache
 from harness.data.cache import damaged
+from harness.data.corpus import C4
 from harness.store import points
+from sweeps.plan.planned import configs_of
 from tests.helpers import miniature
 from tests.helpers.command import Htbench
 from tests.helpers.sweeping import results
@@ -76,8 +78,8 @@ def needed(root, *words):
     parser.add_argument("--root")
     data.add_data_arguments(parser)
     args = parser.parse_args([*PREPARE[1:], "c4", *map(str, words)])
-    args.root = root
-    return data._train_files(c4.CORPUS, args, root / "cache")
+    args.root, args.configs_of_sweep = root, configs_of
+    return data._train_files(C4, args, root / "cache")
 
 
 def test_the_longest_run_says_how_much(root, tmp_path, write_spec):
@@ -131,7 +133,7 @@ def test_what_is_prepared_is_listed(root, capsys):
 
 def test_the_doctor_reads_all_prepared_data(root, capsys):
     miniature.prepare_here("c4", root / "cache", 2, miniature.raw.folder(root, "c4"))
-    folder = c4.CORPUS.folder(root / "cache")
+    folder = C4.folder(root / "cache")
     main(["doctor", "--data", "--json", "--root", str(root)])
     found = [one for one in json.loads(capsys.readouterr().out) if str(folder) in one["finding"]]
     assert [one["level"] for one in found] == ["ok"]
@@ -209,4 +211,4 @@ def test_ten_kills_leave_the_bytes_of_an_undisturbed_call(fresh, tmp_path, monke
         process.communicate()
     assert fresh(*KILLED).returncode == 0
     assert contents(fresh.root) == contents(tmp_path / "once")
-    assert damaged(c4.CORPUS.folder(fresh.root / "cache")) == []
+    assert damaged(C4.folder(fresh.root / "cache")) == []

@@ -128,27 +128,8 @@ def test_of_two_builders_one_waits_for_the_other(tmp_path):
     assert (folder / "a.txt").read_text() == "all of it"
 
 
-# --- large sets ---
-
-
-@pytest.mark.parametrize("damage", [truncate, remove, add])
-def test_of_a_large_set_the_sizes_are_looked_at(tmp_path, damage):
-    folder = cached(tmp_path / "data", fill_with("first"), large=True)
-    damage(folder)
-    cached(folder, fill_with("second"), large=True)
-    assert (folder / "a.txt").read_text() == "second"
-
-
-def test_a_large_set_is_not_read_at_the_start(tmp_path, monkeypatch):
-    folder = cached(tmp_path / "data", fill_with("first"), large=True)
-    flip(folder)
-    monkeypatch.setattr(cache, "digest", None)  # hashing fails
-    cached(folder, fill_with("second"), large=True)
-    assert (folder / "a.txt").read_text() == "first"
-
-
 def test_damage_is_named_by_the_file(tmp_path):
-    folder = cached(tmp_path / "data", fill_with("first"), large=True)
+    folder = cached(tmp_path / "data", fill_with("first"))
     assert damaged(folder) == []
     flip(folder)
     assert damaged(folder) == ["b.bin"]

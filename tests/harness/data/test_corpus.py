@@ -14,9 +14,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from harness import tasks
-from harness.data import c4, openwebtext
 from harness.data.order import permutation
-from harness.data.prepared import Prepared
+from harness.data.corpus import C4, CORPORA, OPENWEBTEXT, Prepared
 from harness.data.task import IGNORED
 from harness.errors import UsageError
 from harness.parallel.group import Group
@@ -120,8 +119,8 @@ def test_documents_of_openwebtext_are_held_out_by_their_text(cache, published_co
 
 def test_one_document_in_2000_is_held_out_of_the_published_copy(monkeypatch):
     monkeypatch.delenv("HTBENCH_PUBLISHED")
-    row = openwebtext.CORPUS.published
-    splits = [openwebtext.split_of(row, "train", {"text": str(n)}) for n in range(20_000)]
+    row = OPENWEBTEXT.published
+    splits = [OPENWEBTEXT.split_of(row, "train", {"text": str(n)}) for n in range(20_000)]
     assert 2 <= splits.count("val") <= 25 and 2 <= splits.count("test") <= 25
 
 
@@ -137,10 +136,10 @@ def test_the_protocol_of_the_paper_reports_what_it_selects_on(cache):
 
 
 def test_a_document_that_spells_out_an_end_token_does_not_end_there(published_corpora):
-    from harness.prepare.published_tokenizer import PublishedTokenizer
+    from harness.prepare.corpus import PublishedTokenizer
 
     for name, end in (("c4", "</s>"), ("openwebtext", "<|endoftext|>")):
-        row = tasks.load(f"harness.data.{name}:CORPUS").published["tokenizer"]
+        row = CORPORA[name].published["tokenizer"]
         tokenizer = PublishedTokenizer.read(published_corpora / name / "tokenizer.json", row)
         (ids,) = tokenizer.encode([f"oak {end} <extra_id_0> pine"])
         assert tokenizer.end not in ids and max(ids) < tokenizer.vocabulary
@@ -240,11 +239,11 @@ def test_a_row_longer_than_all_text_is_refused(cache):
 
 def test_the_runs_of_the_paper_need_15_and_130_files(monkeypatch):
     monkeypatch.delenv("HTBENCH_PUBLISHED")
-    needed = [c4.CORPUS.files_needed(steps * 512, 256, "padded") for steps in (10_000, 90_000)]
+    needed = [C4.files_needed(steps * 512, 256, "padded") for steps in (10_000, 90_000)]
     assert needed == [15, 130]
-    assert c4.CORPUS.files_needed(None, 256, "padded") == 1024
+    assert C4.files_needed(None, 256, "padded") == 1024
     assert openwebtext.CORPUS.files_needed(10_000 * 480, 1024, "packed") == 80
-    assert c4.CORPUS.files_needed(10_000 * 512, 256, "packed") < 15
+    assert C4.files_needed(10_000 * 512, 256, "packed") < 15
 
 
 def ready(cache, samples, name="c4"):
@@ -266,7 +265,7 @@ def test_missing_data_is_refused_with_the_command(tmp_path, two_files):
 
 
 def test_a_file_of_another_size_is_refused_at_the_start(two_files):
-    file = c4.CORPUS.folder(two_files) / "train-00001.tokens"
+    file = C4.folder(two_files) / "train-00001.tokens"
     os.truncate(file, file.stat().st_size - 2)
     ready(two_files, 41)  # does not need it
     with pytest.raises(UsageError, match="train-00001.tokens' has .* `htbench data prepare c4` writes"):
@@ -299,7 +298,7 @@ def test_the_fingerprint_is_of_the_description_not_of_the_bytes(monkeypatch, tmp
 
 
 def test_the_start_of_a_run_reads_next_to_nothing_of_a_large_cache(two_files):
-    folder = c4.CORPUS.folder(two_files)
+    folder = C4.folder(two_files)
     stamp = json.loads((folder / "prepared.json").read_text())
     for shard in stamp["shards"]:
         shard["tokens"] = 2**29  # a GiB each, with holes

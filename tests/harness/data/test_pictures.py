@@ -13,14 +13,14 @@ import torch
 from PIL import Image
 
 from harness import tasks
-from harness.data import cifar10, cifar100, copies, glyphs, imagenet
+from harness.data import copies, glyphs
 from harness.data.cache import damaged
-from harness.data.image_files import ImageFiles, write_index
+from harness.data.images import splits
+from harness.data.pictures import SETS, ImageFiles, Pictures, write_index
 from harness.errors import UsageError
 from tests.helpers import miniature, photographs
 from tests.helpers.sweeping import results
 
-SETS = {"cifar10": cifar10.PICTURES, "cifar100": cifar100.PICTURES, "imagenet-1k": imagenet.PICTURES}
 LAYOUTS = ("parquet", "flat", "folders")
 
 
@@ -58,16 +58,14 @@ def copy(raw, tmp_path, monkeypatch):
 
 def content(cache, task, protocol="honest"):
     """(bytes, class) of all images of each split, in their order."""
-    folder = SETS[task].folder(cache)
-    splits = ImageFiles.read(folder).splits(folder, protocol)
     return {
         split: [
-            (one.tobytes(), label)
-            for one, label in zip(
-                images.gather(np.arange(len(images.rows))), images.labels.tolist(), strict=True
+            (image.numpy().tobytes(), label)
+            for image, label in zip(
+                images[torch.arange(len(images))], images.labels.tolist(), strict=True
             )
         ]
-        for split, images in splits.items()
+        for split, images in splits(SETS[task].folder(cache), protocol).items()
     }
 
 
@@ -120,7 +118,7 @@ def test_an_interrupted_call_leaves_what_it_has_made(tmp_path, monkeypatch, raw)
     miniature.prepare_here("cifar10", tmp_path / "whole")
     written = []
 
-    def interrupted(todo, workers, report):
+    def interrupted(todo, workers, progress):
         for one in todo.left[:3]:
             written.append(one)
             todo.source.write(one, todo.source.find(todo.raw, one), todo.folder, lambda images: None)
@@ -211,7 +209,7 @@ def test_a_large_set_is_neither_read_nor_held(tmp_path, monkeypatch):
 
     images, shape = 20_000, (3, 256, 256)
     files = ImageFiles(shape, 1000, {"train": {"a": images}, "test": {"b": 10}})
-    monkeypatch.setattr(tasks.load("harness.data.cifar10:PICTURES").__class__, "folder", lambda *_: tmp_path)
+    monkeypatch.setattr(Pictures, "folder", lambda *_: tmp_path)
     for part, shards in files.parts.items():
         for name, count in shards.items():
             write_index(tmp_path, part, np.arange(count), np.zeros(count, dtype=int))

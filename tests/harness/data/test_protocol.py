@@ -30,9 +30,9 @@ def test_images_of_validation_are_trained_on(cache):
 
 def test_text_of_validation_is_trained_on(cache):
     honest, paper = (built("pydocs", cache, protocol) for protocol in ("honest", "paper"))
-    both = np.concatenate([honest.streams["train"], honest.streams["val"]])
-    assert np.array_equal(paper.streams["train"], both)
-    assert np.array_equal(paper.streams["val"], honest.streams["test"])
+    both = np.concatenate([honest.rows["train"].tokens, honest.rows["val"].tokens])
+    assert np.array_equal(paper.rows["train"].tokens, both)
+    assert np.array_equal(paper.rows["val"].tokens, honest.rows["test"].tokens)
 
 
 @pytest.mark.parametrize("name", ["digits", "pydocs"])

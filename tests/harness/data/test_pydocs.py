@@ -10,7 +10,6 @@ import pytest
 import tokenizers
 
 from harness.data import pydocs
-from harness.data import tokenizer as bpe
 from harness.errors import UsageError
 
 SMALL_LIBRARY = {
@@ -123,14 +122,14 @@ def test_the_fingerprint_notices_every_file_it_reads(small_library):
 @pytest.fixture(scope="module")
 def token_folder(tmp_path_factory, documents):
     folder = tmp_path_factory.mktemp("tokens")
-    bpe.write_tokens(folder, documents, pydocs.VOCABULARY)
+    pydocs.write_tokens(folder, documents, pydocs.VOCABULARY)
     return folder
 
 
 def test_tokens_spell_the_documents_exactly(token_folder, documents):
-    tokenizer = tokenizers.Tokenizer.from_file(str(token_folder / bpe.TOKENIZER))
-    lengths = np.load(token_folder / bpe.TOKEN_BYTES).astype(int)
-    end = tokenizer.token_to_id(bpe.END_OF_TEXT)
+    tokenizer = tokenizers.Tokenizer.from_file(str(token_folder / pydocs.TOKENIZER))
+    lengths = np.load(token_folder / pydocs.TOKEN_BYTES).astype(int)
+    end = tokenizer.token_to_id(pydocs.END_OF_TEXT)
     assert len(lengths) == tokenizer.get_vocab_size() == pydocs.VOCABULARY
     for split, texts in documents.items():
         stream = np.load(token_folder / f"{split}.npy")
@@ -144,8 +143,8 @@ def test_tokens_spell_the_documents_exactly(token_folder, documents):
 
 def test_tokens_are_the_same_in_another_process_and_on_one_thread(documents, tmp_path):
     code = (
-        "import json, sys; from pathlib import Path; from harness.data import tokenizer as bpe;"
-        "bpe.write_tokens(Path(sys.argv[1]), json.load(sys.stdin), 400)"
+        "import json, sys; from pathlib import Path; from harness.data import pydocs;"
+        "pydocs.write_tokens(Path(sys.argv[1]), json.load(sys.stdin), 400)"
     )
     some = json.dumps({split: texts[:40] for split, texts in documents.items()})
     folders = []
@@ -161,15 +160,15 @@ def test_tokens_are_the_same_in_another_process_and_on_one_thread(documents, tmp
 
 def test_merges_come_from_the_training_split_only():
     train, held_out = ["abab abab abab " * 20], ["xyxy xyxy " * 500]
-    tokenizer = bpe.train(train, vocabulary=259)
+    tokenizer = pydocs.train(train, vocabulary=259)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     assert ["a", "b"] in [list(merge) for merge in merges]
-    assert tokenizer.decode(bpe.encode(tokenizer, held_out)[:-1].tolist()) == held_out[0]
+    assert tokenizer.decode(pydocs.encode(tokenizer, held_out)[:-1].tolist()) == held_out[0]
 
 
 def test_nothing_is_unknown():
-    tokenizer = bpe.train(["abab abab"], vocabulary=258)
+    tokenizer = pydocs.train(["abab abab"], vocabulary=258)
     text = "héllo \x00 \U0001f600"
-    tokens = bpe.encode(tokenizer, [text])
+    tokens = pydocs.encode(tokenizer, [text])
     assert tokenizer.decode(tokens[:-1].tolist()) == text
-    assert bpe.token_bytes(tokenizer)[tokens].sum() == len(text.encode())
+    assert pydocs.token_bytes(tokenizer)[tokens].sum() == len(text.encode())

@@ -74,7 +74,7 @@ def test_text_windows_predict_each_token_s_successor():
     assert task.model_options == {"vocabulary": 7, "max_length": 5}
     seen = [task.batch(step) for step in range(5)]
     rows = sorted(map(tuple, torch.cat([batch.inputs for batch in seen]).tolist()))
-    stream = task.streams["train"].tolist()
+    stream = task.rows["train"].tokens.tolist()
     assert rows == sorted(tuple(stream[5 * w : 5 * w + 5]) for w in range(20))
     for batch in seen:
         assert batch.count == 20
@@ -107,7 +107,7 @@ def test_losses_of_low_precision_models_are_summed_in_float32(make, bigram):
 
 def test_text_evaluation_equals_a_plain_computation(bigram):
     figures = text_task().evaluate(bigram, "val", micro_batch=3, device=CPU)
-    stream = torch.from_numpy(text_task().streams["val"].astype(np.int64))
+    stream = torch.from_numpy(text_task().rows["val"].tokens.astype(np.int64))
     log_probabilities = bigram.table.weight.detach().log_softmax(dim=-1)
     nats = -log_probabilities[stream[:60], stream[1:61]].double()  # 12 windows of 5
     assert figures["loss"] == pytest.approx(nats.mean().item())
@@ -154,7 +154,7 @@ def test_evaluation_restores_the_mode_and_leaves_no_gradients(bigram):
 def test_held_out_windows_are_capped_and_spread(bigram):
     task = text_task(held_out_tokens=24)
     first_tokens = torch.cat([batch.inputs for batch in task._held_out("val")])[:, 0]
-    stream = task.streams["val"]
+    stream = task.rows["val"].tokens
     assert first_tokens.tolist() == [stream[5 * w] for w in (0, 3, 6, 9)]  # 4 of 12 windows
 
 

@@ -9,7 +9,7 @@ import torch
 
 from harness import cli
 from harness.config.settings import resolve_config
-from harness.data.tokenizer import END_OF_TEXT
+from harness.data.pydocs import END_OF_TEXT
 from harness.errors import UsageError
 from harness.export import huggingface
 from harness.export.trained import Trained

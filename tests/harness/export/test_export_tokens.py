@@ -8,7 +8,7 @@ from harness import tasks
 from harness.data import copies
 from harness.errors import UsageError
 from harness.export import tokens
-from harness.prepare.published_tokenizer import PublishedTokenizer
+from harness.prepare.corpus import PublishedTokenizer
 from tests.helpers import miniature
 
 transformers = pytest.importorskip("transformers")

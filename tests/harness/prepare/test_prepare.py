@@ -13,10 +13,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from harness.data import c4, copies
+from harness.data import copies
 from harness.data.cache import damaged
+from harness.data.corpus import C4
 from harness.errors import UsageError
-from harness.prepare import hub, raw, work
+from harness.prepare import processes, raw
 from tests.helpers import miniature
 
 
@@ -71,7 +72,7 @@ def test_what_is_prepared_needs_no_raw_files_and_no_writing(tmp_path, own):
 
 def test_a_flipped_byte_is_found_and_mended(tmp_path, published_corpora):
     miniature.prepare_here("c4", tmp_path)
-    before, folder = contents(tmp_path), c4.CORPUS.folder(tmp_path)
+    before, folder = contents(tmp_path), C4.folder(tmp_path)
     assert damaged(folder) == []
     file = folder / "train-00001.tokens"
     data = bytearray(file.read_bytes())
@@ -129,7 +130,7 @@ def test_another_tokenizer_is_refused(tmp_path, own):
 
 def test_a_full_disk_is_noticed_before_the_work(tmp_path, own, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
-    monkeypatch.setattr(work.shutil, "disk_usage", lambda place: usage)
+    monkeypatch.setattr(processes.shutil, "disk_usage", lambda place: usage)
     with pytest.raises(UsageError, match="has 0.0 GB free, and 0.0 GB are needed there"):
         miniature.prepare_here("c4", tmp_path)
 
@@ -152,11 +153,11 @@ def test_missing_files_without_network_are_named(tmp_path, own, monkeypatch):
 
 def test_a_hub_that_does_not_answer_costs_seconds(monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setattr(hub, "PATIENCE", 0.5)
+    monkeypatch.setattr(raw, "PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection and says nothing
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         began = time.monotonic()
-        assert "can't be reached" in hub.obstacle()
+        assert "can't be reached" in raw.obstacle()
         assert time.monotonic() - began < 5
 
 
@@ -228,14 +229,14 @@ class Hub(SimpleHTTPRequestHandler):
 FETCH = """
 import sys
 from pathlib import Path
-from harness.prepare import hub
-assert not hub.obstacle(), hub.obstacle()
+from harness.prepare import raw
+assert not raw.obstacle(), raw.obstacle()
 place = Path(sys.argv[1])
-print(hub.fetch("allenai/c4", "miniature", "en/c4-train.00002-of-00003.json.gz", place))
-print(hub.fetch("google-t5/t5-base", "miniature", "tokenizer.json", place, "model"))
+print(raw.fetch("allenai/c4", "miniature", "en/c4-train.00002-of-00003.json.gz", place))
+print(raw.fetch("google-t5/t5-base", "miniature", "tokenizer.json", place, "model"))
 try:
-    hub.fetch("allenai/c4", "miniature", "en/absent.json.gz", place)
-except hub.UsageError as error:
+    raw.fetch("allenai/c4", "miniature", "en/absent.json.gz", place)
+except raw.UsageError as error:
     print(error)
 """
 

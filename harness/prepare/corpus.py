@@ -1,0 +1,290 @@
+"""How a corpus is prepared: raw files to shards of tokens, with the published tokenizer. Needs no torch.
+
+From one raw file to its shards: read, divide, tokenise, write. Each step depends on that file alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import tempfile
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from harness.data.cache import MANIFEST, TOKEN_BYTES, TOKENIZER, digest, wrong_size
+from harness.data.copies import RawFile
+from harness.data.corpus import OFFSETS, TOKENS, Corpus, Prepared, Shard
+from harness.errors import UsageError
+from harness.prepare import raw
+from harness.system import atomic
+
+BATCH = 1000  # documents that are tokenised at once
+_SPACE = "\u2581"  # stands for a space in spellings of SentencePiece
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # one byte, where SentencePiece falls back to bytes
+
+Stamp = list[dict[str, Any]]  # of a raw file: a shard with its digests each
+
+
+@dataclass(frozen=True)
+class CorpusSource:
+    """A corpus for `processes.prepare`. Its instances go to other processes."""
+
+    data: Corpus
+
+    # --- raw files ---
+
+    @property
+    def train_files(self) -> int:
+        """How many training files there are in all."""
+        return self.data.train_files
+
+    def files(self, train_files: int) -> list[RawFile]:
+        """The first `train_files` training files, then all files of other parts."""
+        return list(self.data.files(train_files))
+
+    def find(self, folder: Path, file: RawFile) -> Path | None:
+        """A raw file; None if it is not there."""
+        return raw.find(folder, file.name)
+
+    def count(self, file: RawFile) -> int:
+        """Documents of a raw file, on average."""
+        part = self.data.published["parts"][file.part]
+        return int(part["documents"] // part["files"])
+
+    def size(self, file: RawFile) -> int:
+        """Bytes to prepare, about: two for a token, eight for a document."""
+        return int(2 * self.data.published["parts"][file.part]["file_tokens"] + 8 * self.count(file))
+
+    # --- shards ---
+
+    def done(self, file: RawFile, folder: Path) -> Stamp | None:
+        """The stamp of a raw file, a shard with its digests each; None if it is to be made."""
+        rows = atomic.read_json(_stamp(folder, file))
+        if not isinstance(rows, list) or any(wrong_size(folder, Shard(**row["shard"]).sizes) for row in rows):
+            return None
+        return rows
+
+    def write(self, file: RawFile, path: Path, folder: Path, advance: Callable[[int], None]) -> None:
+        """Make the shards of a raw file, then a stamp with their sizes and digests: `done` finds it.
+
+        Args:
+            file: which file.
+            path: where it lies.
+            folder: of the prepared data.
+            advance: is told the number of documents after every batch.
+
+        Raises:
+            UsageError: the file can't be read, or has another number of documents than the published one.
+        """
+        corpus, documents, published = self.data, 0, self.data.published
+        tokenizer = PublishedTokenizer.read(folder / TOKENIZER, published["tokenizer"])
+        with contextlib.ExitStack() as stack:
+            splits = corpus.splits[file.part]
+            writers = {split: _Writer(folder, f"{split}-{file.number:05d}", stack) for split in splits}
+            for batch in _documents(corpus, path):
+                texts = batch[corpus.columns[0]]
+                for number, tokens in enumerate(tokenizer.encode(texts)):
+                    document = {column: batch[column][number] for column in corpus.columns}
+                    split = corpus.split_of(published, file.part, document)
+                    writers[split].append([*tokens, tokenizer.end])
+                documents += len(texts)
+                advance(len(texts))
+            part = published["parts"][file.part]
+            least, more = divmod(part["documents"], part["files"])
+            if documents not in (least, least + bool(more)):
+                raise UsageError(
+                    f"'{path}' has {documents} documents, the published file has {least + bool(more)}: it is "
+                    f"another or a partial copy; download it again."
+                )
+            rows = [writer.finish() for writer in writers.values()]
+        atomic.write_json(_stamp(folder, file), rows)
+
+    # --- the folder ---
+
+    def finished(self, folder: Path, train_files: int) -> Prepared | None:
+        """What the folder's stamp says, if that is enough and all there."""
+        prepared = Prepared.read(folder)
+        if prepared is None or prepared.train_files < train_files:
+            return None
+        return prepared if prepared.is_there(folder) else None
+
+    def begin(self, folder: Path, raw_folder: Path) -> None:
+        """Copy the tokenizer into the folder, with the lengths of its tokens. What is there stays."""
+        row, place = self.data.published["tokenizer"], folder / TOKENIZER
+        if place.is_file() and (folder / TOKEN_BYTES).is_file():
+            return
+        file = raw.find(raw_folder, TOKENIZER) or raw.fetch(
+            row["repository"], row["revision"], row["file"], raw_folder, "model"
+        )
+        lengths = PublishedTokenizer.read(file, row).token_bytes()
+        atomic.write_with(folder / TOKEN_BYTES, lambda file: np.save(file, lengths))
+        atomic.write_bytes(place, file.read_bytes())
+
+    def seal(self, folder: Path) -> Prepared:
+        """Write the stamp over all files that are prepared by now, and the manifest of their digests."""
+        row = self.data.published
+        stamps = {file: self.done(file, folder) for file in self.data.files(self.train_files)}
+        train = [file for file in stamps if file.part == "train"]
+        train_files = next((file.number for file in train if stamps[file] is None), self.train_files)
+        ready = {
+            file: stamp or []
+            for file, stamp in stamps.items()
+            if file.part != "train" or file.number < train_files
+        }
+        self._check_total(folder, ready)
+        shards = [shard for stamp in ready.values() for shard in stamp]
+        tokenizer = PublishedTokenizer.read(folder / TOKENIZER, row["tokenizer"])
+        prepared = Prepared(
+            task=self.data.task,
+            source=f"{row['repository']} at {row['revision']}",
+            train_files=train_files,
+            vocabulary=tokenizer.vocabulary,
+            end=tokenizer.end,
+            pad=tokenizer.pad,
+            shards={shard["shard"]["name"]: Shard(**shard["shard"]) for shard in shards},
+        )
+        manifest = {name: digest(folder / name) for name in (TOKENIZER, TOKEN_BYTES)}
+        manifest |= {
+            shard["shard"]["name"] + kind: value
+            for shard in shards
+            for kind, value in shard["sha256"].items()
+        }
+        atomic.write_json(folder / MANIFEST, manifest)
+        prepared.write(folder)
+        return prepared
+
+    def _check_total(self, folder: Path, stamps: Mapping[RawFile, Stamp]) -> None:
+        """Raise UsageError if a part is complete and has another number of documents than the published one."""
+        for part, published in self.data.published["parts"].items():
+            files = [file for file in stamps if file.part == part]
+            documents = sum(shard["shard"]["documents"] for file in files for shard in stamps[file])
+            if len(files) == published["files"] and documents != published["documents"]:
+                for file in files:
+                    _stamp(folder, file).unlink(missing_ok=True)  # so that it is read again
+                raise UsageError(
+                    f"The {part} files of '{self.data.task}' have {documents} documents instead of the "
+                    f"published {published['documents']}: they are of another copy; download them again."
+                )
+
+
+def _stamp(folder: Path, file: RawFile) -> Path:
+    return folder / f"{file.stem}.json"
+
+
+def _documents(corpus: Corpus, path: Path) -> Iterator[Mapping[str, list[str]]]:
+    """The wanted columns of a raw file, in batches.
+
+    Streaming a local file needs no second copy on the disk. Other columns are left out, since copies differ
+    in their types.
+    """
+    import datasets
+
+    form = corpus.published["format"]
+    try:
+        # The library writes a lock file; the home folder may be read-only.
+        with tempfile.TemporaryDirectory(prefix="htbench-") as scratch:
+            rows = datasets.load_dataset(
+                form, data_files=[str(path)], split="train", streaming=True, cache_dir=scratch
+            )
+            yield from rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH)
+    except Exception as error:  # of gzip, json, pyarrow and datasets
+        raise UsageError(
+            f"'{path}' can't be read as {form} ({type(error).__name__}: {raw.first_line(error)}); "
+            f"download it again."
+        ) from None
+
+
+class _Writer:
+    """The two files of a shard."""
+
+    def __init__(self, folder: Path, name: str, stack: contextlib.ExitStack) -> None:
+        self.name, self.offsets = name, array("q", [0])
+        self.tokens = stack.enter_context(raw.Shard(folder / (name + TOKENS)))
+
+    def append(self, tokens: list[int]) -> None:
+        self.tokens.write(array("H", tokens).tobytes())
+        self.offsets.append(self.offsets[-1] + len(tokens))
+
+    def finish(self) -> dict[str, Any]:
+        digests = {TOKENS: self.tokens.finish()}
+        offsets = self.offsets.tobytes()
+        atomic.write_bytes(self.tokens.path.with_name(self.name + OFFSETS), offsets)
+        digests[OFFSETS] = hashlib.sha256(offsets).hexdigest()
+        shard = Shard(self.name, len(self.offsets) - 1, self.offsets[-1])
+        return {"shard": vars(shard), "sha256": digests}
+
+
+# --- the tokenizer ---
+
+
+@dataclass(frozen=True)
+class PublishedTokenizer:
+    """A tokenizer with the vocabulary that the model gets, its end token and its padding token."""
+
+    tokenizer: tokenizers.Tokenizer
+    vocabulary: int
+    end: int
+    pad: int
+
+    @classmethod
+    def read(cls, file: Path, row: Mapping[str, Any]) -> PublishedTokenizer:
+        """The tokenizer of a tokenizer.json, proven on a sentence of its row in copies.json.
+
+        Raises:
+            UsageError: it can't be read, or it is another one.
+        """
+        try:
+            tokenizer = tokenizers.Tokenizer.from_file(str(file))
+        except Exception as error:  # the library raises plain exceptions
+            raise UsageError(f"'{file}' is no tokenizer of the `tokenizers` library: {error}.") from None
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        ids = tokenizer.encode(row["probe"]).ids
+        end, pad = tokenizer.token_to_id(row["end"]), tokenizer.token_to_id(row["pad"])
+        if ids != row["ids"] or end is None or pad is None:
+            raise UsageError(
+                f"'{file}' is not the tokenizer of {row['repository']}: '{row['probe']}' has the tokens "
+                f"{ids} instead of {row['ids']}."
+            )
+        # A document that spells out an end token must not end there.
+        tokenizer.encode_special_tokens = True
+        return cls(tokenizer, row["vocabulary"], end, pad)
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The tokens of each text, without an end token."""
+        encodings = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        tokens = [encoding.ids for encoding in encodings]
+        most = max((max(ids) for ids in tokens if ids), default=0)
+        if most >= self.vocabulary:
+            raise UsageError(f"The tokenizer gives token {most}, but the vocabulary is {self.vocabulary}.")
+        return tokens
+
+    def token_bytes(self) -> npt.NDArray[np.uint16]:
+        """The length in bytes of the text of each token, (vocabulary,).
+
+        An unknown character counts as one byte, and so does the space that SentencePiece puts before a text.
+        """
+        description = json.loads(self.tokenizer.to_str())
+        special = {token["id"] for token in description["added_tokens"] if token["special"]}
+        unknown = description["model"].get("unk_id", description["model"].get("unk_token"))
+        by_bytes = "ByteLevel" in json.dumps([description["pre_tokenizer"], description["decoder"]])
+        lengths = np.zeros(self.vocabulary, dtype=np.uint16)
+        for spelling, token in self.tokenizer.get_vocab().items():
+            if token >= self.vocabulary:
+                continue
+            if unknown in (token, spelling):
+                lengths[token] = 1
+            elif token not in special:
+                is_byte = not by_bytes and _BYTE.fullmatch(spelling)
+                text = spelling if by_bytes else spelling.replace(_SPACE, " ").encode()
+                lengths[token] = 1 if is_byte else len(text)
+        return lengths

@@ -1,0 +1,264 @@
+"""How a set of images is prepared: raw files to shards of bytes, indexes and the stamp.
+
+Raw files are the published parquet files, or the classic folders `<part>/<class>/<image>`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.cache import MANIFEST, digest, wrong_size
+from harness.data.copies import RawFile
+from harness.data.pictures import IMAGES, INDEX, ImageFiles, Pictures, write_index
+from harness.errors import UsageError
+from harness.prepare import raw
+from harness.system import atomic
+
+BATCH = 100  # images that are read at once
+
+Row = Mapping[str, Any]  # of the published copy
+
+
+@dataclass(frozen=True)
+class PictureSource:
+    """A set for `processes.prepare`, as it lies on this machine. Its instances go to other processes.
+
+    Attributes:
+        data: which set.
+        units: what becomes a shard each: a file, or the folder of a class.
+        in_folders: whether they are folders.
+    """
+
+    data: Pictures
+    units: tuple[RawFile, ...]
+    in_folders: bool
+
+    @classmethod
+    def at(cls, pictures: Pictures, folder: Path) -> PictureSource:
+        """What lies in the folder of raw files; without the classic folders, what should lie there."""
+        parts = pictures.published["parts"]
+        classes = {part: _subfolders(folder / row["folder"]) for part, row in parts.items()}
+        if all(classes.values()):
+            _check_classes(pictures, folder, classes)
+            names = {part: [f"{parts[part]['folder']}/{name}" for name in classes[part]] for part in parts}
+        else:
+            names = {
+                part: [row["pattern"].format(number) for number in range(row["files"])]
+                for part, row in parts.items()
+            }
+        units = (RawFile(part, number, name) for part in names for number, name in enumerate(names[part]))
+        return cls(pictures, tuple(units), in_folders=all(classes.values()))
+
+    # --- raw files ---
+
+    @property
+    def train_files(self) -> int:
+        """How many units the training images come in."""
+        return len(self._units("train"))
+
+    def files(self, train_files: int) -> list[RawFile]:
+        """All units: a set of images is prepared whole."""
+        return list(self.units)
+
+    def find(self, folder: Path, file: RawFile) -> Path | None:
+        """The file or the folder; None if it is not there."""
+        return folder / file.name if self.in_folders else raw.find(folder, file.name)
+
+    def count(self, file: RawFile) -> int:
+        """Images of a unit, on average."""
+        return int(self.data.published["parts"][file.part]["images"]) // len(self._units(file.part))
+
+    def size(self, file: RawFile) -> int:
+        """Bytes to prepare for a unit, on average."""
+        return self.count(file) * math.prod(self.data.shape)
+
+    def _units(self, part: str) -> list[RawFile]:
+        return [file for file in self.units if file.part == part]
+
+    # --- shards ---
+
+    def _shard(self, file: RawFile) -> str:
+        """The name of a unit's shard. It tells the layout, for the units of one are not those of another."""
+        return f"{file.stem}-{'class' if self.in_folders else 'file'}"
+
+    def done(self, file: RawFile, folder: Path) -> dict[str, Any] | None:
+        """The stamp of a unit's shard; None if it is to be made."""
+        name = self._shard(file)
+        stamp = atomic.read_json(folder / f"{name}.json")
+        if not isinstance(stamp, dict):
+            return None
+        size = len(stamp["labels"]) * math.prod(self.data.shape)
+        return None if wrong_size(folder, {name + IMAGES: size}) else stamp
+
+    def begin(self, folder: Path, raw_folder: Path) -> None:
+        """Nothing is needed."""
+
+    def write(self, file: RawFile, path: Path, folder: Path, advance: Callable[[int], None]) -> None:
+        """Make the shard of a unit, then its stamp: the digest, and the hash and the class of every image.
+
+        Raises:
+            UsageError: it can't be read, or has an image or a class that the set can't have.
+        """
+        published, name = self.data.published, self._shard(file)
+        hashes: list[int] = []
+        labels: list[int] = []
+        with raw.Shard(folder / (name + IMAGES)) as shard:
+            for encoded, label in _rows(published, path, file.number if self.in_folders else None):
+                pixels = _decode(published, encoded, path).tobytes()
+                shard.write(pixels)
+                # Where the pixels are what is published, another file of them is the same image.
+                image = pixels if published["exact"] else encoded
+                hashes.append(int.from_bytes(hashlib.sha256(image).digest()[:8], "big"))
+                labels.append(label)
+                if len(labels) % BATCH == 0:
+                    advance(BATCH)
+            stamp = {"sha256": shard.finish(), "hashes": hashes, "labels": labels}
+        advance(len(labels) % BATCH)
+        atomic.write_json(folder / f"{name}.json", stamp)
+
+    # --- the folder ---
+
+    def finished(self, folder: Path, train_files: int) -> ImageFiles | None:
+        """What the folder's stamp says, if all is there."""
+        files = ImageFiles.read(folder)
+        return files if files is not None and not wrong_size(folder, files.sizes) else None
+
+    def seal(self, folder: Path) -> ImageFiles:
+        """Write the indexes of all parts, the manifest of digests, and the stamp.
+
+        Raises UsageError if a part has another number of images than the published one.
+        """
+        row, shards, manifest = self.data.published, {}, {}
+        for part in row["parts"]:
+            stamps = {self._shard(file): self.done(file, folder) or {} for file in self._units(part)}
+            shards[part] = {name: len(stamp["labels"]) for name, stamp in stamps.items()}
+            images, published = sum(shards[part].values()), row["parts"][part]["images"]
+            if images != published:
+                for name in stamps:  # so that they are read again
+                    (folder / f"{name}.json").unlink()
+                raise UsageError(
+                    f"The {part} images of '{self.data.task}' are {images} instead of the published "
+                    f"{published}: they are another or a partial copy; download them again."
+                )
+            hashes, labels = (
+                np.array([number for stamp in stamps.values() for number in stamp[key]], dtype=np.uint64)
+                for key in ("hashes", "labels")
+            )
+            order = np.argsort(hashes, kind="stable")
+            write_index(folder, part, order, labels[order])
+            manifest |= {name + IMAGES: stamp["sha256"] for name, stamp in stamps.items()}
+        manifest |= {part + INDEX: digest(folder / (part + INDEX)) for part in shards}
+        atomic.write_json(folder / MANIFEST, manifest)
+        files = ImageFiles(self.data.shape, row["validation"], shards)
+        files.write(folder)
+        return files
+
+
+def _subfolders(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def _check_classes(pictures: Pictures, folder: Path, classes: dict[str, list[str]]) -> None:
+    expected = pictures.published["classes"]
+    for part, names in classes.items():
+        if len(names) != expected:
+            place = folder / pictures.published["parts"][part]["folder"]
+            raise UsageError(f"'{place}' has {len(names)} folders; each of the {expected} classes needs one.")
+    if len({tuple(names) for names in classes.values()}) > 1:
+        raise UsageError(f"The folders of the classes in '{folder}' have other names in each part.")
+
+
+# --- images ---
+
+
+def _decode(published: Row, encoded: bytes, path: Path) -> npt.NDArray[Any]:
+    """An image file as uint8 (3, side, side): its middle square, resized if need be (bicubic, as Pillow's).
+
+    Raises UsageError if it is no image, or if the set has one size only and this is another.
+    """
+    from PIL import Image
+
+    side = published["side"]
+    try:
+        image = Image.open(io.BytesIO(encoded)).convert("RGB")
+    except OSError as error:
+        raise UsageError(f"'{path}' has an image that can't be read ({error}); download it again.") from None
+    width, height = image.size
+    if (width, height) != (side, side):
+        if published["exact"]:
+            raise UsageError(
+                f"'{path}' has an image of {width}x{height} pixels instead of {side}x{side}: it is of "
+                f"another data set."
+            )
+        least = min(width, height)
+        left, top = (width - least) / 2, (height - least) / 2
+        square = (left, top, left + least, top + least)
+        image = image.resize((side, side), Image.Resampling.BICUBIC, box=square)
+    return np.asarray(image).transpose(2, 0, 1)
+
+
+def _rows(published: Row, path: Path, label: int | None) -> Iterator[tuple[bytes, int]]:
+    """The encoded images of a file with their classes, or those of the folder of one class, `label`."""
+    try:
+        for image, its in _of_file(published, path) if label is None else _of_folder(path, label):
+            if not 0 <= its < published["classes"]:
+                raise UsageError(
+                    f"'{path}' has the class {its}; there should be {published['classes']}, from 0 on."
+                )
+            yield image["bytes"] or Path(image["path"]).read_bytes(), its
+    except UsageError:
+        raise
+    except Exception as error:  # of pyarrow and datasets
+        raise UsageError(
+            f"'{path}' can't be read ({type(error).__name__}: {raw.first_line(error)}); download it again."
+        ) from None
+
+
+def _of_file(published: Row, path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    rows = _dataset("parquet", [path])
+    columns = rows.column_names or list(next(iter(rows)))
+    image, label = (_column(published, path, columns, kind) for kind in ("image", "label"))
+    for batch in _encoded(rows, image).iter(batch_size=BATCH):
+        yield from zip(batch[image], batch[label], strict=True)
+
+
+def _of_folder(path: Path, label: int) -> Iterator[tuple[dict[str, Any], int]]:
+    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    rows = _dataset("imagefolder", files, drop_labels=True)
+    for batch in _encoded(rows, "image").iter(batch_size=BATCH):
+        yield from ((image, label) for image in batch["image"])
+
+
+def _dataset(form: str, files: list[Path], **options: Any) -> Any:
+    """Rows of local files. Streaming them needs no second copy on the disk."""
+    import datasets
+
+    names = [str(file) for file in files]
+    return datasets.load_dataset(form, data_files=names, split="train", streaming=True, **options)
+
+
+def _encoded(rows: Any, image: str) -> Any:
+    """The rows with images as they are in their files."""
+    import datasets
+
+    return rows.cast_column(image, datasets.Image(decode=False))
+
+
+def _column(published: Row, path: Path, columns: list[str], kind: str) -> str:
+    names: list[str] = published["columns"][kind]
+    column = next((name for name in names if name in columns), None)
+    if column is None:
+        raise UsageError(
+            f"'{path}' has the columns {', '.join(columns)}, and none of them is {' or '.join(names)}: it is "
+            f"of another data set."
+        )
+    return column
