@@ -27,7 +27,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
-from harness.data.text import TextTask
+from harness.data.text import Stream, TextTask
 from harness.parallel.group import ALONE, Group
 from harness.store import Attempt, Store
 from harness.store.layout import cache_folder
@@ -75,7 +75,7 @@ def bare_loop(task: TextTask, total: int, log_every: int, losses: list[float]) -
     order = np.concatenate([permutation(task.epoch_size, 0, epoch) for epoch in epochs])
     starts = torch.from_numpy(order[: total * BATCH_SIZE]).view(total, BATCH_SIZE, 1) * task.seq_len
     offsets = torch.arange(task.seq_len + 1)
-    tokens = torch.from_numpy(task.rows["train"].tokens.astype(np.int64))
+    tokens = torch.from_numpy(cast(Stream, task.rows["train"]).tokens.astype(np.int64))
 
     torch.manual_seed(0)
     model = models.build(MODEL, **task.model_options)

@@ -20,9 +20,7 @@ from harness.system.environment import HOME
 
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
-    "harness.data": (
-        "augment corpus digits glyphs images loss order pictures pydocs randaugment task text"
-    ),
+    "harness.data": ("augment corpus digits glyphs images loss order pictures pydocs randaugment task text"),
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.prepare": "corpus pictures",
     "harness.train": "curvature divergence learner loop model optimizer schedule",
@@ -41,7 +39,7 @@ def digests(starts: Iterable[str], words: Collection[str] = ()) -> dict[str, str
     """The digest of every definition that the starting points need, by its name "module:definition".
 
     Args:
-        starts: "module:definition"; one outside the modules of NUMERIC has no digests.
+        starts: "module:definition", or an attribute of one; outside of NUMERIC there are no digests.
         words: the words among the settings; they choose rows of tables.
     """
     found = {one.name: one.digest for one in _reached(starts, frozenset(words))}
@@ -181,8 +179,13 @@ def _names(node: ast.stmt) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
+def _definition_of(start: str) -> tuple[str, str]:
+    module, _, attribute = start.partition(":")
+    return module, attribute.partition(".")[0]
+
+
 def _reached(starts: Iterable[str], words: frozenset[str]) -> Iterator[Definition]:
-    todo, seen = [tuple(start.split(":")) for start in starts], set[tuple[str, ...]]()
+    todo, seen = [_definition_of(start) for start in starts], set[tuple[str, str]]()
     while todo:
         place = todo.pop()
         if place in seen or not _is_numeric(place[0]):

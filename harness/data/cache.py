@@ -62,14 +62,14 @@ def digest(path: Path) -> str:
     return hashed.hexdigest()
 
 
-def installed_file(task: str, package: str, name: str) -> Path:
-    """A file that an installed package brings along. Raises UsageError if it is not there."""
+def installed_file(task: str, distribution: str, package: str, name: str) -> Path:
+    """A file in a package of an installed distribution. Raises UsageError if it is not there."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise UsageError(f"task {task} reads a file of {package}, which is not installed")
+        raise UsageError(f"task {task} reads a file of {distribution}, which is not installed")
     file = Path(spec.origin).parent / name
     if not file.is_file():
-        raise UsageError(f"task {task} needs {file}, which this {package} does not have")
+        raise UsageError(f"task {task} needs {file}, which this {distribution} does not have")
     return file
 
 

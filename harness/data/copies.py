@@ -1,4 +1,4 @@
-"""What the published copy of each data set is: where it lies, which files it has, how much is in them. Torch-free.
+"""What the published copy of each data set is: where it lies, which files it has, how much is in them.
 
 The rows are data (`copies.json`), so that a group can describe a copy of its own. A row is a part of the
 task's fingerprint: runs on another copy have other keys.

@@ -243,8 +243,8 @@ def _split_of_openwebtext(published: Mapping[str, Any], part: str, document: Map
     return {0: "val", 1: "test"}.get(int.from_bytes(first, "big") % published["modulus"], "train")
 
 
-# The text of linked web pages, with the tokens of GPT-2. It has no published splits. Source: Gokaslan and Cohen,
-# "OpenWebText corpus" (2019).
+# The text of linked web pages, with the tokens of GPT-2. It has no published splits. Source: Gokaslan and
+# Cohen, "OpenWebText corpus" (2019).
 OPENWEBTEXT = Corpus(
     "openwebtext",
     columns=("text",),

@@ -93,4 +93,4 @@ def _fill(folder: Path) -> None:
 
 
 def _data_file() -> Path:
-    return installed_file("digits", "sklearn", "datasets/data/digits.csv.gz")
+    return installed_file("digits", "scikit-learn", "sklearn", "datasets/data/digits.csv.gz")

@@ -173,4 +173,4 @@ def _fill(folder: Path) -> None:
 
 
 def _font_file(face: str) -> Path:
-    return installed_file("glyphs", "matplotlib", f"mpl-data/fonts/ttf/{face}.ttf")
+    return installed_file("glyphs", "matplotlib", "matplotlib", f"mpl-data/fonts/ttf/{face}.ttf")

@@ -134,13 +134,13 @@ class Pictures(Published):
 
 # --- the sets ---
 
-# Photographs of 32x32 pixels: Krizhevsky, "Learning multiple layers of features from tiny images" (2009). Mean and
-# deviation are those of all training images (github.com/akamaster/pytorch_resnet_cifar10/issues/9, and
-# github.com/gpleiss/efficient_densenet_pytorch/issues/68).
+# Photographs of 32x32 pixels: Krizhevsky, "Learning multiple layers of features from tiny images" (2009).
+# Mean and deviation are those of all training images (github.com/akamaster/pytorch_resnet_cifar10/issues/9,
+# and github.com/gpleiss/efficient_densenet_pytorch/issues/68).
 CIFAR10 = Pictures("cifar10", mean=(0.4914, 0.4822, 0.4465), deviation=(0.2470, 0.2435, 0.2616))
 CIFAR100 = Pictures("cifar100", mean=(0.5071, 0.4867, 0.4408), deviation=(0.2675, 0.2565, 0.2761))
-# Photographs, cut to 256x256 pixels once; a model gets 224x224 of them. Russakovsky et al., "ImageNet large scale
-# visual recognition challenge" (2015), arXiv 1409.0575. Mean and deviation are the customary ones
+# Photographs, cut to 256x256 pixels once; a model gets 224x224 of them. Russakovsky et al., "ImageNet large
+# scale visual recognition challenge" (2015), arXiv 1409.0575. Mean and deviation are the customary ones
 # (github.com/pytorch/examples, `imagenet/main.py`).
 IMAGENET = Pictures("imagenet-1k", mean=(0.485, 0.456, 0.406), deviation=(0.229, 0.224, 0.225))
 SETS = {pictures.task: pictures for pictures in (CIFAR10, CIFAR100, IMAGENET)}

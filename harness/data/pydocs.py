@@ -64,12 +64,16 @@ def train_size(
     return sum(path.stat().st_size for _, path in _all_sources()) // seq_len
 
 
-def load(cache: Path, *, held_out_tokens: int | None = None, protocol: str = "honest", **settings: int) -> TextTask:
+def load(
+    cache: Path, *, held_out_tokens: int | None = None, protocol: str = "honest", **settings: int
+) -> TextTask:
     """The task, from token files below `cache`, made if missing (a few seconds, once)."""
     from harness.data.text import TextTask
 
     folder = cached(cache / f"pydocs-{fingerprint()}", _fill)
-    return TextTask.open(folder, protocol=protocol, held_out_tokens=held_out_tokens or HELD_OUT_TOKENS, **settings)
+    return TextTask.open(
+        folder, protocol=protocol, held_out_tokens=held_out_tokens or HELD_OUT_TOKENS, **settings
+    )
 
 
 def modules() -> dict[str, list[str]]:
@@ -176,7 +180,7 @@ def write_tokens(folder: Path, splits: dict[str, list[str]], vocabulary: int) ->
 
 
 def train(documents: list[str], vocabulary: int) -> Tokenizer:
-    """A byte-level BPE tokenizer with exactly `vocabulary` tokens, the 256 bytes and the end of text included.
+    """A byte-level BPE tokenizer with exactly `vocabulary` tokens, with the 256 bytes and the end of text.
 
     Byte-level: every text can be encoded, and the length of a token in bytes is the length of its spelling.
     """

@@ -175,7 +175,7 @@ class TextTask:
         self.epoch_size = len(self.rows["train"])
 
     @classmethod
-    def open(cls, folder: Path, *, protocol: str = "honest", **settings: int) -> TextTask:
+    def open(cls, folder: Path, *, protocol: str = "honest", **settings: Any) -> TextTask:
         """The task of a folder with the tokens of each split in `<split>.npy`, and the lengths of tokens.
 
         With protocol "paper" validation text is trained on, too, and the test split stands for it.

@@ -163,7 +163,7 @@ class CorpusSource:
         return prepared
 
     def _check_total(self, folder: Path, stamps: Mapping[RawFile, Stamp]) -> None:
-        """Raise UsageError if a part is complete and has another number of documents than the published one."""
+        """Raise UsageError if a part is complete and has not as many documents as published."""
         for part, published in self.data.published["parts"].items():
             files = [file for file in stamps if file.part == part]
             documents = sum(shard["shard"]["documents"] for file in files for shard in stamps[file])

@@ -137,7 +137,9 @@ class PictureSource:
 
         Raises UsageError if a part has another number of images than the published one.
         """
-        row, shards, manifest = self.data.published, {}, {}
+        row = self.data.published
+        shards: dict[str, dict[str, int]] = {}
+        manifest: dict[str, str] = {}
         for part in row["parts"]:
             stamps = {self._shard(file): self.done(file, folder) or {} for file in self._units(part)}
             shards[part] = {name: len(stamp["labels"]) for name, stamp in stamps.items()}

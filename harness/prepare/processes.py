@@ -59,7 +59,9 @@ def prepare(
     if (made := source.finished(folder, train_files)) is not None:
         return made  # read only, as a shared cache may be
     lock = folder.with_name(f".{folder.name}.lock")
-    with atomic.locked(lock, lambda: progress.note(f"another process prepares '{folder}'; waiting for it ...")):
+    with atomic.locked(
+        lock, lambda: progress.note(f"another process prepares '{folder}'; waiting for it ...")
+    ):
         work = Work.of(source, folder, raw_folder, train_files)
         raw.check(raw_folder)
         progress.note(work.plan())
@@ -166,8 +168,9 @@ class Work:
         if missing and (why := raw.obstacle()):
             first = ", ".join(missing[:2] + missing[2:][-1:])
             raise UsageError(
-                f"Files of '{self.source.data.task}' are missing ({len(missing)}: {first}) and {why}: download "
-                f"them from {' and '.join(sources)}, put them into '{self.raw}', and run this command again."
+                f"Files of '{self.source.data.task}' are missing ({len(missing)}: {first}) and {why}: "
+                f"download them from {' and '.join(sources)}, put them into '{self.raw}', and run this "
+                "command again."
             )
 
 
@@ -196,7 +199,9 @@ def make(work: Work, workers: int, progress: Progress) -> None:
         path = work.source.find(work.raw, file)
         if path is None:
             row = work.source.data.published
-            path = fetchers.submit(raw.fetch, row["repository"], row["revision"], file.name, work.raw).result()
+            path = fetchers.submit(
+                raw.fetch, row["repository"], row["revision"], file.name, work.raw
+            ).result()
         pool.submit(_write, file, path, work.folder).result()
 
     try:

@@ -1,4 +1,4 @@
-"""The raw files of published data sets: where they lie here, and how the Hugging Face hub gives those that lack.
+"""The raw files of published data sets: where they lie here, and how missing ones are fetched from a hub.
 
 Nothing else in the harness uses the network.
 """
@@ -107,7 +107,7 @@ def fetch(repository: str, revision: str, name: str, folder: Path, kind: str = "
 
 
 class Shard:
-    """A file that is hashed while it is written. It has its name when it is finished; else nothing is left."""
+    """A file that is hashed while it is written. It gets its name at the end; else nothing is left."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._temporary, self._digest = path, atomic.temporary_name(path), hashlib.sha256()

@@ -31,7 +31,7 @@ class Planned:
 
 
 def configs_of(word: str, root: Path) -> Iterator[RunConfig]:
-    """The configs of all points of the sweeps that a word on the command line names, which allows its parts."""
+    """The configs of the points of all sweeps that a word of the command line names; allows their parts."""
     for spec in given.load_all([word], [], root):
         yield from (planned.config for planned in search_points(spec))
 

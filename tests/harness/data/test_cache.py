@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from harness.data import cache
 from harness.data.cache import cached, damaged
 
 

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from harness import tasks
-from harness.data.order import permutation
 from harness.data.corpus import C4, CORPORA, OPENWEBTEXT, Prepared
+from harness.data.order import permutation
 from harness.data.task import IGNORED
 from harness.errors import UsageError
 from harness.parallel.group import Group
@@ -242,7 +242,7 @@ def test_the_runs_of_the_paper_need_15_and_130_files(monkeypatch):
     needed = [C4.files_needed(steps * 512, 256, "padded") for steps in (10_000, 90_000)]
     assert needed == [15, 130]
     assert C4.files_needed(None, 256, "padded") == 1024
-    assert openwebtext.CORPUS.files_needed(10_000 * 480, 1024, "packed") == 80
+    assert OPENWEBTEXT.files_needed(10_000 * 480, 1024, "packed") == 80
     assert C4.files_needed(10_000 * 512, 256, "packed") < 15
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from harness.data import digits
+from harness.data import cache, digits
 from harness.errors import UsageError
 
 
@@ -45,6 +45,6 @@ def test_the_splits_are_the_same_every_time(arrays):
 
 
 def test_a_missing_scikit_learn_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(digits.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cache.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="scikit-learn"):
         digits.splits()

@@ -61,9 +61,7 @@ def content(cache, task, protocol="honest"):
     return {
         split: [
             (image.numpy().tobytes(), label)
-            for image, label in zip(
-                images[torch.arange(len(images))], images.labels.tolist(), strict=True
-            )
+            for image, label in zip(images[torch.arange(len(images))], images.labels.tolist(), strict=True)
         ]
         for split, images in splits(SETS[task].folder(cache), protocol).items()
     }
