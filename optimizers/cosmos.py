@@ -12,8 +12,8 @@ from torch.optim.optimizer import ParamsT
 from optimizers.adam import adam_direction
 from optimizers.base import UpdateRule, ema, second_moment
 from optimizers.linalg import precise, singular_vectors
-from optimizers.spectral.newton_schulz import DTYPES, QUINTIC
-from optimizers.spectral.products import matmul
+from optimizers.spectral.newton_schulz import QUINTIC
+from optimizers.spectral.products import DTYPES, matmul
 from optimizers.zoo.subspace import COSMOS
 
 

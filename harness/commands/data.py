@@ -10,7 +10,8 @@ from typing import Any
 from harness import tasks
 from harness.config import RunConfig, parts
 from harness.config.names import flatten
-from harness.config.settings import read_yaml, resolve_config
+from harness.config.settings import resolve_config
+from harness.config.yaml_text import read_yaml
 from harness.data import copies
 from harness.data.corpus import CORPORA, Corpus, Prepared
 from harness.data.pictures import SETS, ImageFiles

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.config import parts
 from harness.config.names import flatten
-from harness.config.settings import read_words, read_yaml
+from harness.config.yaml_text import read_words, read_yaml
 from harness.errors import UsageError
 
 _OF_SWEEPS = {"base", "blocks", "space"}

@@ -10,6 +10,7 @@ from multiprocessing.connection import wait
 
 from harness.commands import one_run
 from harness.config import RunConfig, limits
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.errors import (
     EXIT_INTERRUPTED,
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Train with a progress bar and print the metrics."""
     config = resolve_config(one_run.settings(args.words, "`htbench sweep run {file}` trains it"))
     if not started():  # the launcher of several processes has checked it
+        resolved(config)
         limits.check_data(config, cache_folder(args.root))
         limits.warn(limits.check_here(config))
     make_folder(args.root)

@@ -13,7 +13,7 @@ from typing import Any
 from harness import tasks
 from harness.commands import runs_export, runs_import, runs_pack
 from harness.config import Value
-from harness.config.settings import read_words
+from harness.config.yaml_text import read_words
 from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
 from harness.store import Store, listing

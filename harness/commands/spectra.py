@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config.names import settings_of
-from harness.config.settings import read_yaml
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.show.emit import emit
 from harness.show.progress import Progress

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import models as zoo_of_models
 from harness.config import parts
-from harness.config.settings import read_words
+from harness.config.yaml_text import read_words
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from harness.show.emit import emit
 from harness.show.note import Note

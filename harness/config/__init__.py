@@ -1,16 +1,16 @@
 """The config of a run: its fields, how settings become one, and its key. Torch-free."""
 
-from harness.config.fields import option
-from harness.config.groups import (
+from harness.config.schema import (
     CheckpointConfig,
     DivergenceConfig,
     EvaluationConfig,
     OptimizerConfig,
+    RunConfig,
     ScheduleConfig,
     SpectraConfig,
     Value,
+    option,
 )
-from harness.config.schema import RunConfig
 
 __all__ = [
     "CheckpointConfig",

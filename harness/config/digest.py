@@ -1,17 +1,16 @@
-"""The code that makes a run's numbers: a digest of every definition that the run needs. Torch-free.
+"""The code that makes a run's numbers: a digest of every file that the run needs. Torch-free.
 
-Only what Python executes counts, not comments, docstrings, annotations or imports. Of a table (a mapping
-from words to rows) only those rows count that the run's settings name. `revisions.py` compares the
-digests with those of the released code.
+Only what Python executes counts, not comments, docstrings or annotations; of imports those whose names the
+code uses. Of a table (a mapping from words to rows) only those rows count that the run's settings name, and
+the files that these rows need. `revisions.py` compares the digests with those of the released code.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from harness.system.environment import HOME
 
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
-    "harness.data": ("augment corpus digits glyphs images loss order pictures pydocs randaugment task text"),
+    "harness.data": "augment corpus digits glyphs images loss order pictures pydocs randaugment task text",
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.prepare": "corpus pictures",
     "harness.train": "curvature divergence learner loop model optimizer schedule",
@@ -28,65 +27,153 @@ _ROOMS = {
     "optimizers": (
         "adam assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral stacks"
     ),
-    "optimizers.spectral": "rule",
+    "optimizers.spectral": (
+        "contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule soft_muon "
+        "soft_polar stream_power"
+    ),
 }
-NUMERIC = tuple(f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split())
+NUMERIC = frozenset(f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split())
 _SILENT = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
-_OWNERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_OWNERS = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def digests(starts: Iterable[str], words: Collection[str] = ()) -> dict[str, str]:
-    """The digest of every definition that the starting points need, by its name "module:definition".
+    """The digests of all files, and of all rows of their tables, that the starting points need, by name.
 
     Args:
-        starts: "module:definition", or an attribute of one; outside of NUMERIC there are no digests.
-        words: the words among the settings; they choose rows of tables.
+        starts: dotted names of modules; those outside of NUMERIC have no digests.
+        words: the words among the settings; they choose rows of tables. Of a table without them all count.
     """
-    found = {one.name: one.digest for one in _reached(starts, frozenset(words))}
-    return dict(sorted(found.items()))
+    todo, made, seen = list(starts), dict[str, str](), set[str]()
+    while todo:
+        name = todo.pop()
+        if name in seen or name not in NUMERIC:
+            continue
+        seen.add(name)
+        pieces = _pieces(name)
+        named = {piece.table for piece in pieces if piece.row in words}
+        for piece in pieces:
+            if piece.table not in named or piece.row in words:
+                made[piece.name] = piece.digest
+                todo += piece.needs
+    return made
 
 
-def read_all() -> None:
-    """Read and digest everything now, so that processes forked from this one need not."""
-    everything()
-    for name in NUMERIC:
-        for rows in getattr(_module(name), "definitions", {}).values():
-            for one in rows.values():
-                _ = one.used
+def everything() -> dict[str, str]:
+    """The digest of every file of NUMERIC, and of every row of their tables."""
+    return {piece.name: piece.digest for name in sorted(NUMERIC) for piece in _pieces(name)}
 
 
-def forget_if_edited() -> None:
-    """Forget what has been read if one of the files has changed since."""
-    if any(_stamp(path) != stamp for path, stamp in _stamps.items()):
-        _module.cache_clear()
-        _stamps.clear()
+def whole(path: Path) -> str:
+    """What Python executes of a file, imports included, as text; if it is no Python, its digest."""
+    content = path.read_bytes()
+    if path.suffix != ".py":
+        return hashlib.sha256(content).hexdigest()
+    tree = ast.parse(content)
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return "".join(map(_text, (tree, *found)))
 
 
-# --- one definition ---
+def imports(tree: ast.AST, package: str = "") -> Iterator[tuple[str, str]]:
+    """What a file imports anywhere: the local name and the dotted name, of modules and of what is in them.
+
+    Args:
+        tree: the file.
+        package: in which it is, for relative imports.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (
+                (alias.asname or alias.name, f"{base}.{alias.name}".strip(".")) for alias in node.names
+            )
+
+
+# --- one file ---
 
 
 @dataclass(frozen=True)
-class Definition:
-    """A function, a class, a constant, or one row of a table.
+class _Piece:
+    """A file without the rows of its tables, or one such row.
 
     Attributes:
-        name: "module:name" or "module:table[row]".
-        nodes: its syntax, several if it is defined in several places.
+        name: "module" or "module:table[row]".
+        digest: twelve hex digits of what is executed, and of where the names that it imports come from.
+        needs: the dotted names of modules of ours whose names it uses.
+        table, row: empty for the file.
     """
 
     name: str
-    nodes: tuple[ast.AST, ...]
+    digest: str
+    needs: frozenset[str]
+    table: str = ""
+    row: str = ""
 
-    @functools.cached_property
-    def digest(self) -> str:
-        """Twelve hex digits."""
-        return hashlib.sha256("".join(map(_text, self.nodes)).encode()).hexdigest()[:12]
 
-    @functools.cached_property
-    def used(self) -> frozenset[str]:
-        """The dotted names in its code, each with all its beginnings."""
-        names = (_dotted(node) for one in self.nodes for node in _walk(one))
-        return frozenset(name for name in names if name)
+def _pieces(module: str) -> list[_Piece]:
+    path = _file(HOME, module)
+    assert path is not None, f"{module} is gone: mend NUMERIC"
+    now = path.stat()
+    return _read(module, path, (now.st_mtime_ns, now.st_ino, now.st_size))
+
+
+@functools.cache
+def _read(module: str, path: Path, stamp: tuple[int, ...]) -> list[_Piece]:
+    """The pieces of a file as it was at `stamp`; processes forked from this one need not read it again."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except SyntaxError as error:
+        raise UsageError(f"'{path}' is no valid Python: {error.msg} in line {error.lineno}.") from None
+    origin = dict(imports(tree))
+    rows = [(table, row, node) for table, value in _tables(tree) for row, node in _rows(value).items()]
+    pieces = [_piece(f"{module}:{table}[{row}]", origin, node, table, row) for table, row, node in rows]
+    for _, value in _tables(tree):
+        value.keys, value.values = [], []
+    return [_piece(module, origin, tree), *pieces]
+
+
+def _piece(name: str, origin: dict[str, str], code: ast.AST, table: str = "", row: str = "") -> _Piece:
+    used = {node.id for node in _walk(code) if isinstance(node, ast.Name) and node.id in origin}
+    text = _text(code) + "".join(f"{name}={origin[name]};" for name in sorted(used))
+    needs = frozenset(place for place in map(_module, {origin[name] for name in used}) if place)
+    return _Piece(name, hashlib.sha256(text.encode()).hexdigest()[:12], needs, table, row)
+
+
+def _tables(tree: ast.Module) -> Iterator[tuple[str, ast.Dict]]:
+    """The names and values of the mappings from words that a file defines."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and len(_rows(node.value)) == len(node.value.keys):
+                yield target.id, node.value
+
+
+def _rows(table: ast.Dict) -> dict[str, ast.AST]:
+    named = zip(table.keys, table.values, strict=True)
+    return {
+        str(key.value): row for key, row in named if isinstance(key, ast.Constant) and type(key.value) is str
+    }
+
+
+@functools.cache
+def _module(dotted: str) -> str:
+    """The module that a dotted name means or is in; empty if it is not ours."""
+    words = dotted.split(".")
+    if words[0] not in ("optimizers", "models", "harness"):
+        return ""
+    names = (".".join(words[:cut]) for cut in range(len(words), 0, -1))
+    return next((name for name in names if _file(HOME, name)), "")
+
+
+def _file(home: Path, module: str) -> Path | None:
+    base = home.joinpath(*module.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+# --- code as text ---
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -116,153 +203,3 @@ def _text(node: object) -> str:
         return f"{type(node).__name__}:{node!r}"
     parts = (f"{name}=[{','.join(map(_text, children))}]" for name, children in _parts(node) if children)
     return f"{type(node).__name__}({';'.join(parts)})"
-
-
-def _dotted(node: ast.AST) -> str:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
-        return f"{before}.{node.attr}"
-    return ""
-
-
-# --- from one definition to the next ---
-
-
-@dataclass(frozen=True)
-class _Module:
-    name: str
-    definitions: Mapping[str, Mapping[str, Definition]]  # by name and row; the row is empty but for tables
-    imports: Mapping[str, str]  # local name -> "module" or "module.attribute"
-
-
-_stamps: dict[Path, tuple[int, ...]] = {}  # of the files read
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    with contextlib.suppress(OSError):
-        now = path.stat()
-        return now.st_mtime_ns, now.st_ino, now.st_size
-    return ()
-
-
-@functools.cache
-def _module(name: str) -> _Module | None:
-    base = HOME.joinpath(*name.split("."))
-    path = next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()), None)
-    if path is None:
-        return None
-    _stamps[path] = _stamp(path)
-    try:
-        tree = ast.parse(path.read_bytes())
-    except SyntaxError as error:
-        raise UsageError(f"'{path}' is no valid Python: {error.msg} in line {error.lineno}.") from None
-    nodes: dict[str, list[ast.AST]] = {}
-    for node in tree.body:
-        for word in _names(node):
-            nodes.setdefault(word, []).append(node)
-    imports: dict[str, str] = {}
-    for one in ast.walk(tree):
-        if isinstance(one, ast.ImportFrom) and one.module and not one.level:
-            imports |= {alias.asname or alias.name: f"{one.module}.{alias.name}" for alias in one.names}
-        elif isinstance(one, ast.Import):
-            imports |= {alias.asname: alias.name for alias in one.names if alias.asname}
-            imports |= {(top := alias.name.partition(".")[0]): top for alias in one.names if not alias.asname}
-    return _Module(name, {word: _definitions(f"{name}:{word}", own) for word, own in nodes.items()}, imports)
-
-
-def _names(node: ast.stmt) -> list[str]:
-    """What a statement of a module defines."""
-    if isinstance(node, _OWNERS):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-def _definition_of(start: str) -> tuple[str, str]:
-    module, _, attribute = start.partition(":")
-    return module, attribute.partition(".")[0]
-
-
-def _reached(starts: Iterable[str], words: frozenset[str]) -> Iterator[Definition]:
-    todo, seen = [_definition_of(start) for start in starts], set[tuple[str, str]]()
-    while todo:
-        place = todo.pop()
-        if place in seen or not _is_numeric(place[0]):
-            continue
-        seen.add(place)
-        module = _module(place[0])
-        if module is None:
-            continue
-        rows = module.definitions.get(place[1], {})
-        for row in sorted(rows.keys() & words or rows):  # all rows if the words name none
-            yield rows[row]
-            todo += [found for name in rows[row].used if (found := _find(module, name)) is not None]
-
-
-def _definitions(name: str, nodes: Sequence[ast.AST]) -> dict[str, Definition]:
-    """A definition, or the rows of a table."""
-    rows = _rows(nodes[0]) if len(nodes) == 1 else {}
-    if rows:
-        return {row: Definition(f"{name}[{row}]", (node,)) for row, node in rows.items()}
-    return {"": Definition(name, tuple(nodes))}
-
-
-def _rows(node: ast.AST) -> dict[str, ast.AST]:
-    """The rows of a table by their words; empty if the node is none."""
-    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-    if not isinstance(value, ast.Dict):
-        return {}
-    keys = [key.value if isinstance(key, ast.Constant) else None for key in value.keys]
-    if not all(isinstance(key, str) for key in keys):
-        return {}
-    return {str(key): row for key, row in zip(keys, value.values, strict=True)}
-
-
-def _find(module: _Module, name: str) -> tuple[str, str] | None:
-    """Where the definition is that a dotted name in a module's code means; None if it is not ours."""
-    first, _, rest = name.partition(".")
-    if first in module.definitions:
-        return module.name, first
-    target = module.imports.get(first)
-    return _locate(f"{target}.{rest}" if rest else target) if target else None
-
-
-def _locate(dotted: str) -> tuple[str, str] | None:
-    """The module and the definition of "harness.train.curvature.observe", through what modules import."""
-    words = dotted.split(".")
-    if words[0] not in ("optimizers", "models", "harness"):
-        return None
-    for cut in range(len(words) - 1, 0, -1):
-        module = _module(".".join(words[:cut]))
-        if module is not None:
-            return _find(module, ".".join(words[cut:]))
-    return None
-
-
-def _is_numeric(module: str) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in NUMERIC)
-
-
-def everything() -> dict[str, str]:
-    """The digest of every definition in the modules of NUMERIC, and of every row of their tables."""
-    found: dict[str, str] = {}
-    for name in NUMERIC:
-        inside = sorted(HOME.joinpath(*name.split(".")).glob("*.py"))
-        for place in (name, *(f"{name}.{path.stem}" for path in inside if path.stem != "__init__")):
-            module = _module(place)
-            assert module is not None, f"{place} is gone: mend NUMERIC"
-            found |= {one.name: one.digest for rows in module.definitions.values() for one in rows.values()}
-    return dict(sorted(found.items()))
-
-
-def whole(path: Path) -> str:
-    """What Python executes of a file, imports included, as text; if it is no Python, its digest."""
-    content = path.read_bytes()
-    if path.suffix != ".py":
-        return hashlib.sha256(content).hexdigest()
-    tree = ast.parse(content)
-    if ast.get_docstring(tree, clean=False) is not None:
-        del tree.body[0]
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
-    return "".join(map(_text, (tree, *imports)))

@@ -9,18 +9,57 @@ without it behaved alike (`Param.before`). Revisions of the code are in above 1,
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import models
 import optimizers
-from harness.config import OptimizerConfig, RunConfig, ScheduleConfig
-from optimizers.zoo.registry import Param
+from harness import tasks
+from harness.config import OptimizerConfig, RunConfig, ScheduleConfig, revisions
+from harness.errors import UsageError
+from harness.tasks import TaskSpec
+from models import ModelSpec
+from optimizers.zoo.registry import OptimizerSpec, Param
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 _INHERITED: tuple[Mapping[str, Param], ...] = ({}, MUON, NORMUON, ADAMUON)  # by classes derived from ours
+
+
+@dataclass(frozen=True)
+class ResolvedRun:
+    """A run that this code can make: its config, every default written in, and the rows that it names."""
+
+    config: RunConfig
+    task: TaskSpec
+    model: ModelSpec
+    optimizer: OptimizerSpec
+
+    @functools.cached_property
+    def key(self) -> str:
+        """As `run_key` gives it."""
+        return _digest(_identity(self.config, self.optimizer.params, self.model.batch_norm))
+
+
+def resolved(config: RunConfig) -> ResolvedRun:
+    """The run of a config that `harness.config.settings.resolve_config` has made.
+
+    Raises:
+        UsageError: it was made by other code than this.
+    """
+    rows = tasks.spec(config.task), models.spec(config.model), optimizers.spec(config.optimizer.name)
+    now = revisions.current(config, *rows)
+    for part in sorted({*config.revisions, *now}):
+        then, today = config.revisions.get(part, 1), now.get(part, 1)
+        if then != today:
+            raise UsageError(
+                f"This config is of other code: its {part} has revision {then}, here it is {today}; "
+                f"remove revisions.{part} to train it as a new run."
+            )
+    return ResolvedRun(config, *rows)
 
 
 def run_key(config: RunConfig) -> str:
@@ -70,17 +109,15 @@ def _digest(identity: dict[str, Any]) -> str:
 def _kept(group: Any, params: Mapping[str, Param]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for field in dataclasses.fields(group):
-        value = getattr(group, field.name)
-        if not field.metadata["key"]:
+        name, value = field.name, getattr(group, field.name)
+        if not field.metadata["key"] or name == "revisions":  # those are in above 1 only: see `_identity`
             continue
         if "part" in field.metadata:
-            kept[field.name] = _kept(value, params)
-        elif isinstance(group, OptimizerConfig) and field.name == "hyper":
-            kept[field.name] = {n: x for n, x in value.items() if n not in params or x != params[n].before}
-        elif isinstance(group, ScheduleConfig) and field.name == "hyper":
-            kept |= {field.name: {name: dict(one) for name, one in value.items()}} if value else {}
-        elif field.name == "revisions":
-            continue  # above 1 only: see `identity`
+            kept[name] = _kept(value, params)
+        elif isinstance(group, OptimizerConfig) and name == "hyper":
+            kept[name] = {n: x for n, x in value.items() if n not in params or x != params[n].before}
+        elif isinstance(group, ScheduleConfig) and name == "hyper":
+            kept |= {name: {n: dict(schedule) for n, schedule in value.items()}} if value else {}
         elif value != field.metadata["param"].before:
-            kept[field.name] = value
+            kept[name] = value
     return kept

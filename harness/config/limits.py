@@ -1,4 +1,4 @@
-"""Checks before a run starts: impossible configs, and configs that this machine can't train.
+"""What no run can be: parts that do not go together, impossible numbers, and what this machine can't train.
 
 `check_config` depends on nothing but the config, so every config passes it, stored ones included. The other
 checks depend on the machine and its data. Only the commands that start runs make them.
@@ -12,22 +12,51 @@ from pathlib import Path
 
 import models
 from harness import tasks
-from harness.config import RunConfig, revisions
+from harness.config import RunConfig
 from harness.errors import UsageError
 from harness.system.machine import has_gpu, usable_cores
+from harness.tasks import TaskSpec
+from models import ModelSpec
 
 LARGEST_SEED = 2**63 - 1  # the largest number of generators and databases
 MOST_STEPS = 10**12  # at a microsecond each, eleven days of nothing but counting
 MOST_PER_CORE = 16  # threads; more than one is slow, more than this is a mistake
 
 
-def check_config(config: RunConfig) -> None:
-    """Raise UsageError if no machine could make the run."""
-    for name, seed in (("seed", config.seed), ("data_seed", config.data_seed)):
-        check_seed(name, seed)
-    for name, length in (("steps", config.steps), ("epochs", config.epochs)):
-        if (length or 0) > MOST_STEPS:
-            raise UsageError(f"{name}={length} is more than 10^12, the longest run there can be.")
+def check_config(config: RunConfig, task: TaskSpec, model: ModelSpec) -> None:
+    """Raise UsageError if no machine could make the run, or if its parts do not go together."""
+    if not model.fits(task.kind):
+        fitting = [name for name, row in models.SIZES.items() if row.fits(task.kind)]
+        raise UsageError(
+            f"The model '{model.name}' does not fit the task '{task.name}'; fitting are: "
+            f"{', '.join([*fitting, 'module:Name of your own'])}."
+        )
+    if (config.steps is None) == (config.epochs is None):
+        given = "neither is" if config.steps is None else "both are"
+        raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {given} set.")
+    if config.seq_len is not None and task.seq_len is None:
+        raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
+    if config.dropout and not model.outside and "dropout" not in model.settings:
+        raise UsageError(f"The model '{model.name}' has no dropout; remove dropout={config.dropout:g}.")
+    for name in ("activation_checkpointing", "sync_batch_norm"):
+        wrong = model.batch_norm == (name == "activation_checkpointing")
+        if getattr(config, name) and wrong:
+            why = "its batch statistics would be counted twice" if model.batch_norm else "it has no BatchNorm"
+            raise UsageError(f"The model '{model.name}' can't have {name}: {why}.")
+    whole, part = f"batch_size={config.batch_size}", config.batch_size // config.processes
+    if config.batch_size % config.processes:
+        raise UsageError(f"processes={config.processes} must divide {whole} without remainder.")
+    if config.micro_batch and part % config.micro_batch:
+        if config.processes > 1:
+            whole += f" / processes={config.processes} (which is {part})"
+        raise UsageError(f"micro_batch={config.micro_batch} must divide {whole} without remainder.")
+    for name in ("seed", "data_seed"):
+        check_seed(name, getattr(config, name))
+    for name in ("steps", "epochs"):
+        if (getattr(config, name) or 0) > MOST_STEPS:
+            raise UsageError(
+                f"{name}={getattr(config, name)} is more than 10^12, the longest run there can be."
+            )
 
 
 def check_seed(name: str, seed: int) -> None:
@@ -37,14 +66,13 @@ def check_seed(name: str, seed: int) -> None:
 
 
 def check_data(config: RunConfig, cache: Path, *, prepared: bool = True) -> None:
-    """Raise UsageError if the data or the code is not what the config asks for.
+    """Raise UsageError if the data is not what the config asks for.
 
     Args:
-        config: the run.
+        config: of the run.
         cache: folder for prepared data; it need not exist.
         prepared: whether data that a command prepares must be there.
     """
-    revisions.check(config)
     now = tasks.fingerprint(config.task)
     if config.data_fingerprint != now:
         raise UsageError(
@@ -69,20 +97,6 @@ def check_here(config: RunConfig) -> list[str]:
         raise UsageError("device=cuda, but this machine shows no GPU; use device=auto or device=cpu.")
     asked = f"processes={config.processes} with threads={config.threads} each"
     return check_cores(asked, config.processes * config.threads, usable_cores(), "this machine has for us")
-
-
-def check_processes(config: RunConfig, started: int) -> None:
-    """Raise UsageError if `started` processes can't make the run together."""
-    if models.spec(config.model).batch_norm and started != config.processes:
-        raise UsageError(
-            f"The numbers of '{config.model}', which has BatchNorm, depend on how many processes there are: "
-            f"processes={config.processes}, but {started} were started (WORLD_SIZE)."
-        )
-    if config.batch_size % started:
-        raise UsageError(
-            f"batch_size={config.batch_size} can't be divided among the {started} processes "
-            f"that were started (WORLD_SIZE)."
-        )
 
 
 def check_cores(asked: str, threads: int, cores: float, whose: str) -> list[str]:

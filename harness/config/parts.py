@@ -1,7 +1,9 @@
 """A user's own parts of a run: which there are, which code they consist of, and what it is called in the key.
 
 A part may lie anywhere on Python's path: in a loose file, which is digested with all loose files that it
-imports, or in an installed distribution, whose version says more than a digest of one of its files.
+imports, or in an installed distribution, whose version says more than a digest of one of its files. A loose
+file belongs to no distribution: a script beside the sweep file, a package on PYTHONPATH or one that is
+installed as editable. It may be edited at any time. What it imports is read, not run.
 
 Its code runs as soon as it is imported. So a process imports only what `allow` was told, by the commands that
 train, check or cost what their user names; all others show such a name as a word.
@@ -9,24 +11,27 @@ train, check or cost what their user names; all others show such a name as a wor
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import models
 import optimizers
 from harness import tasks
-from harness.config import RunConfig, loose_files
-from harness.config import digest as sources
+from harness.config import RunConfig, digest
 from models import imported as of_models
 from optimizers.zoo import imported as of_optimizers
-from optimizers.zoo.imported import load, target
+from optimizers.zoo.imported import OWN, load, target
 
 _SETTINGS = ("optimizer.name", "model", "task")
+_INSTALLED = ("site-packages", "dist-packages")  # the folders that pip and Debian install into
 folders: list[Path] = []  # where the modules of allowed parts are looked for, after all that is installed
 
 
@@ -78,36 +83,30 @@ def source_word(place: str) -> str:
         ValueError: it can't be imported.
     """
     homes = _homes(place)
-    files = loose_files.loose_modules({place.partition(":")[0], *homes})
-    versions = []
-    for home in sorted(homes - files.keys()):
-        files[home] = Path(str(sys.modules[home].__file__))
-        versions.append(_distribution(home))
-    content = "".join(f"{name}\0{sources.whole(path)}\0" for name, path in sorted(files.items()))
-    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
-    return " ".join([*sorted({word for word in versions if word}), digest])
+    found = loose_modules({place.partition(":")[0], *homes})
+    installed = sorted(homes - found.keys())
+    found |= {home: Path(str(sys.modules[home].__file__)) for home in installed}
+    content = "".join(f"{name}\0{digest.whole(path)}\0" for name, path in sorted(found.items()))
+    versions = {word for word in map(_distribution, installed) if word}
+    return " ".join([*sorted(versions), hashlib.sha256(content.encode()).hexdigest()[:12]])
 
 
 def files(configs: Iterable[RunConfig]) -> dict[Path, Path]:
     """The loose files of the parts of some runs, by their paths in the folder `outside` of a snapshot."""
     places = {place for config in configs for place in parts(config).values()}
-    return loose_files.loose_files(
-        {home for place in places for home in (place.partition(":")[0], *_homes(place))}
-    )
+    return loose_files({home for place in places for home in (place.partition(":")[0], *_homes(place))})
 
 
 def _homes(place: str) -> set[str]:
     """The modules in which a part is defined; the one that names it may only import it."""
     found: Any = load(place)
-    if isinstance(found, tasks.TaskSpec):
-        named = {name.partition(":")[0] for name in (place, found.fingerprint, found.loader)}
-        return {home for name in named for home in (name, *_homes_of_functions(found)) if _has_file(home)}
-    home = str(getattr(found, "__module__", ""))
-    return {home} if _has_file(home) else {place.partition(":")[0]}
-
-
-def _homes_of_functions(task: tasks.TaskSpec) -> set[str]:
-    return {str(getattr(load(name), "__module__", "")) for name in (task.fingerprint, task.loader)}
+    if not isinstance(found, tasks.TaskSpec):
+        home = str(getattr(found, "__module__", ""))
+        return {home if _has_file(home) else place.partition(":")[0]}
+    functions = (found.fingerprint, found.loader)
+    names = {name.partition(":")[0] for name in (place, *functions)}
+    names |= {str(getattr(load(name), "__module__", "")) for name in functions}
+    return {name for name in names if _has_file(name)}
 
 
 def _has_file(module: str) -> bool:
@@ -117,11 +116,77 @@ def _has_file(module: str) -> bool:
 def _distribution(module: str) -> str:
     """ "torch 2.13.0", without what says for which device it was built."""
     names = _owners().get(module.partition(".")[0], [])
-    if not names:
-        return ""
-    return f"{names[0]} {importlib.metadata.version(names[0]).partition('+')[0]}"
+    return f"{names[0]} {importlib.metadata.version(names[0]).partition('+')[0]}" if names else ""
 
 
 @functools.cache
 def _owners() -> dict[str, list[str]]:
     return {name: sorted(found) for name, found in importlib.metadata.packages_distributions().items()}
+
+
+# --- loose files ---
+
+
+def loose_modules(starts: Iterable[str]) -> dict[str, Path]:
+    """The loose files of some modules and of all that they import, by dotted names.
+
+    Args:
+        starts: dotted names. Python also runs the packages above a module, so they count.
+    """
+    todo, found = list(starts), dict[str, Path]()
+    while todo:
+        for name, path in _chain(todo.pop()):
+            if name not in found and not any(folder in _INSTALLED for folder in path.parts):
+                found[name] = path
+                package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+                if path.suffix == ".py":
+                    todo += [place for _, place in digest.imports(ast.parse(path.read_bytes()), package)]
+    return dict(sorted(found.items()))
+
+
+def loose_files(starts: Iterable[str]) -> dict[Path, Path]:
+    """What to copy so that these modules can be imported elsewhere: whole packages with their data, or files.
+
+    Returns:
+        where each file is, by its path relative to the folder that is then put on Python's path.
+    """
+    found: dict[Path, Path] = {}
+    for top in sorted({name.partition(".")[0] for name in loose_modules(starts)}):
+        spec = _top(top)
+        assert spec is not None
+        if not spec.submodule_search_locations:
+            found[Path(Path(str(spec.origin)).name)] = Path(str(spec.origin))
+        for place in map(Path, spec.submodule_search_locations or ()):
+            for path in sorted(filter(Path.is_file, place.rglob("*"))):
+                name = Path(top) / path.relative_to(place)
+                if not any(part.startswith((".", "__pycache__")) for part in name.parts):
+                    found[name] = path
+    return found
+
+
+def _top(name: str) -> ModuleSpec | None:
+    if name in OWN or name in sys.stdlib_module_names:
+        return None
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+
+
+def _chain(name: str) -> Iterator[tuple[str, Path]]:
+    """A module and the packages above it with their files; those without `__init__.py` have none."""
+    dotted, *rest = name.split(".")
+    spec = _top(dotted)
+    if spec is None:
+        return
+    places = [Path(place) for place in spec.submodule_search_locations or ()]
+    if spec.origin and Path(spec.origin).is_file():
+        yield dotted, Path(spec.origin)
+    for word in rest:
+        dotted = f"{dotted}.{word}"
+        packages = [place / word for place in places if (place / word).is_dir()]
+        candidates = [path / "__init__.py" for path in packages] + [place / f"{word}.py" for place in places]
+        file = next(filter(Path.is_file, candidates), None)
+        if file is not None:
+            yield dotted, file
+        places = packages

@@ -13,25 +13,25 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
 
 import models
 import optimizers
-from harness import tasks
 from harness.config import OptimizerConfig, RunConfig, digest
 from harness.config import parts as outside
-from harness.errors import UsageError
 from harness.system.environment import HOME
+from harness.tasks import TaskSpec
+from models import ModelSpec
 from optimizers.zoo.imported import load
+from optimizers.zoo.registry import OptimizerSpec
 
 PLACE = HOME / "harness" / "config" / "released.json"
 
-# The second is made from a checkpoint, which the search for definitions does not follow.
-_LOOP = ("harness.train.loop:Training", "harness.train.divergence:Divergence")
-_ASSEMBLY = "optimizers.assemble:assemble"  # decides which parameter gets which rule
+# The second is reached from the state of a checkpoint, which is no code that makes numbers.
+_LOOP = ("harness.train.loop", "harness.train.divergence")
+_ASSEMBLY = "optimizers.assemble"  # decides which parameter gets which rule
 
 
-def current(config: RunConfig) -> dict[str, int | str]:
+def current(config: RunConfig, task: TaskSpec, model: ModelSpec, rule: OptimizerSpec) -> dict[str, int | str]:
     """The revision of every part that is not at the first one as released, by "optimizer", "loop" and so on.
 
     A number above 1 is a released revision. "1+3fa1c2d4" is revision 1, edited: what follows is a digest of
@@ -40,85 +40,60 @@ def current(config: RunConfig) -> dict[str, int | str]:
 
     Args:
         config: resolved but for its `revisions`.
+        task, model, rule: their rows.
     """
-    name, model, task = config.optimizer.name, config.model, config.task
-    parts = {
-        "optimizer": (optimizers.spec(name).revision, _optimizer(name, _words(config.optimizer))),
-        "model": (models.spec(model).revision, _model(model)),
-        "task": (tasks.spec(task).revision, _task(task)),
-        "loop": (1, _loop()),
+    edits = {
+        "optimizer": _edit((*_modules_of(rule), _ASSEMBLY), _words(config.optimizer, rule), *_declared(rule)),
+        "model": _edit((_module(model.target),), frozenset(), *_declared(model)),
+        "task": _edit((_module(task.loader),)),
+        "loop": _edit(_LOOP),
     }
-    found = {part: revision if not edit else f"{revision}+{edit}" for part, (revision, edit) in parts.items()}
-    for part, place in outside.parts(config).items():
-        edit = parts[part][1]
-        found[part] = outside.source_word(place) + (f"+{edit}" if edit else "")
+    words: dict[str, int | str] = {"optimizer": rule.revision, "model": model.revision, "task": task.revision}
+    words |= {part: outside.source_word(place) for part, place in outside.parts(config).items()}
+    found = {
+        part: f"{words.get(part, 1)}+{edit}" if edit else words.get(part, 1) for part, edit in edits.items()
+    }
     return {part: word for part, word in found.items() if word != 1}
 
 
-def check(config: RunConfig) -> None:
-    """Raise UsageError if a config was made by other code than this."""
-    now = current(config)
-    for part in sorted({*config.revisions, *now}):
-        then, today = config.revisions.get(part, 1), now.get(part, 1)
-        if then != today:
-            raise UsageError(
-                f"This config is of other code: its {part} has revision {then}, here it is {today}; "
-                f"remove revisions.{part} to train it as a new run."
-            )
+def _module(place: str) -> str:
+    return place.partition(":")[0]
 
 
-def _words(rule: OptimizerConfig) -> frozenset[str]:
+def _modules_of(rule: OptimizerSpec) -> tuple[str, ...]:
+    """The module of an optimizer; for one from outside those of the classes that it is derived from."""
+    found = load(rule.target) if rule.outside else None
+    return (
+        tuple(base.__module__ for base in found.__mro__)
+        if isinstance(found, type)
+        else (_module(rule.target),)
+    )
+
+
+def _words(given: OptimizerConfig, rule: OptimizerSpec) -> frozenset[str]:
     """The words by which its code looks up rows of tables, such as the map of the singular values."""
-    row = optimizers.spec(rule.name)
-    if row.outside:
+    if rule.outside:
         return frozenset()
-    words = {word for word in (*row.fixed.values(), *rule.hyper.values()) if isinstance(word, str)}
-    words.add(row.released if rule.routing == "released" else rule.routing)
-    if rule.hyper.get("interval", 1) > 1:
+    words = {word for word in (*rule.fixed.values(), *given.hyper.values()) if isinstance(word, str)}
+    words.add(rule.released if given.routing == "released" else given.routing)
+    if given.hyper.get("interval", 1) > 1:
         words.add("newton_schulz")  # of the steps in between
     return frozenset(words)
 
 
-# --- what has been edited, as a digest; empty for the released code ---
+# --- what has been edited ---
 
 
 @functools.cache
-def _optimizer(name: str, words: frozenset[str]) -> str:
-    row = optimizers.spec(name)
-    if row.outside:  # of ours it needs what it is derived from
-        bases = [f"{base.__module__}:{base.__name__}" for base in type.mro(_class(row.target))]
-        return _edit(digest.digests((*bases, _ASSEMBLY)))
-    found = digest.digests((row.target, _ASSEMBLY), words)
-    return _edit(found | _declared_optimizer(name))
+def _edit(starts: tuple[str, ...], words: frozenset[str] = frozenset(), name: str = "", row: str = "") -> str:
+    """A digest of the code that is not the released one; empty if all of it is.
 
-
-def _class(target: str) -> type:
-    found = load(target)
-    assert isinstance(found, type)
-    return found
-
-
-@functools.cache
-def _model(name: str) -> str:
-    row = models.spec(name)
-    declared = {} if row.outside else _declared_model(name)
-    return _edit(digest.digests((row.target,)) | declared)
-
-
-@functools.cache
-def _task(name: str) -> str:
-    return _edit(digest.digests((tasks.spec(name).loader,)))
-
-
-@functools.cache
-def _loop() -> str:
-    return _edit(digest.digests(_LOOP))
-
-
-def _edit(found: Mapping[str, str]) -> str:
-    if found.items() <= _released().items():
-        return ""
-    return _digest(sorted(found.items()))[:8]
+    Args:
+        starts, words: as `digest.digests` takes them.
+        name, row: what a row decides besides the settings that are in the key, as `_declared` gives it.
+    """
+    found = digest.digests(starts, words) | ({name: row} if name else {})
+    return "" if found.items() <= _released().items() else _digest(sorted(found.items()))[:8]
 
 
 @functools.cache
@@ -127,16 +102,14 @@ def _released() -> dict[str, str]:
     return table
 
 
-def _declared_optimizer(name: str) -> dict[str, str]:
-    """What the row of an optimizer decides besides the settings that are in the key."""
-    row = optimizers.spec(name)
+def _declared(row: OptimizerSpec | ModelSpec) -> tuple[str, str]:
+    """The name of a row of ours, and a digest of what it decides besides the settings that are in the key."""
+    if row.outside:
+        return "", ""
+    if isinstance(row, ModelSpec):
+        return f"model {row.name}", _digest((row.target, sorted(row.settings.items()), row.batch_norm))
     decided = (row.target, sorted(row.fixed.items()), row.released, row.has_aux, sorted(row.rest.items()))
-    return {f"optimizer {name}": _digest(decided)}
-
-
-def _declared_model(name: str) -> dict[str, str]:
-    row = models.spec(name)
-    return {f"model {name}": _digest((row.target, sorted(row.settings.items()), row.batch_norm))}
+    return f"optimizer {row.name}", _digest(decided)
 
 
 def _digest(value: object) -> str:
@@ -145,14 +118,8 @@ def _digest(value: object) -> str:
 
 def release() -> dict[str, str]:
     """The content of `released.json` for the code as it is now."""
-    rows: Iterable[dict[str, str]] = (
-        *map(_declared_optimizer, optimizers.ZOO),
-        *map(_declared_model, models.SIZES),
-    )
-    found = digest.everything()
-    for row in rows:
-        found |= row
-    return dict(sorted(found.items()))
+    rows = map(_declared, (*optimizers.ZOO.values(), *models.SIZES.values()))
+    return dict(sorted({**digest.everything(), **dict(rows)}.items()))
 
 
 if __name__ == "__main__":

@@ -1,26 +1,22 @@
-"""YAML and `key=value` words to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
+"""Settings to a resolved RunConfig, one clear sentence for every mistake. Torch-free.
 
 Settings are a flat mapping from dotted names to plain values (`{"optimizer.lr": 0.01, "steps": 100}`). Files,
-the command line and a sweep's points are all turned into it, and `a | b` merges two of them.
+the command line (`harness/config/yaml_text.py`) and a sweep's points are all turned into it, and `a | b`
+merges two of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import io
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+import models
 import optimizers
 from harness import tasks
-from harness.config import RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
-from harness.config.fitting import check_parts
-from harness.config.names import canonical, flatten, settings_of
-from harness.config.rule import resolve_rule
+from harness.config import OptimizerConfig, RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
+from harness.config.names import canonical, settings_of
 from harness.errors import UsageError, nearest
 from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
 
@@ -95,85 +91,6 @@ def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
     return name in known_settings() or (free and own)
 
 
-def read_yaml(path: Path, resolve: bool = True) -> dict[str, Any]:
-    """The mapping in a YAML file, loaded safely.
-
-    OmegaConf reads `1e-3` as a number, plain PyYAML as a word.
-
-    Args:
-        path: the file.
-        resolve: interpolations such as `${oc.env:NAME}`; not those of a file in a store, which could ask for
-            what this user's environment holds.
-
-    Raises:
-        UsageError: no such file, no YAML, or no mapping.
-    """
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
-
-    try:
-        text = path.read_text(encoding="utf-8")
-        yaml_text.check(text)
-        loaded = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=resolve)
-    except UsageError as error:
-        raise UsageError(f"'{path}' can't be taken: {error}") from None
-    except FileNotFoundError:
-        raise UsageError(f"There is no file '{path}'.") from None
-    except IsADirectoryError:
-        raise UsageError(f"'{path}' is a folder; a YAML file is needed.") from None
-    except OSError as error:
-        raise UsageError(f"'{path}' can't be read: {error.strerror or error}.") from None
-    except (YAMLError, UnicodeDecodeError, OmegaConfBaseException) as error:
-        raise UsageError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(loaded, dict):
-        raise UsageError(f"'{path}' must hold a mapping of settings, not a {type(loaded).__name__}.")
-    return {str(name): value for name, value in loaded.items()}
-
-
-def resolved(tree: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """What `read_yaml` of a file has left unresolved. Raises UsageError as that does."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        found = OmegaConf.to_container(OmegaConf.create(dict(tree)), resolve=True)
-    except OmegaConfBaseException as error:
-        raise UsageError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from None
-    return cast("dict[str, Any]", found)
-
-
-def read_words(words: Sequence[str]) -> dict[str, Value]:
-    """`key=value` words of a command line as settings; the values are read as YAML, as in a file.
-
-    Raises:
-        UsageError: a word without `=`, or a value that is no YAML.
-    """
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
-
-    for word in words:
-        if "=" not in word or word.startswith("="):
-            raise UsageError(f"'{word}' is not of the form key=value, for example optimizer.lr=1e-3.")
-    try:
-        _check_words(words)
-        return flatten(OmegaConf.to_container(OmegaConf.from_dotlist(list(words)), resolve=True))
-    except (YAMLError, UnicodeError, OmegaConfBaseException) as error:
-        raise UsageError(f"{' '.join(words)}: {' '.join(str(error).split())}") from None
-
-
-def _check_words(words: Sequence[str]) -> None:
-    for word in words:
-        name, _, value = word.partition("=")
-        try:
-            yaml_text.check(value)
-        except UsageError as error:
-            raise UsageError(f"{name}: {error}") from None
-        if re.split(r"[.\[]", name, maxsplit=yaml_text.DEEPEST)[yaml_text.DEEPEST :]:
-            raise UsageError(f"Unknown setting '{name[:40]}...': it has more than {yaml_text.DEEPEST} parts.")
-
-
 def resolve_config(settings: Settings) -> RunConfig:
     """The resolved config: values coerced and checked, every default written in.
 
@@ -186,9 +103,30 @@ def resolve_config(settings: Settings) -> RunConfig:
             that do not go together; one sentence.
     """
     try:
-        given = _divide(settings)
-        config: RunConfig = _build(RunConfig, given.fields)
-        return _resolve(config, given)
+        config = _as_given(settings)
+        task, model, rule = (
+            tasks.spec(config.task),
+            models.spec(config.model),
+            optimizers.spec(config.optimizer.name),
+        )
+        limits.check_config(config, task, model)
+        optimizer, schedules = _resolve_rule(config, rule, task.adamw_lr)
+        config = dataclasses.replace(
+            config,
+            optimizer=optimizer,
+            schedule=dataclasses.replace(config.schedule, hyper=schedules),
+            seq_len=config.seq_len or task.seq_len,
+            **_options(config, task),
+            # One process has the statistics of its whole batch anyway.
+            sync_batch_norm=config.sync_batch_norm and config.processes > 1,
+            # The whole batch at once is what happens without micro-batches.
+            micro_batch=None
+            if config.micro_batch == config.batch_size // config.processes
+            else config.micro_batch,
+            data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
+        )
+        found = config.revisions or revisions.current(config, task, model, rule)
+        return dataclasses.replace(config, revisions=found)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -204,16 +142,9 @@ def as_stored(settings: Settings) -> RunConfig:
     params = params_of(optimizers.ZOO.get(str(settings.get("optimizer.name"))))
     acted_by = {name: param.before for name, param in params.items() if param.before is not UNSET}
     try:
-        given = _divide({**acted_by, **settings})
-        config: RunConfig = _build(RunConfig, given.fields)
+        return _as_given({**acted_by, **settings})
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return dataclasses.replace(
-        config,
-        optimizer=dataclasses.replace(config.optimizer, hyper=given.hyper),
-        schedule=dataclasses.replace(config.schedule, hyper=given.schedules),
-        revisions=given.code,
-    )
 
 
 def to_settings(config: RunConfig) -> dict[str, Value]:
@@ -233,19 +164,15 @@ def to_yaml(config: RunConfig) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
 
 
-@dataclass(frozen=True)
-class _Given:
-    """Settings by where they go: to fields, hyperparameters, their schedules, and the revisions."""
-
-    fields: dict[str, Value] = dataclasses.field(default_factory=dict)
-    hyper: dict[str, Value] = dataclasses.field(default_factory=dict)
-    schedules: dict[str, dict[str, Value]] = dataclasses.field(default_factory=dict)
-    code: dict[str, Value] = dataclasses.field(default_factory=dict)
+# --- from settings to fields ---
 
 
-def _divide(settings: Settings) -> _Given:
-    found = _Given()
-    given = found.fields
+def _as_given(settings: Settings) -> RunConfig:
+    """The config with its fields checked, and hyperparameters, schedules and revisions as they are given."""
+    given: dict[str, Value] = {}
+    hyper: dict[str, Value] = {}
+    schedules: dict[str, dict[str, Value]] = {}
+    code: dict[str, Value] = {}
     for name, value in settings.items():
         name = canonical(name)
         if name in FIELDS:
@@ -253,18 +180,22 @@ def _divide(settings: Settings) -> _Given:
                 yaml_text.check_word(name, value)
             given[name] = resolve_value(FIELDS[name], name, value)
         elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
-            found.hyper[name.removeprefix(_HYPER)] = value
+            hyper[name.removeprefix(_HYPER)] = value
         elif scheduled := hyper_schedules.split(name):
-            found.schedules.setdefault(scheduled[0], {})[scheduled[1]] = value
+            schedules.setdefault(scheduled[0], {})[scheduled[1]] = value
         elif name.startswith(_REVISIONS) and isinstance(value, int | str):
-            found.code[name.removeprefix(_REVISIONS)] = value
-        elif name in _TABLES and not value:
-            continue
-        else:
+            code[name.removeprefix(_REVISIONS)] = value
+        elif name not in _TABLES or value:
             raise UsageError(_unknown(name))
     values = {name: param.default for name, param in FIELDS.items()} | given
     alive = {name: value for name, value in given.items() if not FIELDS[name].is_inert(values)}
-    return dataclasses.replace(found, fields=alive)
+    config: RunConfig = _build(RunConfig, alive)
+    return dataclasses.replace(
+        config,
+        optimizer=dataclasses.replace(config.optimizer, hyper=hyper),
+        schedule=dataclasses.replace(config.schedule, hyper=schedules),
+        revisions=code,
+    )
 
 
 def _unknown(name: str) -> str:
@@ -286,28 +217,6 @@ def _build(kind: type, given: Settings, prefix: str = "") -> Any:
     return kind(**values)
 
 
-def _resolve(config: RunConfig, given: _Given) -> RunConfig:
-    task = tasks.spec(config.task)
-    check_parts(config)
-    limits.check_config(config)
-    optimizer, schedules = resolve_rule(config.optimizer, given.hyper, given.schedules, task.adamw_lr)
-    resolved = dataclasses.replace(
-        config,
-        optimizer=optimizer,
-        schedule=dataclasses.replace(config.schedule, hyper=schedules),
-        seq_len=config.seq_len or task.seq_len,
-        **_options(config, task),
-        # One process has the statistics of its whole batch anyway.
-        sync_batch_norm=config.sync_batch_norm and config.processes > 1,
-        # The whole batch at once is what happens without micro-batches.
-        micro_batch=None
-        if config.micro_batch == config.batch_size // config.processes
-        else config.micro_batch,
-        data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
-    )
-    return dataclasses.replace(resolved, revisions=given.code or revisions.current(resolved))
-
-
 def _options(config: RunConfig, task: tasks.TaskSpec) -> dict[str, Value]:
     """The settings of `tasks.OPTIONS`: with the task's own for empty ones, and unset if it takes them not."""
     for name, nothing in tasks.OPTIONS.items():
@@ -316,3 +225,53 @@ def _options(config: RunConfig, task: tasks.TaskSpec) -> dict[str, Value]:
             raise UsageError(f"The task '{task.name}' has no {name}; remove {name}={value}.")
     unset = {name: nothing[0] for name, nothing in tasks.OPTIONS.items()}
     return unset | tasks.options(task.name, config)
+
+
+def _resolve_rule(
+    config: RunConfig, row: OptimizerSpec, adamw_lr: float
+) -> tuple[OptimizerConfig, hyper_schedules.Schedules]:
+    """The optimizer with every default, and the schedules of its hyperparameters.
+
+    Args:
+        config: with both as they are given.
+        row: of the optimizer.
+        adamw_lr: of the task, for the parameters that an auxiliary AdamW trains.
+
+    Raises:
+        UsageError: a hyperparameter or a schedule that the optimizer does not have.
+        ValueError: a value out of its range.
+    """
+    given = config.optimizer
+    for name in given.hyper:
+        if name not in row.params:
+            own = {field.name for field in dataclasses.fields(OptimizerConfig)} - {"hyper"}
+            raise UsageError(
+                f"Unknown setting 'optimizer.{name}' for {row.name}; {nearest(name, own | set(row.params))}"
+            )
+    if given.weight_decay and not row.has_weight_decay:
+        raise UsageError(
+            f"{row.name} has no weight decay; remove optimizer.weight_decay={given.weight_decay:g}."
+        )
+
+    def or_default(param: Param, name: str, value: Value) -> Value:
+        return resolve_value(param, f"optimizer.{name}", param.default if value is None else value)
+
+    decay = given.weight_decay if row.has_weight_decay else None
+    schedules = hyper_schedules.resolve(row, config.schedule.hyper, {**given.hyper, "weight_decay": decay})
+    first = {name: schedule["from"] for name, schedule in schedules.items()}
+    first_decay = first.pop("weight_decay", decay)
+    hyper = optimizers.resolve(row.name, {**given.hyper, **first})
+    # What changes nothing beside the others gets its default, and no schedule. A hyperparameter with a
+    # schedule has many values, so none of them makes another one inert.
+    settings = {**row.fixed, **hyper, **dict.fromkeys(schedules, UNSET)}
+    inert = {name: param.default for name, param in row.params.items() if param.is_inert(settings)}
+    resolved = dataclasses.replace(
+        given,
+        lr=or_default(row.lr, "lr", given.lr),
+        weight_decay=or_default(row.weight_decay, "weight_decay", first_decay),
+        # Where one rule takes every parameter, routing and aux_lr change nothing and must not split the key.
+        routing=given.routing if row.routed else OptimizerConfig.routing,
+        aux_lr=or_default(row.aux_lr, "aux_lr", given.aux_lr or adamw_lr) if row.has_aux else None,
+        hyper=hyper | inert,
+    )
+    return resolved, {name: schedule for name, schedule in schedules.items() if name not in inert}

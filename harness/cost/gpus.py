@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.config.settings import read_yaml
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError, nearest
 
 FILE = "gpus.yaml"  # in the root of a store, if the user has processors of his own

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import models
-from harness.config.settings import read_yaml
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.export.families import FAMILIES, Family, family
 from harness.store import Store

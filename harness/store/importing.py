@@ -20,7 +20,8 @@ from typing import IO, Any
 
 from harness.config.key import stored_keys
 from harness.config.names import settings_of
-from harness.config.settings import as_stored, read_yaml
+from harness.config.settings import as_stored
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.exchange.foreign_record import key_of
 from harness.store import Attempt, Kind, Store, curve, layout

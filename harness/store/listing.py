@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.config import Value
 from harness.config.names import canonical, settings_of
-from harness.config.settings import FIELDS, is_setting, known_settings, read_yaml
+from harness.config.settings import FIELDS, is_setting, known_settings
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError, nearest
 from harness.store import Kind, RunState, Store, integrity
 from harness.store.points import known_sweeps, read_points

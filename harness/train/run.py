@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from harness.config import RunConfig, limits, revisions
-from harness.config.key import run_key
+from harness.config import RunConfig
+from harness.config.key import ResolvedRun, resolved, run_key
 from harness.config.settings import to_yaml
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
 from harness.parallel.group import ALONE, Group
@@ -57,8 +57,8 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             among `group`.
     """
     monitor = monitor or Monitor()
-    limits.check_processes(config, group.size)
-    revisions.check(config)
+    made = resolved(config)
+    check_processes(made, group.size)
     attempt = _claim(config, store, monitor, group)
     if isinstance(attempt, RunRecord):
         return attempt
@@ -87,6 +87,21 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             raise RunFailedError(
                 f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; see {attempt.files.log}."
             ) from error
+
+
+def check_processes(run: ResolvedRun, started: int) -> None:
+    """Raise UsageError if `started` processes can't make the run together."""
+    config = run.config
+    if run.model.batch_norm and started != config.processes:
+        raise UsageError(
+            f"The numbers of '{config.model}', which has BatchNorm, depend on how many processes there are: "
+            f"processes={config.processes}, but {started} were started (WORLD_SIZE)."
+        )
+    if config.batch_size % started:
+        raise UsageError(
+            f"batch_size={config.batch_size} can't be divided among the {started} processes "
+            f"that were started (WORLD_SIZE)."
+        )
 
 
 def _claim(config: RunConfig, store: Store, monitor: Monitor, group: Group) -> Attempt | RunRecord:

@@ -15,8 +15,9 @@ from optimizers.spectral.contra_muon import contra_muon
 from optimizers.spectral.dynmuon import dynmuon
 from optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
 from optimizers.spectral.mix_power import MIX_DTYPES, mix_power
-from optimizers.spectral.newton_schulz import DTYPES, newton_schulz
+from optimizers.spectral.newton_schulz import newton_schulz
 from optimizers.spectral.ns_root import ns_root
+from optimizers.spectral.products import DTYPES
 from optimizers.spectral.soft_muon import soft_muon
 from optimizers.spectral.soft_polar import soft_polar
 from optimizers.spectral.stream_power import stream_power

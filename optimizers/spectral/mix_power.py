@@ -16,8 +16,7 @@ from torch.linalg import matrix_norm
 
 from optimizers.spectral.exact import check_power
 from optimizers.spectral.mix_weights import MIX_SETS, mixture, solve_weights
-from optimizers.spectral.newton_schulz import DTYPES
-from optimizers.spectral.products import fused, gram, matmul, square
+from optimizers.spectral.products import DTYPES, fused, gram, matmul, square
 
 __all__ = ["MIX_DTYPES", "MIX_SETS", "mix_power", "solve_weights"]
 

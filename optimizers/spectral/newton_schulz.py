@@ -9,7 +9,6 @@ from optimizers.spectral.products import combine, gram, matmul, square
 
 # Of a x + b x^3 + c x^5: steep at 0, near 1 up to 1. Source: https://kellerjordan.github.io/posts/muon/
 QUINTIC = (3.4445, -4.7750, 2.0315)
-DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
 def newton_schulz(M: Tensor, steps: int = 5, dtype: torch.dtype = torch.bfloat16) -> Tensor:

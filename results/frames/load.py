@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from harness.config.names import canonical, settings_of
-from harness.config.settings import read_yaml
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.points import (

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from harness.config.names import settings_of
-from harness.config.settings import read_yaml
+from harness.config.yaml_text import read_yaml
 from harness.display import duration, memory, shown
 from harness.errors import UsageError
 from harness.store import Store, curve

@@ -21,7 +21,6 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.config import digest
 from harness.errors import UsageError
 from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
@@ -159,7 +158,6 @@ def _work(
     root: Path, point: Point, counter: Counter, gpu: str | None, patience: float, log: Path | None
 ) -> None:
     streams.settle()
-    digest.forget_if_edited()  # the server has read it at its start
     if gpu is not None:
         os.environ[gpu_variable()] = gpu
     if log is not None:

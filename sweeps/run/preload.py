@@ -26,4 +26,4 @@ for _name in (
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
 
 # Each run compares its code with the key that it was planned under; to read and digest that code took .3 s.
-digest.read_all()
+digest.everything()

@@ -9,7 +9,8 @@ from typing import Any
 
 from harness.config import Value, yaml_text
 from harness.config.names import flatten
-from harness.config.settings import FIELDS, is_setting, known_settings, read_words, read_yaml, resolved
+from harness.config.settings import FIELDS, is_setting, known_settings
+from harness.config.yaml_text import interpolated, read_words, read_yaml
 from harness.errors import UsageError, nearest
 from harness.store.points import SEED_FIELDS, SOURCE, SPEC, is_sweep_name, sweep_folder, sweep_names
 from sweeps.spec import limits, resources
@@ -90,7 +91,7 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
         text = path.read_text(encoding="utf-8")
         if given or name:
             base = raw.get("base")  # as a whole it may be an interpolation
-            own = base if isinstance(base, Mapping) else mapping(resolved(raw, path), "base")
+            own = base if isinstance(base, Mapping) else mapping(interpolated(raw, path), "base")
             raw = raw | name | {"base": with_words(own, overrides)}
             text = to_text(raw)
         return _parse(_resolved(raw, path), path, text)
@@ -104,7 +105,7 @@ def _resolved(raw: dict[str, Any], path: Path) -> dict[str, Any]:
     search = raw.get("search")
     storage = search.pop("storage", None) if isinstance(search, dict) else None
     _check_setup(raw, *(raw["blocks"] if isinstance(raw.get("blocks"), list) else []))
-    tree = resolved(raw, path)
+    tree = interpolated(raw, path)
     return tree if storage is None else tree | {"search": tree["search"] | {"storage": storage}}
 
 

@@ -17,7 +17,7 @@ from harness.bench.contract import Net, equal, train
 from optimizers import ZOO, build, resolve
 from optimizers.muon import SCALE_RULES
 from optimizers.spectral import SPECTRAL
-from optimizers.spectral.newton_schulz import DTYPES
+from optimizers.spectral.products import DTYPES
 from optimizers.spectral.rule import SpectralRule
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 

@@ -14,7 +14,8 @@ from harness.bench.loop import SETTINGS
 from harness.bench.measurement import Measurement
 from harness.commands import bench as command
 from harness.config.names import flatten
-from harness.config.settings import read_yaml, resolve_config
+from harness.config.settings import resolve_config
+from harness.config.yaml_text import read_yaml
 from harness.store.curve import read
 from tests.helpers.json_fields import promised
 

@@ -6,15 +6,8 @@ import pytest
 
 from harness.config.key import identity, run_key
 from harness.config.names import flatten
-from harness.config.settings import (
-    is_setting,
-    param_of,
-    read_words,
-    read_yaml,
-    resolve_config,
-    to_settings,
-    to_yaml,
-)
+from harness.config.settings import is_setting, param_of, resolve_config, to_settings, to_yaml
+from harness.config.yaml_text import read_words, read_yaml
 from harness.errors import UsageError
 
 FALLING = {"schedule.p.name": "linear", "schedule.p.from": 0.25, "schedule.p.to": 0}

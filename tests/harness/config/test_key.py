@@ -11,7 +11,8 @@ import optimizers
 from harness.config import key as keys
 from harness.config.key import identity, run_key, stored_keys
 from harness.config.names import settings_of
-from harness.config.settings import as_stored, read_yaml, resolve_config, to_settings, to_yaml
+from harness.config.settings import as_stored, resolve_config, to_settings, to_yaml
+from harness.config.yaml_text import read_yaml
 from optimizers.zoo.registry import Param
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "keys.json").read_text())

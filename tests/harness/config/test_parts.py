@@ -12,10 +12,11 @@ import models
 import optimizers
 from harness import tasks
 from harness.cli import main
-from harness.config import loose_files, parts
+from harness.config import parts
 from harness.config.key import run_key
 from harness.config.names import flatten
-from harness.config.settings import read_yaml, resolve_config, to_settings, to_yaml
+from harness.config.settings import resolve_config, to_settings, to_yaml
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.store.points import Point
 from harness.system.environment import HOME
@@ -387,7 +388,7 @@ def test_files_to_take_along_are_whole_packages_and_imported_neighbours(folder, 
     (folder / package / "table.json").write_text("{}")
     (folder / package / ".secret").write_text("")
     write("not = needed", "other_module_beside")
-    found = loose_files.loose_files([f"{package}.opt"])
+    found = parts.loose_files([f"{package}.opt"])
     assert {str(path) for path in found} == {f"{package}/opt.py", f"{package}/table.json", f"{neighbour}.py"}
     assert all(source == folder / path for path, source in found.items())
 

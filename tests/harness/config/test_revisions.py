@@ -9,9 +9,10 @@ import models
 import optimizers
 from harness import tasks
 from harness.config import digest, revisions
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.names import flatten
-from harness.config.settings import read_yaml, resolve_config, to_yaml
+from harness.config.settings import resolve_config, to_yaml
+from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.system.environment import HOME
 
@@ -28,13 +29,10 @@ def edit(tmp_path, monkeypatch):
     """Edit a copy of the code in which the digests are then looked up."""
     for package in ("harness", "models", "optimizers"):
         shutil.copytree(HOME / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    caches = (digest._module, revisions._optimizer, revisions._model, revisions._task, revisions._loop)
     monkeypatch.setattr(digest, "HOME", tmp_path)
 
     def forget():
-        for one in caches:
-            one.cache_clear()
-        digest._stamps.clear()
+        revisions._edit.cache_clear()
 
     def edit(file, before, after):
         path = tmp_path / file
@@ -60,7 +58,7 @@ def test_released_code_is_at_its_released_revision(name):
 
 
 def test_every_module_is_either_watched_or_known_to_make_no_numbers():
-    """If this fails, a module is new: does it make numbers? Then it belongs into `sources.NUMERIC`."""
+    """If this fails, a module is new: does it make numbers? Then it belongs into `digest.NUMERIC`."""
     without = {
         *("optimizers", "optimizers.cost", "optimizers.reach", "optimizers.zoo"),
         *("optimizers.zoo.elementwise", "optimizers.zoo.imported", "optimizers.zoo.outside"),
@@ -75,18 +73,17 @@ def test_every_module_is_either_watched_or_known_to_make_no_numbers():
     modules = {
         ".".join(path.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__") for path in files
     }
-    watched = {name for name in modules if digest._is_numeric(name)}
+    watched = {name for name in modules if name in digest.NUMERIC}
     assert modules - watched == without
 
 
 def test_every_part_of_ours_is_looked_up():
     for row in (*optimizers.ZOO.values(), *models.SIZES.values()):
         if not row.target.startswith("torch."):
-            assert row.target in digest.digests([row.target]), row
+            assert row.target.partition(":")[0] in digest.NUMERIC, row
     for row in tasks.TASKS.values():
-        module, _, attribute = row.loader.partition(":")
-        assert f"{module}:{attribute.partition('.')[0]}" in digest.digests([row.loader]), row
-    assert set(revisions._LOOP) <= digest.digests(revisions._LOOP).keys()
+        assert row.loader.partition(":")[0] in digest.NUMERIC, row
+    assert digest.NUMERIC >= {*revisions._LOOP, revisions._ASSEMBLY}
 
 
 def test_an_edited_optimizer_is_another_run_and_nothing_else_is(edit):
@@ -147,12 +144,12 @@ def test_only_the_map_that_a_run_uses_counts(edit):
 
 def test_a_config_of_other_code_is_refused_with_what_to_do(edit):
     made = resolve_config(DOCS | rule("muon"))
-    revisions.check(made)
+    resolved(made)
     edit("optimizers/muon.py", "max(1, m / n)", "max(2, m / n)")
     edited = resolve_config(DOCS | rule("muon"))
-    revisions.check(edited)
+    resolved(edited)
     with pytest.raises(UsageError, match=r"optimizer has revision 1, here it is 1\+\w{8}; remove revisions"):
-        revisions.check(made)
+        resolved(made)
 
 
 def test_a_stored_config_keeps_its_revisions(edit, tmp_path):
@@ -170,14 +167,10 @@ def test_code_that_is_no_python_is_told_in_a_sentence(edit):
 
 
 def test_code_that_a_server_has_read_is_read_again_once_it_is_edited(edit, tmp_path):
-    digest.read_all()
-    before, reads = digest.digests(["optimizers.muon:Muon"]), digest._module.cache_info().misses
-    digest.forget_if_edited()
-    assert digest.digests(["optimizers.muon:Muon"]) == before
-    assert digest._module.cache_info().misses == reads, "a forked process reads nothing again"
-
+    digest.everything()
+    reads = digest._read.cache_info().misses
+    before = digest.digests(["optimizers.muon"])
+    assert digest._read.cache_info().misses == reads, "a forked process reads nothing again"
     rule = tmp_path / "optimizers" / "muon.py"
     rule.write_text(rule.read_text().replace("max(1, m / n)", "max(4, m / n)"))
-    assert digest.digests(["optimizers.muon:Muon"]) == before
-    digest.forget_if_edited()
-    assert digest.digests(["optimizers.muon:Muon"]) != before
+    assert digest.digests(["optimizers.muon"]) != before

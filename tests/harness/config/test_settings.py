@@ -8,15 +8,8 @@ import pytest
 import optimizers
 from harness.config.key import run_key
 from harness.config.names import flatten, settings_of
-from harness.config.settings import (
-    FIELDS,
-    params_of,
-    read_words,
-    read_yaml,
-    resolve_config,
-    to_settings,
-    to_yaml,
-)
+from harness.config.settings import FIELDS, params_of, resolve_config, to_settings, to_yaml
+from harness.config.yaml_text import read_words, read_yaml
 from harness.errors import UsageError
 
 

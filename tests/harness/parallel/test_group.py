@@ -10,14 +10,14 @@ import torch
 
 import models
 from harness import tasks
-from harness.config import limits
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import PeerLostError, UsageError
 from harness.parallel import device
 from harness.parallel import group as distributed
 from harness.parallel.group import Group
 from harness.store import Kind, Store
+from harness.train.run import check_processes
 from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, result, start, together, wait_for
 from tests.helpers.interrupting import finish, interrupt
@@ -192,12 +192,12 @@ def test_a_finished_run_is_not_trained_again_and_a_live_one_left_alone(root):
 )
 def test_runs_that_can_t_be_made_by_so_many_processes(tiny, change, size, sentence):
     with pytest.raises(UsageError, match=sentence):
-        limits.check_processes(resolve_config(tiny | change), size)
+        check_processes(resolved(resolve_config(tiny | change)), size)
 
 
 def test_models_without_batch_statistics_take_the_processes_that_there_are():
     for size in (1, 2):
-        limits.check_processes(resolve_config(LM | {"processes": 4}), size)
+        check_processes(resolved(resolve_config(LM | {"processes": 4})), size)
     assert run_key(resolve_config(LM | {"processes": 4})) == run_key(resolve_config(LM))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.groups import SCHEDULES
+from harness.config.schema import SCHEDULES
 from harness.train.schedule import multiplier
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "lr_schedule.json").read_text())

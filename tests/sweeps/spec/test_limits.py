@@ -8,7 +8,8 @@ from harness import cli, tasks
 from harness.config import limits
 from harness.config.key import run_key
 from harness.config.names import flatten
-from harness.config.settings import read_words, read_yaml, resolve_config
+from harness.config.settings import resolve_config
+from harness.config.yaml_text import read_words, read_yaml
 from harness.errors import EXIT_USAGE, UsageError
 from harness.system import machine
 from sweeps.spec import sweep_file as specs
