@@ -20,7 +20,7 @@ from harness.display import counted
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.check import SECONDS, Survey, survey
-from harness.store.integrity import AGAIN
+from harness.store.integrity import LOST
 from harness.store.layout import cache_folder
 from harness.store.points import SOURCE, sweep_folder
 from harness.system import checks as machine
@@ -123,7 +123,7 @@ def _records(found: Survey, root: Path) -> Iterator[Finding]:
         delete = f"delete {shlex.quote(str(store.run_folder(key)))}"
         if key in store.packed.look().runs:
             delete = f"`htbench runs unpack {key}`, then {delete}"
-        advice = "" if AGAIN in what else f"{delete}: then the same command trains the run again"
+        advice = "" if what.kind in LOST else f"{delete}: then the same command trains the run again"
         yield problem("records", f"run {key}: {what}", advice)
     for key, contradictions in found.contested.items():
         for path, differences in contradictions.items():

@@ -16,12 +16,12 @@ from harness.config import Value
 from harness.config.yaml_text import read_words
 from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
+from harness.show.status import ENDED, Status
 from harness.store import Store, listing
 from harness.store.gc import garbage, remove
-from harness.store.listing import DAMAGED, FINISHED, UNFINISHED, Row
+from harness.store.listing import STATUSES, Row
 from harness.store.record import RunRecord
 
-STATUSES = (*FINISHED, *UNFINISHED, DAMAGED)
 NEWEST = 50  # the default limit of the table; JSON has all
 
 
@@ -94,14 +94,14 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     return 0
 
 
-def _statuses(args: argparse.Namespace) -> Sequence[str]:
+def _statuses(args: argparse.Namespace) -> Sequence[Status]:
     if args.status is None:
-        return STATUSES if args.all else (*FINISHED, DAMAGED)
-    words: list[str] = args.status.split(",")
-    for word in words:
-        if word not in STATUSES:
-            raise UsageError(f"Unknown status '{word}'; {nearest(word, STATUSES)}")
-    return words
+        return STATUSES if args.all else (*ENDED, Status.DAMAGED)
+    known = {str(status): status for status in STATUSES}
+    for word in args.status.split(","):
+        if word not in known:
+            raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
+    return [known[word] for word in args.status.split(",")]
 
 
 _COLUMNS = {
@@ -151,7 +151,7 @@ def _word(value: Value) -> str:
 
 def _cells(row: Row, names: Sequence[str]) -> list[str]:
     record, config = row.record, row.settings
-    reason = row.state.reason if row.state is not None else ""
+    reason = row.state.reason if row.state is not None else None
     return [
         row.key,
         *(_word(config.get(name, "?")) for name in _SHOWN[:4]),
@@ -179,13 +179,18 @@ def _host(row: Row) -> str:
     return row.state.owner.host if row.state is not None and row.state.owner is not None else ""
 
 
+def _reason(row: Row) -> str:
+    """Why a run did not complete."""
+    failure = row.state.reason if row.state is not None else None
+    return str(row.reason or failure or (row.record.note if row.record is not None else ""))
+
+
 def _plain(row: Row) -> dict[str, Any]:
     record = row.record
     return {
         "key": row.key,
         "status": row.status,
-        "reason": row.reason
-        or (row.state.reason if row.state is not None else row.record.note if row.record else ""),
+        "reason": _reason(row),
         "time": row.time,
         "host": _host(row),
         "code": record.environment.get("code", "") if record is not None else "",

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
-from harness.store import Kind, RunState, Store, curve
+from harness.show.status import Status
+from harness.store import Reason, RunState, Store, curve
 from harness.store.owner import Owner
 from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import RunFolder
 
 LOOKED_AT = 20  # so many of the latest runs of a class are enough
-FAILURES = ("oom", "timeout", "error")
 
 # --- what a run of a class takes ---
 
@@ -144,7 +144,9 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
         later = attempts[place + 1 :]
         seconds = _wall(store.files(key), place + 1, attempt, later)
         reason = (attempt.get("outcome") or {}).get("reason", "")
-        failed = reason in FAILURES or (not later and state.kind is Kind.FAILED)
+        failed = (reason is not None and Reason(reason).is_failure) or (
+            not later and state.status is Status.FAILED
+        )
         lost = _lost(attempt, later) if later else float(failed)
         owner = Owner.from_json(attempt.get("owner"))
         found.append(Stint(seconds, lost * seconds, failed, owner.job if owner else ""))

@@ -56,7 +56,7 @@ def _sort(store: Store, keys: Sequence[str], points: Iterable[Point], chosen: Ch
         if record.status == "pruned":  # another study may resume it
             chosen.unfinished["pruned"] += 1
         elif what := contradiction(store.run_folder(key), record):
-            chosen.refused[key] = what
+            chosen.refused[key] = str(what)
         else:
             chosen.runs.append(outgoing(record, wanting.get(key, []), store.files(key).metrics))
-    chosen.unfinished.update(store.state(key).kind.value for key in keys if key not in ended)
+    chosen.unfinished.update(str(store.state(key).status) for key in keys if key not in ended)

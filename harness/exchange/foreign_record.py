@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.config import Value
 from harness.exchange.metrics import HELD_OUT
+from harness.show.status import Status
 from harness.store.record import IMPORTED, RUN, RunRecord
 from harness.tasks import OF_OTHERS
 
@@ -63,12 +64,11 @@ def record_of(run: ForeignRun) -> RunRecord:
     steps = int(last["step"] or 0)
     reported = f"val_{run.metric}"
     finite = metrics.get(reported) is not None
-    ending = "" if finite else f"{reported} is not finite at step {steps}"
     config = config_of(run)
     return RunRecord(
         key=key_of(config),
         config=config,
-        status="completed" if finite else "diverged",
+        status=Status.COMPLETED if finite else Status.DIVERGED,
         metrics=metrics,
         steps=steps,
         useful_seconds=steps * (run.seconds_per_step or 0.0),
@@ -77,7 +77,8 @@ def record_of(run: ForeignRun) -> RunRecord:
         cost={},
         attempts=1,
         environment=_environment(run),
-        note="; ".join(filter(None, (ending, run.note))),
+        divergence={} if finite else {"kind": "metric_not_finite", "metric": reported},
+        remark=run.note,
     )
 
 

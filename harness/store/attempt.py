@@ -14,7 +14,7 @@ from harness.errors import LostOwnershipError
 from harness.store.owner import HEARTBEAT_SECONDS, Owner
 from harness.store.record import RunRecord
 from harness.store.records import Records
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import Reason, RunFolder
 from harness.system import atomic
 
 
@@ -81,17 +81,17 @@ class Attempt:
         ended = time.time()
         self.check()
         written = self.store.write_record(record)
-        self._note(outcome={"reason": "finished"}, ended=ended)
+        self._note(outcome={"reason": Reason.FINISHED}, ended=ended)
         return written
 
-    def end(self, reason: str, message: str = "") -> None:
+    def end(self, reason: Reason, message: str = "") -> None:
         """End the attempt without a record.
 
         Any process of the run may call this. The first call counts: later failures are consequences of it.
 
         Args:
-            reason: `stopped` (any process may resume the run), or a failure: `oom`, `timeout` or `error`.
-            message: for people.
+            reason: STOPPED or a failure.
+            message: for people, such as that of an exception.
         """
         with contextlib.suppress(LostOwnershipError, OSError):
             self.check()
@@ -107,8 +107,7 @@ class Attempt:
         """The attempt's file at first. Without an outcome it is under way, or its process died.
 
         `began` and `ended` are seconds since 1970. `start_step` is the step from which the training starts;
-        it is null before that, and for attempts that do not train. Files of version 0.1 have neither
-        `ended` nor `start_step`.
+        it is null before that, and for attempts that do not train.
         """
         return {
             "owner": self.owner.to_json(),

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store import Kind, Store, copies, submissions
+from harness.show.note import Note
+from harness.show.status import Status
+from harness.store import Store, copies, submissions
 from harness.store.archive import DamagedError
 from harness.store.copies import Difference
 from harness.store.index import Index
@@ -40,7 +42,7 @@ class Survey:
         records: run -> size of its sound record, in bytes.
         index: run -> size of its record as the index has it.
         differing: runs whose record is not what the index says, though it has the same size.
-        faults: run -> what is wrong with its record, in a sentence.
+        faults: run -> what is wrong with its record.
         contested: run -> the archives that have other results of it than readers see, with the differences.
         without_curve: completed runs without a metrics.jsonl with which to compare their record.
         torn_index_lines: lines of the index that are no JSON objects.
@@ -57,7 +59,7 @@ class Survey:
     records: dict[str, int] = field(default_factory=dict)
     index: dict[str, int] = field(default_factory=dict)
     differing: list[str] = field(default_factory=list)
-    faults: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, Note] = field(default_factory=dict)
     contested: dict[str, dict[Path, list[Difference]]] = field(default_factory=dict)
     without_curve: list[str] = field(default_factory=list)
     torn_index_lines: int = 0
@@ -103,21 +105,24 @@ def survey(root: Path, seconds: float = SECONDS) -> Survey:
     return found
 
 
-def faults(store: Store) -> dict[str, str]:
-    """The runs whose record does not agree with their curve or is lost, with what is wrong in a sentence."""
-    found = {key: _fault(store, key) for key in store.keys()}
-    return {key: what for key, what in found.items() if what}
+def faults(store: Store) -> dict[str, Note]:
+    """The runs whose record does not agree with their curve or is lost, with what is wrong."""
+    found = ((key, _fault(store, key)) for key in store.keys())
+    return {key: what for key, what in found if what is not None}
 
 
-def _fault(store: Store, key: str) -> str:
+def _fault(store: Store, key: str) -> Note | None:
     files = store.files(key)
     record = _record(files)
     if record is not None:
         return contradiction(files.path, record, thorough=True)
     gone = lost(files.path)
     if gone and files.record.exists():  # do not call `store.state`: it would repair the record
-        return "" if key in store.index.rows() else gone
-    return gone if gone and store.state(key).kind not in (Kind.LIVE, Kind.FINISHED) else ""
+        return None if key in store.index.rows() else gone
+    if gone is None:
+        return None
+    status = store.state(key).status
+    return None if status is Status.RUNNING or status.has_ended else gone
 
 
 def _record(files: RunFolder) -> RunRecord | None:

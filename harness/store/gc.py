@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Store, submissions
-from harness.store.layout import code_folder, sweeps_folder
+from harness.show.status import Status
+from harness.store import Attempt, Store, submissions
+from harness.store.layout import code_folder, is_key, sweeps_folder
 from harness.store.points import POINTS, Point, ever_planned, filled, submitting, sweep_names, writes_anew
 from harness.store.submissions import Submission
 from harness.system import atomic, slurm
@@ -117,7 +118,7 @@ def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
 
 
 def _is_idle(store: Store, key: str) -> bool:
-    return store.state(key).kind is not Kind.LIVE
+    return store.state(key).status is not Status.RUNNING
 
 
 # --- snapshots of the code ---
@@ -171,9 +172,8 @@ def _in_queue(over: Collection[Submission]) -> set[str]:
 
 def _point(root: Path, sweep: str, name: str) -> Point:
     """A point with only the key of its run, or its slot in a search, filled in."""
-    is_slot = "/" in name
-    point = Point(sweep, "", "", "" if is_slot else name, {}, name if is_slot else "")
-    return filled(root, point)
+    key, slot = (name, "") if is_key(name) else ("", name)
+    return filled(root, Point(sweep, "", "", key, {}, slot))
 
 
 # --- orphans ---

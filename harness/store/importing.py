@@ -24,7 +24,8 @@ from harness.config.settings import as_stored
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.exchange.foreign_record import key_of
-from harness.store import Attempt, Kind, Store, curve, layout
+from harness.show.status import Status
+from harness.store import Attempt, Reason, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
 from harness.store.integrity import CHANGED, contradiction
 from harness.store.layout import PACKED, RUNS, SWEEPS
@@ -127,7 +128,7 @@ class _Run:
         if self.key not in known or (record is not None and record.key != self.key):
             raise _DamagedError("its config is that of another key")
         if record is not None and record.digest:
-            raise _DamagedError(CHANGED)
+            raise _DamagedError(str(CHANGED))
         return record
 
     def merge(self, dry_run: bool) -> None:
@@ -138,7 +139,7 @@ class _Run:
             self._take(self.theirs, _OF_FINAL, dry_run)
         else:
             further = _progress(self.source) > _progress(self.target)
-            if further and self.theirs is None and self.other.state(self.key).kind is Kind.LIVE:
+            if further and self.theirs is None and self.other.state(self.key).status is Status.RUNNING:
                 self.done.left[self.key] = "somebody is at work on it there"
             elif further or self._new_prunings():
                 self._take(self._pruned_record(), _OF_ANY if further else (), dry_run)
@@ -159,7 +160,7 @@ class _Run:
     def _complete(self, ours: RunRecord, theirs: RunRecord, dry_run: bool) -> None:
         names = [name for name in _OF_FINAL if _only_there(self.source.path / name, self.target.path / name)]
         if names and (what := contradiction(self.source.path, theirs, thorough=True)):
-            self.done.refused[self.key] = what
+            self.done.refused[self.key] = str(what)
             return
         more = completed(ours, theirs).downstream
         tasks = [task for task in more if more[task] != ours.downstream.get(task)]
@@ -186,9 +187,9 @@ class _Run:
     def _take(self, record: RunRecord | None, names: Sequence[str], dry_run: bool) -> None:
         final = record is not None and record.status != "pruned"
         state = self.store.state(self.key)
-        if state.kind is Kind.LIVE:
+        if state.status is Status.RUNNING:
             self.done.left[self.key] = f"{state.owner or 'somebody'} is at work on it here"
-        elif state.kind is Kind.FAILED and not final:
+        elif state.status is Status.FAILED and not final:
             self.done.left[self.key] = f"it failed here ({state.reason}); first `htbench sweep retry`"
         elif dry_run or self._copy(record, names, final):
             self.done.taken[record.status if record is not None else "unfinished"] += 1
@@ -210,7 +211,7 @@ class _Run:
                     os.replace(staged / name, self.target.path / name)
             atomic.sync_folder(self.target.path)
             if record is None:
-                claim.end("stopped", "imported")
+                claim.end(Reason.STOPPED, "imported")
             else:
                 claim.finish(replace(record, pruned_by=self._new_prunings()))
                 self._date(record)

@@ -13,14 +13,17 @@ from harness.config.names import canonical, settings_of
 from harness.config.settings import FIELDS, is_setting, known_settings
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError, nearest
-from harness.store import Kind, RunState, Store, integrity
+from harness.show.note import Note
+from harness.show.status import ENDED, Status
+from harness.store import RunState, Store, integrity
 from harness.store.points import known_sweeps, read_points
 from harness.store.record import IMPORTED, RunRecord, is_imported
 from optimizers.zoo.registry import UNSET, resolve_value
 
-FINISHED = ("completed", "diverged", "pruned")
-DAMAGED = "damaged"  # its record can't be read, is gone, or was changed: it has no figures
-UNFINISHED = ("running", "waiting", "failed")  # a waiting run has a folder, but neither record nor live owner
+# A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
+# gone, or was changed: it has no figures.
+UNFINISHED = (Status.RUNNING, Status.WAITING, Status.FAILED)
+STATUSES = (*ENDED, *UNFINISHED, Status.DAMAGED)
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Row:
 
     Attributes:
         key: the run.
-        status: a word of FINISHED or UNFINISHED, or DAMAGED.
+        status: one of STATUSES.
         config: nested, as stored; empty if its file is damaged.
         time: when the record was written, or when an unfinished run was last touched, in seconds since 1970.
         record: of a finished run.
@@ -38,12 +41,12 @@ class Row:
     """
 
     key: str
-    status: str
+    status: Status
     config: Mapping[str, Any]
     time: float
     record: RunRecord | None = None
     state: RunState | None = None
-    reason: str = ""
+    reason: Note | None = None
 
     @functools.cached_property
     def settings(self) -> dict[str, Value]:
@@ -52,14 +55,16 @@ class Row:
 
 
 def rows(
-    store: Store, statuses: Collection[str], wanted: Mapping[str, Value], keys: Collection[str] | None = None
+    store: Store,
+    statuses: Collection[Status],
+    wanted: Mapping[str, Value],
+    keys: Collection[str] | None = None,
 ) -> list[Row]:
     """Runs, the newest first.
 
     Args:
         store: where they are.
-        statuses: words of FINISHED and UNFINISHED, and DAMAGED; the folders of unfinished runs are only read
-            if wanted.
+        statuses: some of STATUSES; the folders of unfinished runs are only read if wanted.
         wanted: what their settings must be, as `filters` gives it.
         keys: of which runs; None means all.
     """
@@ -67,7 +72,7 @@ def rows(
     records = store.records(known)
     others = [key for key in known if key not in records]
     if set(UNFINISHED).isdisjoint(statuses):
-        others = [key for key in others if DAMAGED in statuses and store.files(key).record.exists()]
+        others = [key for key in others if Status.DAMAGED in statuses and store.files(key).record.exists()]
     found = [_finished(store, record) for record in records.values()]
     found += [_unfinished(store, key) for key in others]
     kept = [
@@ -82,7 +87,7 @@ def rows(
 def _finished(store: Store, record: RunRecord) -> Row:
     time = store.files(record.key).record.stat().st_mtime
     if record.digest:
-        return Row(record.key, DAMAGED, record.config, time, reason=integrity.CHANGED)
+        return Row(record.key, Status.DAMAGED, record.config, time, reason=integrity.CHANGED)
     return Row(record.key, record.status, record.config, time, record=record)
 
 
@@ -96,8 +101,8 @@ def _unfinished(store: Store, key: str) -> Row:
         config = read_yaml(files.config, resolve=False)
     except UsageError:
         config = {}
-    gone = integrity.lost(files.path) if state.kind is Kind.WAITING else ""
-    return Row(key, DAMAGED if gone else state.kind.value, config, time, state=state, reason=gone)
+    status = Status.DAMAGED if state.lost is not None else state.status
+    return Row(key, status, config, time, state=state, reason=state.lost)
 
 
 def keys_of(store: Store, sweeps: Collection[str]) -> set[str]:

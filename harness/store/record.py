@@ -6,18 +6,18 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from harness.config import RunConfig
 from harness.config.names import settings_of
+from harness.show.note import Note
+from harness.show.status import Status
 from harness.system import seal, typed
 
 # The fields of the config of a run that others made: the name of its source, and their word for the run.
 IMPORTED, RUN = "imported", "run"
 
 BROKEN = "broken"  # no digest
-
-Status = Literal["completed", "diverged", "pruned"]
 
 
 def is_imported(config: Mapping[str, Any]) -> bool:
@@ -41,18 +41,19 @@ class RunRecord:
     Attributes:
         key: identity of the run, 12 hex digits.
         config: the resolved config as nested plain values.
-        status: `completed`, `diverged` (this counts as a result, not as a failure) or `pruned`.
+        status: COMPLETED, DIVERGED (this counts as a result, not as a failure) or PRUNED.
         metrics: final metrics by name: `val_loss` (nats per token), `test_accuracy` (in [0, 1]) ...
         steps: updates made.
         useful_seconds: seconds spent in these updates, over all attempts; repeated updates count once.
-        seconds_per_step: `timing["mean"]`, in seconds; in records of version 0.1 a median over windows.
+        seconds_per_step: `timing["mean"]`, in seconds.
         peak_memory: peak memory of the process (CPU) or on the device (GPU), in bytes.
         cost: `parameters` of the model; `samples` and `tokens` seen in training; and what
             `harness/cost/kept.py` counts: `flops_per_step`, `optimizer_flops_per_step`, `state_bytes`,
-            `estimated_peak_memory`. These are absent in older records, and where they can't be told.
+            `estimated_peak_memory`. These are absent where they can't be told.
         attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.
-        note: why and when a run diverged or was pruned.
+        divergence: why a run diverged, after `steps`: a `kind` of DIVERGENCES with its values.
+        remark: on a run that others made, in words.
         timing: the time of a step over all attempts (`harness/train/timing.py`); empty if not measured. It
             includes the periodic work of the optimizer, but no evaluations and no checkpoints. `mean`:
             seconds per step. `sd`: the sample standard deviation over windows of steps, absent with one
@@ -81,7 +82,8 @@ class RunRecord:
     cost: dict[str, float]
     attempts: int
     environment: dict[str, Any]
-    note: str = ""
+    divergence: dict[str, Any] = dataclasses.field(default_factory=dict)
+    remark: str = ""
     pruned_by: list[str] = dataclasses.field(default_factory=list)
     repeated_steps: int = 0
     timing: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -96,15 +98,29 @@ class RunRecord:
         """The config as a flat mapping of dotted names, such as `optimizer.lr`, to values."""
         return settings_of(self.config)
 
+    @property
+    def why(self) -> Note | None:
+        """Why the run has not completed."""
+        if self.status is Status.PRUNED:
+            return Note("pruned", step=self.steps, studies=self.pruned_by)
+        if not self.divergence:
+            return None
+        return Note(
+            self.divergence["kind"], **{name: x for name, x in self.divergence.items() if name != "kind"}
+        )
+
+    @property
+    def note(self) -> str:
+        """What people should know of the run, in words; empty if there is nothing."""
+        return "; ".join(filter(None, (str(self.why or ""), self.remark)))
+
     def ends(self, study: str = "") -> bool:
         """Whether the run has ended for `study` (empty: outside of any study)."""
-        return self.status != "pruned" or study in self.pruned_by
+        return self.status is not Status.PRUNED or study in self.pruned_by
 
     def to_json(self) -> dict[str, Any]:
-        """The record as a JSON object; without evaluations it is that of older versions."""
+        """The record as a JSON object."""
         value: dict[str, Any] = dataclasses.asdict(self)
-        if not self.downstream:
-            del value["downstream"]
         rest: dict[str, Any] = value.pop("rest")
         return seal.sealed(value | rest) | ({seal.SEAL: BROKEN} if self.digest else {})
 
@@ -121,13 +137,20 @@ def _is_sound(record: RunRecord) -> bool:
     """Whether the values within the mappings are those that our code works with, too."""
     config: Any = record.config
     return (
-        type(config) is dict
+        record.status.has_ended
+        and type(config) is dict
         and type(config.get("task")) is str
         and typed.fits(_Told if is_imported(config) else RunConfig, config)
         and all(typed.fits(_Evaluation, one) for one in record.downstream.values())
+        and _is_divergence(record.divergence)
         and min(record.steps, record.attempts, record.repeated_steps) >= 0
         and all(_is_time(one) for one in (record.began, record.ended) if one)
     )
+
+
+def _is_divergence(value: dict[str, Any]) -> bool:
+    declared = DIVERGENCES.get(value["kind"]) if type(value.get("kind")) is str else None
+    return not value or (declared is not None and typed.fits(declared, value))
 
 
 def _is_time(word: str) -> bool:
@@ -135,6 +158,28 @@ def _is_time(word: str) -> bool:
         return datetime.fromisoformat(word).tzinfo is not None
     except ValueError:
         return False
+
+
+class _Kind(TypedDict):
+    kind: str
+
+
+class _StayedHigh(_Kind):
+    untrained: float
+    best: float
+    steps: int
+
+
+class _NotFinite(_Kind):
+    metric: str
+
+
+# Why a run may have diverged, with what is told about it (`harness/show/messages.txt`).
+DIVERGENCES: dict[str, type] = {
+    "loss_not_finite": _Kind,
+    "loss_stayed_high": _StayedHigh,
+    "metric_not_finite": _NotFinite,
+}
 
 
 class _Name(TypedDict):

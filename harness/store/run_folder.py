@@ -13,6 +13,7 @@ record.json         the result, written last (`harness/store/record.py`)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -29,10 +30,29 @@ WEIGHTS = "weights.pt"
 RECORD = "record.json"
 
 
-class _Outcome(TypedDict, total=False):
-    """How an attempt ended: `finished`, `stopped`, or a failure; the message is for people."""
+class Reason(str, Enum):
+    """How an attempt ended. A stopped one may be resumed by any process; what comes after it are failures."""
 
-    reason: str
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    OOM = "oom"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+    KILLED = "killed"  # never noted: two attempts in a row have left nothing
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the run begins again only after `retry`."""
+        return self not in (Reason.FINISHED, Reason.STOPPED)
+
+
+class _Outcome(TypedDict, total=False):
+    """How an attempt ended; the message is for people."""
+
+    reason: Reason
     message: str
 
 

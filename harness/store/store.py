@@ -13,39 +13,61 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
+from harness.show.note import Note
+from harness.show.status import Status
 from harness.store import layout
 from harness.store.attempt import Attempt
 from harness.store.integrity import lost
 from harness.store.owner import Owner, is_alive
 from harness.store.record import RunRecord
 from harness.store.records import Records
+from harness.store.run_folder import Reason
 from harness.system import atomic
 from harness.system.folders import make_folder, write_for_the_group
 
 
-class Kind(Enum):
-    """The state of a run."""
+class Kind:
+    """Names of states until every room says `Status`."""
 
-    FINISHED = "finished"
-    LIVE = "running"
-    FAILED = "failed"
-    WAITING = "waiting"
-    QUEUED = "queued"  # waiting, with a job in SLURM's queue; the store alone never says so
+    FINISHED, LIVE, FAILED = Status.COMPLETED, Status.RUNNING, Status.FAILED
+    WAITING, QUEUED = Status.WAITING, Status.QUEUED
 
 
 @dataclass(frozen=True)
 class RunState:
-    """What the store knows of one run."""
+    """What the store knows of one run.
 
-    kind: Kind
+    Attributes:
+        status: if it has ended, that of its record.
+        attempts: how many there were.
+        record: of a run that has ended.
+        reason: of a failure.
+        lost: why a run that had ended has no valid record.
+        said: of the attempt that ended last, in words that are not ours.
+        owner: of a run at work.
+    """
+
+    status: Status
     attempts: int = 0
     record: RunRecord | None = None
-    reason: str = ""  # of a failure: oom, timeout, killed or error
-    message: str = ""
+    reason: Reason | None = None
+    lost: Note | None = None
+    said: str = ""
     owner: Owner | None = None
+
+    @property
+    def kind(self) -> Status:
+        """The status, the same for all runs that have ended."""
+        return Status.COMPLETED if self.status.has_ended else self.status
+
+    @property
+    def message(self) -> str:
+        """What there is to say of a run that has not ended, in words."""
+        if self.reason is Reason.KILLED:
+            return str(Note("killed_twice"))
+        return str(self.lost or self.said)
 
 
 class Store(Records):
@@ -77,26 +99,25 @@ class Store(Records):
         record = self.record(key)
         number = self.last_attempt(key)
         if record is not None and record.ends(study):
-            return RunState(Kind.FINISHED, number, record)
+            return RunState(record.status, number, record)
         if number == 0:
-            return RunState(Kind.WAITING)
+            return RunState(Status.WAITING)
         last = self.attempt(key, number)
         outcome = last.get("outcome") or {}
-        reason = outcome.get("reason", "")
-        if reason in ("oom", "timeout", "error"):
-            return RunState(Kind.FAILED, number, reason=reason, message=outcome.get("message", ""))
-        if not reason:
+        reason, said = outcome.get("reason"), outcome.get("message", "")
+        if reason is not None and Reason(reason).is_failure:
+            return RunState(Status.FAILED, number, reason=Reason(reason), said=said)
+        if reason is None:
             owner = Owner.from_json(last.get("owner"))
             if self.alive(owner, self.files(key).attempt(number)):
-                return RunState(Kind.LIVE, number, owner=owner)
+                return RunState(Status.RUNNING, number, owner=owner)
             if self._crashed_without_progress(key, number):
-                message = "two processes in a row were killed before their first checkpoint"
-                return RunState(Kind.FAILED, number, reason="killed", message=message)
-        gone = lost(self.run_folder(key)) if record is None else ""
+                return RunState(Status.FAILED, number, reason=Reason.KILLED)
+        gone = lost(self.run_folder(key)) if record is None else None
         record = self.record(key) if gone else None  # it may have been written meanwhile
         if record is not None and record.ends(study):
-            return RunState(Kind.FINISHED, number, record)
-        return RunState(Kind.WAITING, number, message=gone or outcome.get("message", ""))
+            return RunState(record.status, number, record)
+        return RunState(Status.WAITING, number, lost=gone, said=said)
 
     def _crashed_without_progress(self, key: str, number: int) -> bool:
         """Whether dead attempt `number` and the one before it were killed without a new checkpoint."""
@@ -126,7 +147,7 @@ class Store(Records):
         layout.begin(self.root)
         while True:
             state = self.state(key, study)
-            if state.kind is not Kind.WAITING:
+            if state.status is not Status.WAITING:
                 return state
             attempt = Attempt(
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
@@ -144,15 +165,15 @@ class Store(Records):
         self.packed.look_again()
         record = self.record(key)
         if record is not None and record.ends(study):  # the previous owner has ended meanwhile
-            attempt.end("finished")
-            return RunState(Kind.FINISHED, attempt.number, record)
+            attempt.end(Reason.FINISHED)
+            return RunState(record.status, attempt.number, record)
         return attempt
 
     def reset_failure(self, key: str) -> bool:
         """Turn a failed run into a waiting one; False if it has not failed."""
         state = self.state(key)
-        if state.kind is not Kind.FAILED:
+        if state.status is not Status.FAILED:
             return False
         path = self.files(key).attempt(state.attempts)
-        atomic.write_json(path, self.attempt(key, state.attempts) | {"outcome": {"reason": "stopped"}})
+        atomic.write_json(path, self.attempt(key, state.attempts) | {"outcome": {"reason": Reason.STOPPED}})
         return True

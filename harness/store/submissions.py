@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -35,7 +35,7 @@ class _Line(_Word, total=False):
     code: str
     job: str
     refused: str
-    resources: str
+    resources: dict[str, Any]
     excluded: str
     label: str
     runs_per_job: int
@@ -50,11 +50,11 @@ class Submission:
         word: a random word, the same for no other submission.
         points: their ids: the keys of runs, or slots of a search.
         code: the snapshot it runs from.
-        resources: what its jobs ask for, in words (`Resources.describe`).
+        resources: what its jobs ask for that is no default, by name (`Resources.asked`).
         excluded: nodes that they keep off in addition, separated by commas.
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
-        label: what its jobs' name tells people of the points; empty in version 0.1.
+        label: what its jobs' name tells people of the points.
         runs_per_job: how many of the points each task has, in their order; the last may have fewer.
     """
 
@@ -64,7 +64,7 @@ class Submission:
     code: str = ""
     job: str = ""
     refused: str = ""
-    resources: str = ""
+    resources: Mapping[str, Any] = field(default_factory=dict, hash=False)
     excluded: str = ""
     label: str = ""
     runs_per_job: int = 1

@@ -11,6 +11,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -47,11 +48,14 @@ def made(cls: type[T], value: object) -> T | None:
         if not declared.rest or not _is_plain(rest):
             return None
         known[declared.rest] = rest
+    for name, kind in declared.enums.items():
+        if name in known:
+            known[name] = kind(known[name])
     return cls(**known)
 
 
 def fits(kind: Any, value: object) -> bool:
-    """Whether a plain value is of a type: of a scalar, a list, a mapping, a union, `Any`, or what has fields.
+    """Whether a plain value is of a type: a scalar, an enum, a list, a mapping, a union, `Any`, or fields.
 
     A whole number is a float, too. `Any` is plain values, nested less than a few dozen times. Of a dataclass
     or a TypedDict are mappings whose values fit the fields they have; a dataclass may lack fields and both
@@ -65,6 +69,7 @@ class _Declared:
     checks: Mapping[str, Check]
     required: frozenset[str]
     rest: str
+    enums: Mapping[str, type[Enum]]
 
 
 @functools.cache
@@ -78,7 +83,12 @@ def _declared(cls: Any) -> _Declared:
         for field in fields
         if field.name != rest
     }
-    return _Declared(checks, frozenset(required), rest)
+    enums = {name: kind for name, kind in kinds.items() if _is_enum(kind)}
+    return _Declared(checks, frozenset(required), rest, enums)
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Enum)
 
 
 def _anything(value: Any) -> bool:
@@ -92,8 +102,9 @@ def _check(kind: Any) -> Check:
         return _is_plain
     if scalars := _scalars(kind):
         return lambda value: type(value) in scalars
-    if origin is typing.Literal:
-        return lambda value: type(value) is str and value in arguments
+    if _is_enum(kind):
+        values = {member.value for member in kind}
+        return lambda value: type(value) in _LEAVES and value in values
     if origin in _UNIONS:
         either = [_check(one) for one in arguments]
         return lambda value: any(check(value) for check in either)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.config import DivergenceConfig
+from harness.show.note import Note
 
 LENGTH = 2000  # steps of the run for which `patience` and `smoothing` are given
 LEAST = 20  # steps of patience, however short the run
@@ -34,10 +35,10 @@ class Divergence:
     steps_above: int = 0
     untrained: float | None = None
 
-    def observe(self, loss: float, rule: DivergenceConfig, total: int) -> str:
-        """Update the state by the loss of one step of `total`; return why the run has diverged, else ""."""
+    def observe(self, loss: float, rule: DivergenceConfig, total: int) -> Note | None:
+        """Update the state by the loss of one step of `total`; return why the run has diverged, if so."""
         if not math.isfinite(loss):
-            return "the loss was not finite"
+            return Note("loss_not_finite")
         if self.untrained is None:
             self.untrained = loss
         past = self.smoothed if math.isfinite(self.smoothed) else loss
@@ -46,11 +47,8 @@ class Divergence:
         self.best = min(self.best, self.smoothed)
         self.steps_above = self.steps_above + 1 if self._has_unlearned(self.untrained, rule) else 0
         if self.steps_above >= max(LEAST, rule.patience * total / LENGTH):
-            return (
-                f"the smoothed loss stayed near or above the untrained one ({self.untrained:.4g}) "
-                f"for {self.steps_above} steps, after {self.best:.4g}"
-            )
-        return ""
+            return Note("loss_stayed_high", untrained=self.untrained, best=self.best, steps=self.steps_above)
+        return None
 
     def _has_unlearned(self, untrained: float, rule: DivergenceConfig) -> bool:
         """Whether the loss was well below the untrained one and most of that fall is lost."""

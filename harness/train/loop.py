@@ -19,9 +19,11 @@ from harness.data.task import Task
 from harness.errors import PrunedError, StoppedError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
+from harness.show.note import Note
+from harness.show.status import Status
 from harness.store import Attempt
 from harness.store.curve import Metrics, MetricsFile, read
-from harness.store.record import RunRecord, Status
+from harness.store.record import RunRecord
 from harness.train import checkpoint, compiling, outcome, timing
 from harness.train.learner import Learner, load_task
 from harness.train.monitor import Monitor
@@ -138,9 +140,9 @@ class Training:
                 self.progress.untrained_loss = self._evaluate(0, metrics)["val_loss"]
             try:
                 diverged = self._train(metrics)
-            except PrunedError as why:
+            except PrunedError:
                 self._save(metrics)  # another study can resume from here
-                return self._finish({}, "pruned", str(why))
+                return self._finish({}, Status.PRUNED)
             values = {} if diverged else self._final_metrics(metrics)
             if not diverged and recorder.is_due(self.progress.step):
                 recorder.measure(self.progress.step)
@@ -148,10 +150,11 @@ class Training:
             recorder.flush()
         if not math.isfinite(values.get("val_loss", 0.0)):
             # The last update caused it, after the last training loss.
-            diverged = f"the validation loss was not finite after step {self.progress.step}"
-        return self._finish(values, "diverged" if diverged else "completed", diverged)
+            diverged = Note("metric_not_finite", metric="val_loss")
+        return self._finish(values, Status.DIVERGED if diverged else Status.COMPLETED, diverged)
 
-    def _train(self, metrics: Metrics) -> str:
+    def _train(self, metrics: Metrics) -> Note | None:
+        """Train; return why the run has diverged, if so."""
         progress = self.progress
         # Losses stay on the device until `_read_losses`, so that a GPU does not wait for the CPU.
         losses: list[torch.Tensor] = []
@@ -184,7 +187,7 @@ class Training:
                 self.group.broadcast(None)  # wait until the main process has saved
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {progress.step} of {self.total}.")
             began = Moment.now()
-        return ""
+        return None
 
     def _due(self) -> tuple[bool, bool, bool, bool]:
         """Whether to stop, evaluate, measure, save after this step. `result` does so after the last step."""
@@ -209,7 +212,7 @@ class Training:
 
     def _read_losses(
         self, losses: list[torch.Tensor], rates: list[float], metrics: Metrics, began: Moment
-    ) -> str:
+    ) -> Note | None:
         """Write the rows of the steps since the last call; return why the run has diverged, if so."""
         progress = self.progress
         first = progress.step - len(losses) + 1
@@ -229,9 +232,9 @@ class Training:
             diverged = progress.divergence.observe(loss, self.config.divergence, self.total)
             if diverged:
                 progress.step = step
-                return f"{diverged} at step {step}"
+                return diverged
         metrics.flush()
-        return ""
+        return None
 
     def _save(self, metrics: Metrics) -> None:
         optimizer = self.learner.shards.state_dict()  # all processes together
@@ -281,20 +284,20 @@ class Training:
             if 0 < row["step"] == self.progress.step and "val_loss" in row:
                 self.monitor.report(row["step"], row)
 
-    def _finish(self, values: dict[str, float], status: Status, note: str) -> RunRecord:
+    def _finish(self, values: dict[str, float], status: Status, diverged: Note | None = None) -> RunRecord:
         """The record, made by the main process and broadcast."""
-        record = self._record(values, status, note) if self.group.is_main else None
+        record = self._record(values, status, diverged) if self.group.is_main else None
         written = self.group.broadcast(record)
         assert written is not None
         return written
 
-    def _record(self, values: dict[str, float], status: Status, note: str) -> RunRecord:
-        if self.config.checkpoint.keep_weights and status == "completed":
+    def _record(self, values: dict[str, float], status: Status, diverged: Note | None) -> RunRecord:
+        if self.config.checkpoint.keep_weights and status is Status.COMPLETED:
             self.attempt.check()
             checkpoint.save_weights(self.attempt.files.weights, self.learner.model)
-        study = self.monitor.study if status == "pruned" else ""
+        study = self.monitor.study if status is Status.PRUNED else ""
         record = outcome.record(
-            self.attempt, self.learner, self.progress, values, status=status, note=note, study=study
+            self.attempt, self.learner, self.progress, values, status=status, diverged=diverged, study=study
         )
         shown = ", ".join(
             f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None

@@ -11,10 +11,12 @@ from typing import Any
 from harness import tasks
 from harness.cost import kept
 from harness.parallel import device
+from harness.show.note import Note
+from harness.show.status import Status
 from harness.store import Attempt
 from harness.store.curve import finite
 from harness.store.layout import cache_folder
-from harness.store.record import RunRecord, Status, timestamp
+from harness.store.record import RunRecord, timestamp
 from harness.system import environment
 from harness.train import timing
 from harness.train.learner import Learner
@@ -28,7 +30,7 @@ def record(
     values: Mapping[str, float],
     *,
     status: Status,
-    note: str,
+    diverged: Note | None = None,
     study: str = "",
 ) -> RunRecord:
     """The record of a run that has ended.
@@ -38,7 +40,8 @@ def record(
         learner: model and optimizer, as they are at the end.
         progress: how far the run has come.
         values: metrics by their names.
-        status, note: how it ended, and why if it is not completed.
+        status: how it ended.
+        diverged: why it has diverged.
         study: that has pruned it.
     """
     config = learner.config
@@ -59,7 +62,7 @@ def record(
         environment=_environment(learner),
         began=timestamp(attempt.first_began),
         ended=timestamp(time.time()),
-        note=note,
+        divergence={} if diverged is None else {"kind": diverged.kind, **diverged.fields},
         pruned_by=[study] if study else [],
     )
 

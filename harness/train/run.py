@@ -22,7 +22,8 @@ from harness.config.key import ResolvedRun, resolved, run_key
 from harness.config.settings import to_yaml
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
 from harness.parallel.group import ALONE, Group
-from harness.store import Attempt, Kind, RunState, Store
+from harness.show.status import Status
+from harness.store import Attempt, Reason, RunState, Store
 from harness.store.layout import cache_folder
 from harness.store.owner import may_be_ending
 from harness.store.record import RunRecord
@@ -69,7 +70,7 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             return Training.start(config, attempt, cache_folder(store.root), monitor, group).result()
         except StoppedError:
             if group.is_main:
-                attempt.end("stopped")
+                attempt.end(Reason.STOPPED)
             raise
         except LostOwnershipError:
             raise
@@ -78,11 +79,11 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             attempt.check()
             raise RunFailedError(f"Run {key} ended: {_why(store.state(key))}.") from error
         except UsageError as error:
-            attempt.end("stopped", str(error))
+            attempt.end(Reason.STOPPED, str(error))
             raise
         except Exception as error:
             reason = _reason(error)
-            log.error("the run ended: %s", reason, exc_info=reason != "stopped")
+            log.error("the run ended: %s", reason, exc_info=reason is not Reason.STOPPED)
             attempt.end(reason, f"{type(error).__name__}: {error}")
             raise RunFailedError(
                 f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; see {attempt.files.log}."
@@ -135,7 +136,7 @@ def _patient_claim(key: str, text: str, store: Store, monitor: Monitor) -> Attem
 
 def _is_to_come(claim: Attempt | RunState) -> bool:
     """Whether the run is at work, but may soon be free."""
-    return isinstance(claim, RunState) and claim.kind is Kind.LIVE and may_be_ending(claim.owner)
+    return isinstance(claim, RunState) and claim.status is Status.RUNNING and may_be_ending(claim.owner)
 
 
 def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord | str:
@@ -143,23 +144,24 @@ def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord
         return claim.number, claim.owner, claim.began, claim.checkpoint_found
     if claim.record is not None:
         return claim.record
-    what = f"is being trained by {claim.owner}" if claim.kind is Kind.LIVE else f"failed ({claim.reason})"
+    at_work = claim.status is Status.RUNNING
+    what = f"is being trained by {claim.owner}" if at_work else f"failed ({claim.reason})"
     return f"Run {key} {what}{': ' if claim.message else ''}{claim.message}."
 
 
 def _why(state: RunState) -> str:
     """The reason that the lost process has left in the store, in words."""
     if state.reason or state.message:
-        return f"({state.reason or 'stopped'}) {state.message}"
+        return f"({state.reason or Reason.STOPPED}) {state.message}"
     return "one of its processes was killed; the same command goes on from the last checkpoint"
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception) -> Reason:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return "oom"
+        return Reason.OOM
     if isinstance(error, OSError) and error.errno in _OUTER_ERRORS:
-        return "stopped"
-    return "error"
+        return Reason.STOPPED
+    return Reason.ERROR
 
 
 @contextmanager

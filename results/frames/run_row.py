@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.choice.winner import score
-from harness.store import Kind, Store, integrity
+from harness.show.status import Status
+from harness.store import Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
 from results.frames import cost, downstream, identity, imported, metrics, provenance
@@ -28,7 +29,6 @@ LAST = (
     *("steps", "seconds_per_step", "useful_seconds", "machine"),
 )
 _TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, RUN, *HIDDEN}
-_STATES = {Kind.LIVE: "running", Kind.FAILED: "failed", Kind.WAITING: "waiting"}
 
 
 def finished(record: RunRecord, store: Store) -> Row:
@@ -37,12 +37,12 @@ def finished(record: RunRecord, store: Store) -> Row:
     values = identity.of_record(record)
     return {
         "key": record.key,
-        "state": "damaged" if wrong else record.status,
-        "reason": wrong or record.note,
+        "state": "damaged" if wrong else str(record.status),
+        "reason": str(wrong or record.note),
         **_settings(values),
         "candidate": identity.candidate(values),
         "score": None if wrong else score(record),
-        PRUNED_BY: tuple(record.pruned_by) if record.status == "pruned" else None,
+        PRUNED_BY: tuple(record.pruned_by) if record.status is Status.PRUNED else None,
         **({} if wrong else _outcome(record)),
     }
 
@@ -72,10 +72,9 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
         return row | damage if ended["state"] == "damaged" else ended
     if is_imported(point.overrides):
         return row | {"state": "damaged", "reason": imported.GONE}
-    gone = integrity.lost(store.run_folder(point.key)) if state.kind is Kind.WAITING else ""
-    if gone:
-        return row | {"state": "damaged", "reason": gone}
-    return row | {"state": _STATES.get(state.kind, ""), "reason": state.reason}
+    if state.lost is not None:
+        return row | {"state": "damaged", "reason": str(state.lost)}
+    return row | {"state": str(state.status), "reason": str(state.reason or "")}
 
 
 def columns(names: Iterable[str], tuned: Iterable[str]) -> list[str]:

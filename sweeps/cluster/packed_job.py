@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.show.status import Status
 from harness.store import Kind, RunState, Store
 from harness.store.points import Point, filled
 from harness.system import atomic, slurm, streams
@@ -80,7 +81,7 @@ class PackedJob:
         self.processes = points[0].processes
         self._before: dict[str, int] = {}  # the attempts at a run when this job last started it
         self._deaths: Counter[str] = Counter()
-        self._given_up: dict[str, tuple[Kind, int]] = {}  # the state and the attempts at that time
+        self._given_up: dict[str, tuple[Status, int]] = {}  # the state and the attempts at that time
 
     def run(self) -> None:
         """Return, closed, when this job can do nothing more for its points, or when it was asked to stop."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.display import counted
 from harness.errors import UsageError
+from harness.show.status import Status
 from harness.store import Kind, RunState, Store
 from harness.system import slurm
 from harness.system.slurm import SlurmError
@@ -105,7 +106,7 @@ def say_if_silent(store: Store, specs: Sequence[SweepSpec]) -> None:
 def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[str, RunState]:
     """The states, with `queued` for waiting runs that have a job."""
     return {
-        key: replace(state, kind=Kind.QUEUED) if state.kind is Kind.WAITING and key in jobs else state
+        key: replace(state, status=Status.QUEUED) if state.kind is Kind.WAITING and key in jobs else state
         for key, state in states.items()
     }
 

@@ -131,7 +131,7 @@ def outdated(
         still = [wanted[id] for id in ids if id in wanted]
         if not still or not job.pending or job.user != current_user() or not one.resources:
             continue
-        now = block_of(spec, still[0]).resources.describe(still[0].processes)
+        now = block_of(spec, still[0]).resources.asked(still[0].processes)
         changes = differences(one.resources, now)
         if not set(avoid) <= set(one.excluded.split(",")):
             changes[AVOIDED] = (one.excluded or "None", ",".join(avoid))

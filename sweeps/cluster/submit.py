@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.display import counted
 from harness.errors import UsageError
-from harness.store import Kind, RunState, Store
+from harness.store import Kind, Reason, RunState, Store
 from harness.store.owner import Owner, current_user
 from harness.store.points import Point, submitting
 from harness.system import atomic, slurm
@@ -80,7 +80,7 @@ class Report:
     queued: int = 0
     live: int = 0
     ending: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, Reason] = field(default_factory=dict)
     arrays: list[tuple[Submission, str]] = field(default_factory=list)
     left: int = 0
     refusal: str = ""
@@ -156,7 +156,7 @@ def select_pending(
         elif found.kind is Kind.LIVE and not _is_of(found.owner, ending):
             report.live += 1
         elif found.kind is Kind.FAILED and not (retry and store.reset_failure(one.point.key)):
-            report.failed[name] = found.reason
+            report.failed[name] = found.reason or Reason.ERROR
         else:
             report.ending += found.kind is Kind.LIVE
             todo.append(one.point)
@@ -324,7 +324,7 @@ def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Rep
     asked = array.resources.keeping_off(report.troubles.avoid)
     remarks: dict[str, Any] = {
         "code": code.folder.name,
-        "resources": array.resources.describe(array.processes),
+        "resources": array.resources.asked(array.processes),
     }
     remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
     remarks |= {"label": job_name.of_blocks(array.points), "runs_per_job": array.resources.runs_per_job}

@@ -18,8 +18,11 @@ from harness.store.points import Point
 from sweeps.cluster import submissions
 from sweeps.plan.planned import block_of
 from sweeps.plan.states import states
-from sweeps.spec.resources import Resources, told
+from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import SweepSpec
+
+# What says which share of a node a run has.
+_SHARED = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,10 @@ class Bill:
     @functools.cached_property
     def _jobs(self) -> dict[str, Resources]:
         """What each job asked for, as noted when it was submitted."""
-        return {one.job: _noted(one.resources) for one in self._submissions if one.resources}
+        noted = ((one.job, one.resources) for one in self._submissions if one.resources)
+        return {
+            job: Resources(**{name: asked[name] for name in _SHARED if name in asked}) for job, asked in noted
+        }
 
 
 def blocks(store: Store, spec: SweepSpec, points: Sequence[Point]) -> dict[str, Spent]:
@@ -164,13 +170,6 @@ def to_json(sweep: str, blocks: Mapping[str, Spent]) -> dict[str, Any]:
     """The blocks of a sweep and their sum in plain values."""
     rows = [{"block": name, **one.to_json()} for name, one in blocks.items()]
     return {"sweep": sweep, **Spent.sum([*blocks.values()]).to_json(), "blocks": rows}
-
-
-def _noted(words: str) -> Resources:
-    """Resources by `Resources.describe`, as far as they are GPUs and cores."""
-    names = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
-    numbers: dict[str, Any] = {name: int(value) for name, value in told(words).items() if name in names}
-    return Resources(**numbers)
 
 
 # --- on the screen ---

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.display import counted
 from harness.errors import UsageError
+from harness.show.numbers import plain
 from sweeps.spec.shape import check_keys, whole
 
 
@@ -109,16 +110,20 @@ class Resources:
             f"GPUs, which leaves {gpus - busy} idle; {better}"
         )
 
-    def describe(self, processes: int = 1) -> str:
-        """The values that differ from the defaults, in one line.
+    def asked(self, processes: int = 1) -> dict[str, Any]:
+        """The time limit and what else differs from the defaults, as plain values by name.
 
         Args:
             processes: of each run.
         """
-        shown = {name: getattr(self, name) for name in _DEFAULTS}
-        telling = ("timeout_min", *(name for name in shown if shown[name] != _DEFAULTS[name]))
-        words = [f"{name}={shown[name]}" for name in dict.fromkeys(telling)]
-        return " ".join(words + ([f"processes={processes}"] if processes > 1 else []))
+        values = dataclasses.asdict(self)
+        named = {"timeout_min": 0} | {name: 0 for name in values if values[name] != _DEFAULTS[name]}
+        asked: dict[str, Any] = plain({name: values[name] for name in named})
+        return asked | ({"processes": processes} if processes > 1 else {})
+
+    def describe(self, processes: int = 1) -> str:
+        """What is asked for, in one line."""
+        return " ".join(f"{name}={value}" for name, value in self.asked(processes).items())
 
     def keeping_off(self, nodes: Collection[str]) -> Resources:
         """The same without some nodes."""
@@ -175,22 +180,17 @@ class Resources:
             )
 
 
-def differences(old: str, new: str) -> dict[str, tuple[str, str]]:
-    """What a job asks for that differs between two texts of `describe`: name -> the two values in words."""
-    before, after = told(old), told(new)
-    names = dict.fromkeys([*before, *after])
-    pairs = {name: (before.get(name, _word(name)), after.get(name, _word(name))) for name in names}
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """What differs between two jobs by what they ask for (`Resources.asked`): name -> both in words."""
+    usual = plain(_DEFAULTS) | {"processes": 1}
+    names = dict.fromkeys([*old, *new])
+    pairs = {name: (old.get(name, usual.get(name)), new.get(name, usual.get(name))) for name in names}
     # `submit_limit` is a matter between `submit` and the file; no job knows it.
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and name != "submit_limit"}
-
-
-def told(text: str) -> dict[str, str]:
-    """The values in a text of `describe`, in words by name. What looks like a name within a list is none."""
-    return {name: value for name, value in re.findall(_TOLD, text)}
-
-
-def _word(name: str) -> str:
-    return str(_DEFAULTS.get(name, 1))  # a run has one process unless it says otherwise
+    return {
+        name: (str(before), str(now))
+        for name, (before, now) in pairs.items()
+        if before != now and name != "submit_limit"
+    }
 
 
 _PYXIS = "--container-"
@@ -202,10 +202,6 @@ _OWN_OF_SRUN = (
 _SHORT_OF_SRUN = ("-K", "-c", "-n", "-N", "-o", "-e")
 
 _DEFAULTS = dataclasses.asdict(Resources())
-_TOLD = (
-    rf"(?:^| )({'|'.join([*_DEFAULTS, 'processes'])})="
-    r"""(\((?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^'")])*\)|\S*)"""  # a tuple as `repr` writes it, or a word
-)
 _LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
     ("timeout_min", "runs_per_job", "runs_per_gpu", "runs_at_once", "nodes", "cpus_per_task")
     + ("array_parallelism", "submit_limit", "signal_delay_s"),

@@ -39,7 +39,7 @@ class Source:
             "config": config,
             "metrics": final | ({"train_loss": 0.5} if final else {}),
             "environment": ENVIRONMENT,
-            "note": f"the loss was not finite at step {steps}" if status == "diverged" else "",
+            "divergence": {"kind": "loss_not_finite"} if status == "diverged" else {},
             "cost": {"parameters": 8.0},
             "began": "2026-01-31T12:00:00+00:00",
         }

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.config.settings import resolve_config as make_config
+from harness.show.status import Status
 from harness.store import Store
 from harness.store.owner import Owner
 from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
@@ -91,7 +92,7 @@ class Bench:
             RunRecord(
                 key=point.key,
                 config=config,
-                status=status,
+                status=Status(status),
                 metrics=metrics,
                 steps=steps,
                 useful_seconds=steps * seconds,
@@ -101,7 +102,7 @@ class Bench:
                 attempts=1,
                 environment=ENVIRONMENT | {"cpu": cpu} | (environment or {}),
                 timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
-                note=note,
+                remark=note,
                 pruned_by=[point.study] if status == "pruned" else [],
             )
         )

@@ -164,7 +164,10 @@ def test_values_that_are_not_finite(take):
     assert "(2 completed, 1 diverged)" in out
     healed, diverged, blank = take.records()
     assert [row["val_loss"] for row in take.curve(healed)] == [None, 3] and healed.status == "completed"
-    assert diverged.status == "diverged" and diverged.note == "val_loss is not finite at step 2"
+    assert diverged.status == "diverged" and diverged.divergence == {
+        "kind": "metric_not_finite",
+        "metric": "val_loss",
+    }
     assert blank.status == "completed" and blank.steps == 1
     assert cli.main(["doctor", "--root", str(take.root)]) in (0, 1)
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from harness.errors import UsageError
-from harness.store import Store
+from harness.store import Reason, Store
 from harness.store.owner import Owner
 from harness.system import atomic, seal
 from tests.helpers.records import record
@@ -68,7 +68,7 @@ def test_an_attempt_keeps_what_newer_code_has_written(store):
     told = json.loads(attempt.path.read_text()) | NEWER
     told["owner"] |= NEWER
     attempt.path.write_text(json.dumps(told))
-    attempt.end("stopped")
+    attempt.end(Reason.STOPPED)
     now = json.loads(attempt.path.read_text())
     assert now["outcome"]["reason"] == "stopped"
     assert now["owner"] == told["owner"] and now.items() >= NEWER.items()

@@ -8,7 +8,7 @@ import pytest
 from harness import cli
 from harness.config.key import run_key
 from harness.errors import EXIT_USAGE
-from harness.store import Store
+from harness.store import Reason, Store
 from harness.store.gc import ABANDONED_SECONDS, garbage, remove
 from harness.store.points import SEARCH, Point, slot_path, sweep_folder, write_points
 from harness.system import slurm
@@ -170,7 +170,7 @@ def test_an_orphan_that_somebody_claims_meanwhile_stays(tmp_path):
     attempt = store.claim(key, "")
     assert not remove(store, orphan)
     attempt.check()
-    attempt.end("error", "because")
+    attempt.end(Reason.ERROR, "because")
     assert remove(store, orphan) and not attempt.files.path.exists(), "a failed one goes as well"
 
 

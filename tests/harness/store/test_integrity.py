@@ -11,6 +11,7 @@ from harness.commands import doctor
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import StoppedError
+from harness.show.note import Note
 from harness.store import Kind, Store, curve
 from harness.store.integrity import CHANGED, contradiction, lost
 from harness.store.record import RunRecord
@@ -96,8 +97,8 @@ def indexed(root, write_spec, capsys):
 def test_a_run_agrees_with_its_curve(tmp_path, settings, thorough):
     store = Store(tmp_path)
     record = run.run(config(0.1, **settings), store)
-    assert contradiction(store.run_folder(record.key), record, thorough=thorough) == ""
-    assert lost(store.run_folder(record.key)) == ""
+    assert contradiction(store.run_folder(record.key), record, thorough=thorough) is None
+    assert lost(store.run_folder(record.key)) is None
 
 
 def test_a_sound_store_has_nothing_to_be_named(store, write_spec, capsys):
@@ -173,7 +174,7 @@ def test_an_edited_record_is_named_with_the_figure(store, write_spec, capsys, ch
     (problem, _) = doctored(store.root)
     assert problem[0] == "problem" and problem[1] in said and f"delete {folder}" in problem[2]
     table = store.records([folder.name])[folder.name]
-    assert contradiction(folder, table) in said, "as tables ask"
+    assert str(contradiction(folder, table)) in said, "as tables ask"
 
 
 def same_length(record):
@@ -213,7 +214,7 @@ def test_the_folder_that_doctor_names_is_deleted_and_the_same_command_mends(stor
 def test_without_a_curve_nothing_is_contradicted_but_doctor_says_so(store):
     folder = folder_of(store)
     (folder / "metrics.jsonl").unlink()
-    assert contradiction(folder, store.record(folder.name)) == ""
+    assert contradiction(folder, store.record(folder.name)) is None
     assert ("note", f"completed runs without metrics.jsonl: {folder.name}") in [
         one[:2] for one in doctored(store.root)
     ]
@@ -223,9 +224,12 @@ def test_a_curve_that_was_cut_is_named(store):
     folder = folder_of(store)
     rows = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(rows[:-1]))
-    assert "test_" in contradiction(folder, store.record(folder.name))
+    wrong = contradiction(folder, store.record(folder.name))
+    assert wrong.kind == "metric_differs" and wrong["name"].startswith("test_")
     (folder / "metrics.jsonl").write_text("garbage")
-    assert contradiction(folder, store.record(folder.name)) == "record.json says 8 steps, metrics.jsonl 0"
+    assert contradiction(folder, store.record(folder.name)) == Note(
+        "steps_differ", record=8, other=0, file="metrics.jsonl"
+    )
 
 
 def test_only_the_tail_is_read_unless_thorough(tmp_path):
@@ -235,8 +239,9 @@ def test_only_the_tail_is_read_unless_thorough(tmp_path):
     figures = {"val_loss": 1.0, "train_loss": 0.0}
     record = RunRecord("k", {}, "completed", figures, 20000, 1.0, 1.0, 1, {}, 1, {})
     assert len(curve.tail(tmp_path / "metrics.jsonl")) < 200
-    assert contradiction(tmp_path, record) == ""
-    assert "train_loss is 0.0" in contradiction(tmp_path, record, thorough=True)
+    assert contradiction(tmp_path, record) is None
+    wrong = contradiction(tmp_path, record, thorough=True)
+    assert (wrong["name"], wrong["record"]) == ("train_loss", 0.0)
 
 
 # --- lost ---
@@ -269,12 +274,12 @@ def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec,
     found = doctored(store.root)
     assert ("problem", said.removeprefix("htbench: "), "") in found
     state = store.state(folder.name)
-    assert state.kind is Kind.WAITING and state.message == lost(folder) and lost(folder) in said
+    assert state.kind is Kind.WAITING and state.lost == lost(folder) and str(state.lost) in said
     assert main(["sweep", "status", str(write_spec(SPEC)), "--root", str(store.root)]) == 0
     assert what in capsys.readouterr().out
     again = run.run(config(0.1), store)
     assert again.metrics == true.metrics and again.attempts == 2
-    assert indexed(store.root, write_spec, capsys) == [] and lost(folder) == ""
+    assert indexed(store.root, write_spec, capsys) == [] and lost(folder) is None
     assert [level for level, *_ in doctored(store.root)] == ["ok"]
 
 
@@ -305,7 +310,7 @@ def test_a_run_that_has_not_come_to_its_end_has_lost_nothing(tmp_path):
     with pytest.raises(StoppedError):
         run.run(config(0.1, log_every=1), store, Stop())
     key = run_key(config(0.1))
-    assert lost(store.run_folder(key)) == store.state(key).message == ""
+    assert lost(store.run_folder(key)) is None and not store.state(key).message
     assert doctored(store.root) == []
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Store
+from harness.store import Attempt, Kind, Reason, Store
 from harness.store import owner as liveness
 from harness.store.owner import Owner, is_alive
 from harness.system import atomic
@@ -171,8 +171,8 @@ def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store
     attempt = store.claim(KEY, "")
     other = Attempt(store, KEY, attempt.number, attempt.owner)
     attempt.note_start(3, 7)
-    other.end("oom", "no memory")
-    attempt.end("error", "the other one is gone")
+    other.end(Reason.OOM, "no memory")
+    attempt.end(Reason.ERROR, "the other one is gone")
     assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
 
 

@@ -1,12 +1,18 @@
 """Plain values against declared types: what fits comes in, anything else does not, and nothing raises."""
 
 import dataclasses
-from typing import Any, Literal, TypedDict
+from enum import Enum
+from typing import Any, TypedDict
 
 import pytest
 
 from harness.system import typed
 from harness.system.atomic import json_objects, parse_json, read_json
+
+
+class Kind(str, Enum):
+    A = "a"
+    B = "b"
 
 
 class Inner(TypedDict, total=False):
@@ -17,7 +23,7 @@ class Inner(TypedDict, total=False):
 @dataclasses.dataclass(frozen=True)
 class Outer:
     name: str
-    kind: Literal["a", "b"]
+    kind: Kind
     values: dict[str, float | None]
     inner: Inner | None = None
     words: list[str] = dataclasses.field(default_factory=list)
@@ -46,7 +52,8 @@ def nested(depth):
     ],
 )
 def test_what_fits_is_made(change):
-    assert typed.made(Outer, SOUND | change) == Outer(**SOUND | change)
+    made = typed.made(Outer, SOUND | change)
+    assert made == Outer(**SOUND | change) and type(made.kind) is Kind
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def fall(begin, end, steps):
 def test_a_language_model_back_at_its_untrained_loss():
     step, why = observe(fall(LN_V, 3.5, 5000) + [LN_V] * 5000)
     assert 6000 <= step < 6200, "a tenth of the run later, and smoothing takes some steps"
-    assert why.startswith("the smoothed loss stayed near or above the untrained one (10.37)")
+    assert why.kind == "loss_stayed_high" and round(why["untrained"], 2) == 10.37
 
 
 def test_one_that_still_knows_how_frequent_tokens_are():

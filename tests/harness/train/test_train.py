@@ -16,7 +16,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import RunFailedError, StoppedError, UsageError
 from harness.parallel.group import ALONE, Group
-from harness.store import Kind, Store
+from harness.store import Kind, Reason, Store
 from harness.system import slurm
 from harness.train import run
 from harness.train.loop import Training
@@ -89,7 +89,7 @@ def test_divergence_is_a_result(tmp_path, tiny):
     record, curve = finish(
         resolve_config(tiny | {"optimizer.lr": 1e30, "schedule.warmup": 0, "log_every": 5}), tmp_path
     )
-    assert record.status == "diverged" and "not finite at step" in record.note
+    assert record.status == "diverged" and record.divergence == {"kind": "loss_not_finite"}
     losses = [row["loss"] for row in curve if "loss" in row]
     assert losses[-1] is None and None not in losses[:-1] and record.steps == len(losses)
     assert Store(tmp_path).state(record.key).kind is Kind.FINISHED
@@ -296,7 +296,7 @@ def leave_to_an_ending_job(store, config, monkeypatch):
 def test_a_job_waits_for_the_one_before_it_that_is_ending(ending, tiny, monkeypatch):
     config = resolve_config(tiny)
     before = leave_to_an_ending_job(ending, config, monkeypatch)
-    threading.Timer(0.5, lambda: before.end("stopped")).start()
+    threading.Timer(0.5, lambda: before.end(Reason.STOPPED)).start()
     assert run.run(config, ending, Monitor(patience=60)).attempts == 2
 
 

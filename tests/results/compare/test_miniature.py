@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from harness.paper import reported
+from harness.show.status import Status
 from harness.store import Store
 from harness.store.points import REPLICATE, read_points, write_points
 from results.compare import paper_to_target as to_target
@@ -209,10 +210,10 @@ def test_diverged_replicas_have_their_symbol(store, cell):
         folder = store.run_folder(key)
         record = dataclasses.replace(
             store.record(key),
-            status="diverged",
+            status=Status.DIVERGED,
             metrics={},
             steps=7,
-            note="the loss was not finite at step 7",
+            divergence={"kind": "loss_not_finite"},
         )
         shutil.rmtree(folder)
         folder.mkdir()

@@ -41,7 +41,7 @@ class Sweep:
         self.array = self.submitted("7")
 
     def submitted(self, job, **remarks):
-        remarks |= {"resources": self.spec.blocks[0].resources.describe()}
+        remarks |= {"resources": self.spec.blocks[0].resources.asked()}
         one = submissions.intend(self.store.root, "tiny", [point.id for point in self.points], remarks)
         submissions.answer(self.store.root, one, job=job)
         return submissions.read(self.store.root, "tiny")[-1]

@@ -17,7 +17,7 @@ import pytest
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
-from harness.store import Kind, Store
+from harness.store import Kind, Reason, Store
 from harness.store.points import SEARCH, Point
 from harness.system import slurm
 from harness.train.monitor import STOP_SIGNALS, Monitor
@@ -241,7 +241,7 @@ def test_a_job_waits_for_the_one_before_it_that_is_saving(tmp_path, tiny, monkey
     told = {"SLURM_JOB_ID": "8", "PATH": f"{folder}:{os.environ['PATH']}"}
     process = Command(["-c", JOB, *given], os.environ | told, snapshot.HOME)
     wait_for(asked.exists)  # it has found the run at work
-    before.end("stopped")
+    before.end(Reason.STOPPED)
     assert process.wait(timeout=60) == 0
     assert store.record(one.key).attempts == 2
 

@@ -13,7 +13,7 @@ import pytest
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Store
+from harness.store import Attempt, Kind, Reason, Store
 from harness.store.points import SEARCH, Point, sweep_folder
 from harness.train.monitor import Monitor
 from sweeps.cluster import (
@@ -283,7 +283,7 @@ def failed(tmp_path, write_spec, monkeypatch):
     assert submit.submit(store, spec, planned).submitted == 2
     assert list(cluster.jobs()) == ["8"], "one job for both"
     cluster.change("8", state="RUNNING")
-    store.claim(planned[0].point.key, "").end("error", "no room")
+    store.claim(planned[0].point.key, "").end(Reason.ERROR, "no room")
     (one,) = submissions.read(store.root, "tiny")
     return store, spec, planned, job_array.log_folder(store.root, one)
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness.store import Store
+from harness.store import Reason, Store
 from harness.store.points import sweep_folder
 from sweeps.cluster import reap, submissions
 from sweeps.plan.planned import search_points
@@ -114,7 +114,7 @@ def test_a_job_with_several_runs_stays_while_another_sweep_waits_for_one(
     other = specs.load(write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml"))
     write_plan(store.root, other, points)
     attempt = store.claim(first.key, "")
-    attempt.end("error", "too large")
+    attempt.end(Reason.ERROR, "too large")
     assert reap.reap(store, spec, points).cancelled == 0, "one of its runs waits"
     assert reap.reap(store, spec, points[:1], replace=True).cancelled == 0, (
         "the other sweep waits for the second"

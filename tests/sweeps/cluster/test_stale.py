@@ -141,8 +141,8 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
 def test_words_for_srun_and_containers_that_have_changed_are_told_whole(sweep):
     old = Resources(srun_args=("--container-image=a", "mem=5G"), python="/a/python")
     new = Resources(srun_args=("--mpi=pmix",), container="docker://b", mem="1G")
-    assert differences(old.describe(), new.describe()) == {
-        "srun_args": ("('--container-image=a', 'mem=5G')", "('--mpi=pmix',)"),
+    assert differences(old.asked(), new.asked()) == {
+        "srun_args": ("['--container-image=a', 'mem=5G']", "['--mpi=pmix']"),
         "python": ("/a/python", "None"),
         "container": ("None", "docker://b"),
         "mem": ("None", "1G"),
@@ -200,18 +200,18 @@ def test_a_dry_run_shows_what_would_be_exchanged(sweep, cluster):
     [
         ({}, {}),
         ({"mem": "16G"}, {"mem": ("None", "16G")}),
-        ({"setup": ("module load cuda", "x=1 y")}, {"setup": ("()", "('module load cuda', 'x=1 y')")}),
+        ({"setup": ("module load cuda", "x=1 y")}, {"setup": ("[]", "['module load cuda', 'x=1 y']")}),
         ({"submit_limit": 5}, {}),
         ({"mem": "1G", "setup": ("export A='b) mem=5G'",)}, {"mem": ("None", "1G"), "setup": (
-            "()", """("export A='b) mem=5G'",)""")}),
-        ({"setup": ("x 'y' \"z\" mem=2G",)}, {"setup": ("()", """('x \\'y\\' "z" mem=2G',)""")}),
+            "[]", """["export A='b) mem=5G'"]""")}),
+        ({"setup": ("x 'y' \"z\" mem=2G",)}, {"setup": ("[]", """['x \\'y\\' "z" mem=2G']""")}),
     ],
 )  # fmt: skip
 def test_differences_of_resources_are_told_by_name(changes, told):
     old, new = Resources(timeout_min=30), Resources(timeout_min=30, **changes)
-    assert differences(old.describe(), new.describe()) == told
-    assert differences(new.describe(), old.describe()) == {name: pair[::-1] for name, pair in told.items()}
+    assert differences(old.asked(), new.asked()) == told
+    assert differences(new.asked(), old.asked()) == {name: pair[::-1] for name, pair in told.items()}
 
 
 def test_the_number_of_processes_is_asked_for_too():
-    assert differences(Resources().describe(), Resources().describe(2)) == {"processes": ("1", "2")}
+    assert differences(Resources().asked(), Resources().asked(2)) == {"processes": ("1", "2")}

@@ -9,7 +9,7 @@ import pytest
 
 from harness import cli
 from harness.errors import EXIT_USAGE, UsageError
-from harness.store import Attempt, Store
+from harness.store import Attempt, Reason, Store
 from harness.store.points import Point, read_points
 from harness.system import slurm
 from harness.system.squeue import Job
@@ -158,7 +158,7 @@ def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitt
     keys = [one.point.key for one in planned]
     failed, live, dead = (store.claim(key, "") for key in keys[:3])
     assert all(isinstance(one, Attempt) for one in (failed, live, dead))
-    failed.end("oom", "too large")
+    failed.end(Reason.OOM, "too large")
     alive.add(keys[1])
     taken = {keys[3]: job("7_0", "x")}
     report, todo = submit.select_pending(store, planned, taken, retry=False)

@@ -13,7 +13,7 @@ import pytest
 
 from harness.display import duration
 from harness.errors import EXIT_INTERRUPTED
-from harness.store import Store
+from harness.store import Reason, Store
 from harness.store.index import Index
 from harness.store.points import sweep_folder
 from harness.system import atomic, slurm
@@ -92,7 +92,7 @@ def fail(store, point, message):
 
     attempt = store.claim(point.key, "")
     assert isinstance(attempt, Attempt)
-    attempt.end("error", message)
+    attempt.end(Reason.ERROR, message)
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_the_first_eta_waits_for_the_end_of_the_warm_up(write_spec, tmp_path, ca
 def test_a_run_that_stopped_by_itself_says_why(planned):
     store, spec, points = planned
     attempt = store.claim(points[0].key, "")
-    attempt.end("stopped", "OSError: No space left on device")
+    attempt.end(Reason.STOPPED, "OSError: No space left on device")
     remarks = status.look(store, [(spec, points)]).remarks
     assert remarks == ["tiny: 1 waiting runs stopped before: OSError: No space left on device"]
 

@@ -7,7 +7,7 @@ import pytest
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
-from harness.store import Attempt, Kind, RunState, Store
+from harness.store import Attempt, Kind, Reason, RunState, Store
 from harness.store.record import RunRecord
 from harness.train import run
 from sweeps.plan.planned import search_points
@@ -44,7 +44,7 @@ def test_a_study_grows_with_its_runs(sweep):
     grid.refresh(store, spec, planned)
     assert trials(path).trials[1].state is TrialState.RUNNING
 
-    attempt.end("error", "it broke")
+    attempt.end(Reason.ERROR, "it broke")
     records = {one.point.key: run.run(one.config, store) for one in (planned[0], planned[3])}
     grid.refresh(store, spec, planned)
     now = trials(path)
