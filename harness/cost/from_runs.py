@@ -143,7 +143,7 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
             continue
         later = attempts[place + 1 :]
         seconds = _wall(store.files(key), place + 1, attempt, later)
-        reason = (attempt.get("outcome") or {}).get("reason", "")
+        reason = (attempt.get("outcome") or {}).get("reason")
         failed = (reason is not None and Reason(reason).is_failure) or (
             not later and state.status is Status.FAILED
         )

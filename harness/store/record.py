@@ -102,7 +102,7 @@ class RunRecord:
     def why(self) -> Note | None:
         """Why the run has not completed."""
         if self.status is Status.PRUNED:
-            return Note("pruned", step=self.steps, studies=self.pruned_by)
+            return Note("pruned", step=self.steps, studies=list(filter(None, self.pruned_by)))
         if not self.divergence:
             return None
         return Note(

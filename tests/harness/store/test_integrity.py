@@ -323,5 +323,5 @@ def test_a_live_run_that_is_about_to_write_its_record_has_not_lost_it(tmp_path, 
 
     monkeypatch.setattr(Training, "_finish", look_first)
     run.run(config(0.1), store)
-    assert "is missing" in seen[0][0], "as the folder alone tells it"
+    assert seen[0][0].kind == "record_missing", "as the folder alone tells it"
     assert seen[0][1] == []

@@ -12,6 +12,7 @@ import pytest
 
 from harness.config.key import run_key
 from harness.errors import RunFailedError, UsageError
+from harness.show.status import Status
 from harness.store import Kind, Store, layout, packing, unpacking
 from harness.store import archives as archives_module
 from harness.system import atomic
@@ -256,7 +257,7 @@ def test_a_claimer_that_saw_the_run_wait_finds_it_finished(tmp_path, monkeypatch
     store = Store(tmp_path)
     pack(store)
     record, state = store.record(key), Store.state
-    views = [dataclasses.replace(state(store, key), kind=Kind.WAITING, record=None)]
+    views = [dataclasses.replace(state(store, key), status=Status.WAITING, record=None)]
     monkeypatch.setattr(Store, "state", lambda *args: views.pop() if views else state(*args))
     claim = store.claim(key, "x: 1")
     assert claim.kind is Kind.FINISHED and claim.record == record and not views
