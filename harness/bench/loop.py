@@ -11,17 +11,18 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 import models
-from harness.bench.measurement import Measurement
+from harness import tasks
+from harness.bench.turns import AT_MOST, INTERVAL, Measurement
 from harness.config import Value
 from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_yaml
@@ -29,8 +30,11 @@ from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import Stream, TextTask
 from harness.parallel.group import ALONE, Group
+from harness.show.note import Note
+from harness.show.report import Column, Report, table
 from harness.store import Attempt, Store
 from harness.store.layout import cache_folder
+from harness.system import environment
 from harness.train import loop
 from harness.train.monitor import Monitor
 
@@ -54,6 +58,7 @@ SETTINGS: dict[str, Value] = {
 OVERHEAD_PERCENT = 3.0
 START_UP_SECONDS = 0.5
 
+TORCH_STARTS = 3  # seconds each, and only for comparison
 _TORCH_ALONE = "import torch; torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)"
 
 Seconds = tuple[float, float]  # of CPU and of wall clock
@@ -180,23 +185,60 @@ def step_measurements(timing: Timing) -> list[Measurement]:
     ]
 
 
-# --- start-up ---
+# --- start-up, and the report ---
 
 
 def torch_alone(times: int) -> list[float]:
     """Seconds of a fresh interpreter that imports torch and builds one optimizer, `times` times."""
-    return [_interpreter() for _ in range(times)]
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", _TORCH_ALONE], check=True)
+        seconds.append(time.perf_counter() - began)
+    return seconds
 
 
-def _interpreter() -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", _TORCH_ALONE], check=True)
-    return time.perf_counter() - began
+def measure(
+    root: Path, rounds: int, starts: int, start_up: Callable[[Path, Mapping[str, Value], int], list[float]]
+) -> Report:
+    """Measure a step and the start of a run.
 
-
-def start_figures(seconds: Sequence[float], alone: Sequence[float]) -> list[Measurement]:
-    """Start-up, and torch's own: the pool's server has loaded torch, so all of a start-up lies above that."""
-    return [
+    Args:
+        root: an empty store.
+        rounds: as in `interleave`.
+        starts: runs that are started.
+        start_up: returns the seconds of so many starts of runs with these settings in the store.
+    """
+    steps = step_measurements(interleave(root, rounds))
+    # The pool's server has loaded torch, so all of a start-up lies above that.
+    seconds, alone = start_up(root, SETTINGS, starts), torch_alone(TORCH_STARTS)
+    figures = [
+        *steps,
         Measurement.of("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
         Measurement.of("torch and its first optimizer", "s", alone),
     ]
+    return report(environment.describe("cpu", tasks.fingerprint(TASK)), figures)
+
+
+_COLUMNS = (
+    Column("loop", kind="text"),
+    Column("n", importance=4),
+    Column("median", digits=3, importance=9),
+    INTERVAL,
+    Column("unit", kind="text", importance=8),
+    AT_MOST,
+)
+
+
+def report(about: Mapping[str, Any], figures: Sequence[Measurement]) -> Report:
+    """A line per measurement.
+
+    Args:
+        about: the machine.
+        figures: what was measured.
+    """
+    title = f"{MODEL} on {TASK}, {BATCH_SIZE} x {tasks.spec(TASK).seq_len} tokens per step, 1 thread"
+    above = [Note("bench_cpu", cpu=about["cpu"], torch=about["torch"])]
+    rows = [[one.name, one.n, one.median, one.interval, one.unit, one.verdict] for one in figures]
+    facts = {"subject": "loop", "settings": SETTINGS, "threads": 1, "environment": about, "figures": figures}
+    return Report("bench loop", title, [table(_COLUMNS, rows, above=above)], data=facts)

@@ -1,12 +1,15 @@
 """The error of each map of the singular values, on matrices with different spectra.
 
-The truth is U f(S) V^T from an SVD in float64. f(S) is S^p, or what `harness/bench/shapes.py` says of a map.
+The truth is U f(S) V^T from an SVD in float64. f(S) is S^p, or what the authors of a map name, without what
+their iteration makes of small singular values; by the defaults of the hyperparameters, and up to a factor,
+which `Map.scaled` takes out.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,14 +20,45 @@ from torch import Tensor
 import models
 import optimizers
 from harness import tasks
-from harness.bench.shapes import SHAPES
+from harness.bench.turns import machine
+from harness.show.note import Note
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, Section, table
+from harness.system import environment
 from optimizers import SPECTRAL
 from optimizers.zoo.spectral import MAPS as HYPERPARAMETERS
 
 TASK, MODEL, BATCH_SIZE = "pydocs", "llama-nano", 16  # where momentum matrices are captured
+SYNTHETIC = {"n": 512, "wide": 1376}  # shapes of llama-60m
 WARM_STEPS = 10  # of a map with memory, on a matrix that does not change
 
 Factors: TypeAlias = "tuple[Tensor, Tensor, Tensor]"  # U, S, V^T
+
+
+def _default(name: str) -> Any:
+    return HYPERPARAMETERS[name].default
+
+
+def _unit(values: Tensor) -> Tensor:
+    return values / values.pow(4).sum().pow(0.25)
+
+
+def _soft_polar(values: Tensor) -> Tensor:
+    s = _default("softening")
+    return _unit(values).mul(s * len(values) ** 0.25).add(1 - s)
+
+
+# f(S) of the maps where it is not S^p, of values in descending order. x = S / ||S||_4.
+SHAPES: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    # i^-alpha, HTMuon_HT
+    "rank_power": lambda values: (values > -1).to(values).cumsum(-1).pow(-_default("rank_exponent")),
+    # S^.1, Soft-Muon
+    "soft_muon": lambda values: values.pow(0.1),
+    # 1 - contra x, Contra-Muon
+    "contra_muon": lambda values: _unit(values).mul(-_default("contra")).add(1),
+    # 1 - s + s x, Soft-polar, where the x have the 4-norm of as many ones
+    "soft_polar": _soft_polar,
+}
 
 
 @dataclass(frozen=True)
@@ -51,9 +85,8 @@ class Map:
     def truth(self, factors: Factors, p: float) -> Tensor:
         """What it approximates, from the factors of the matrix."""
         left, values, right = factors
-        f = SHAPES.get(self.name)
-        power = self.hyper.get("p", p)
-        return left * (f(values, HYPERPARAMETERS) if f else values.pow(power)) @ right
+        shape = SHAPES.get(self.name)
+        return left * (shape(values) if shape else values.pow(self.hyper.get("p", p))) @ right
 
     def score(self, found: Tensor, factors: Factors, p: float) -> tuple[float, float]:
         """Relative Frobenius error of `found`, and the cosine of its angle to the truth."""
@@ -197,9 +230,55 @@ def on_captured(steps: int, cache: Path, p: float) -> Iterator[Error]:
             }
             if look:
                 scores = {name: one.score(found[name], factors[name], p) for name in found}
-                yield _summary(one.label, f"t={step}", scores)
+                error, cosine = map(statistics.median, zip(*scores.values(), strict=True))
+                each = {name: error for name, (error, _) in scores.items()}
+                yield Error(one.label, f"t={step}", error, cosine, each)
 
 
-def _summary(label: str, matrix: str, scores: Mapping[str, tuple[float, float]]) -> Error:
-    error, cosine = (statistics.median(column) for column in zip(*scores.values(), strict=True))
-    return Error(label, matrix, error, cosine, {name: score[0] for name, score in scores.items()})
+# --- the report ---
+
+
+def measure(steps: int, cache: Path, p: float) -> Report:
+    """Measure every map.
+
+    Args:
+        steps: of the run whose momentum matrices are taken; 0: none.
+        cache: folder for the prepared data.
+        p: power of the singular values.
+    """
+    torch.set_num_threads(1)
+    matrices = synthetic(**SYNTHETIC)
+    parts, errors = len(matrices) + len(looks(steps)), list[Error]()
+    with Progress(parts * len(MEASURED), "maps", parts=parts) as progress:
+        for error in itertools.chain(on_synthetic(matrices, p), on_captured(steps, cache, p)):
+            if not errors or errors[-1].matrix != error.matrix:
+                progress.begin(error.matrix)
+            progress.advance()
+            errors.append(error)
+    facts = {
+        "subject": "maps",
+        "p": p,
+        "captured": {"task": TASK, "model": MODEL, "steps": steps},
+        "shapes": {name: list(matrix.shape) for name, matrix in matrices.items()},
+        "environment": environment.describe_with_cpu_flags("cpu", tasks.fingerprint(TASK)),
+        "errors": errors,
+    }
+    n, wide = facts["shapes"]["wide"]
+    notes = [Note("bench_map_columns", n=n, wide=wide)]
+    notes += [Note("bench_map_steps", model=MODEL, task=TASK)] if steps else []
+    above = machine(facts["environment"], in_bfloat16=False)
+    sections = [_section(errors, "error", "error", above), _section(errors, "cosine", "", ())]
+    title = f"distance to U S^p V^T from an SVD in float64, p = {p:g}"
+    return Report("bench maps", title, sections, notes, data=facts)
+
+
+def _section(errors: Sequence[Error], value: str, unit: str, above: Sequence[Note]) -> Section:
+    """A line per map and a column per matrix."""
+    names = dict.fromkeys(error.matrix for error in errors)
+    values = {(error.map, error.matrix): getattr(error, value) for error in errors}
+    rows = [
+        [label, *(values[label, name] for name in names)] for label in dict.fromkeys(e.map for e in errors)
+    ]
+    digits = None if unit else 4
+    columns = [Column(name, unit=unit, digits=digits) for name in names]
+    return table([Column(value, kind="text"), *columns], rows, above=above)

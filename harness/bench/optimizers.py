@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +20,33 @@ from torch import Tensor, nn
 
 import models
 import optimizers
-from harness.bench.flops import CallCount, Peak, clock_of
-from harness.bench.measurement import Measurement
-from harness.bench.pairs import Side, Two, per_step, special_step, take_turns
+from harness.bench.machine import CallCount, Peak, check_device
 from harness.bench.peers import Peer, peers_of
-from harness.bench.rows import PeerRow, Row
 from harness.bench.subjects import Entry
+from harness.bench.turns import (
+    AT_MOST,
+    DROPPED,
+    INTERVAL,
+    Clock,
+    Measurement,
+    Two,
+    clock_of,
+    machine,
+    per_step,
+    special_step,
+    take_turns,
+)
 from harness.cost.ledger import Tally
 from harness.cost.steps import DECOMPOSED, memory_of
+from harness.show.note import Note
+from harness.show.numbers import counted
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, table
+from harness.system import environment
 from optimizers import UpdateRule
 
 GRADIENT_NORM = 0.1  # approximate Frobenius norm of the gradient of each parameter
+PRECISIONS = ("float32", "bfloat16")  # whose peak rates are told
 
 
 @dataclass(frozen=True)
@@ -44,15 +61,109 @@ class Settings:
         dtype: of the parameters and gradients.
         rounds: counted rounds per pair; a round is two steps of each side.
         limit: seconds for one pair, as in `take_turns`.
+        against: label of the baseline.
+        ns_dtype: of Newton-Schulz, where the entries do not say; None: the optimizer's.
+        peers: whether other implementations are measured.
     """
 
     model: str
     overrides: Mapping[str, int]
     device: str = "cpu"
     threads: int = 1
-    dtype: torch.dtype = torch.float32
+    dtype: str = "float32"
     rounds: int = 9
     limit: float = 3600.0
+    against: str = "muon"
+    ns_dtype: str | None = None
+    peers: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """The measurements of one optimizer and its ratio to the baseline.
+
+    Attributes:
+        label, name, hyper: as in `subjects.Entry`.
+        step: milliseconds per step; with `period` > 1 the mean over a whole period.
+        ratio: time of a step divided by the time of a step of the baseline.
+        period: T, if only every T-th step does all the work (a full step); else 1.
+        ordinary, special: median milliseconds of the other steps and of the full step; None for period 1.
+        flops: floating point operations of the matrix products per step, by precision.
+        share: the time of these products at the machine's peak rate, as a fraction of the time of a step.
+        calls: of PyTorch's operations per step, views not counted.
+        state_bytes: bytes of optimizer state per scalar parameter.
+    """
+
+    label: str
+    name: str
+    hyper: Mapping[str, Any]
+    step: Measurement
+    ratio: Measurement
+    period: int
+    ordinary: float | None
+    special: float | None
+    flops: Mapping[str, float]
+    share: float
+    calls: float
+    state_bytes: float
+
+
+@dataclass(frozen=True)
+class PeerRow:
+    """One of our optimizers compared with an implementation of it in another package.
+
+    Attributes:
+        label: as in `subjects.Entry`.
+        peer, version: package and class of the other implementation, and the package's version.
+        matrices: whether both sides updated only the matrices (parameters with two dimensions).
+        ours, theirs: milliseconds per step.
+        ratio: ours / theirs.
+        state_bytes: bytes of the other implementation's state per scalar parameter.
+        note: why nothing was measured; the measurements are then None.
+    """
+
+    label: str
+    peer: str
+    version: str | None
+    matrices: bool
+    ours: Measurement | None = None
+    theirs: Measurement | None = None
+    ratio: Measurement | None = None
+    state_bytes: float | None = None
+    note: str = ""
+
+
+class Side:
+    """One optimizer with parameters of its own and gradients that change from step to step.
+
+    Args:
+        optimizer: steps `params`.
+        params: by name.
+        gradients: sets of gradients by name, taken in turns. Every step gets copies, made outside of its
+            time, because some optimizers overwrite gradients, keep them or set them to None.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        params: Mapping[str, nn.Parameter],
+        gradients: Sequence[Mapping[str, Tensor]],
+    ) -> None:
+        self.optimizer, self.params = optimizer, params
+        self._sets = itertools.cycle(gradients)
+
+    def load(self) -> None:
+        """Give every parameter its next gradient."""
+        gradients = next(self._sets)
+        for name, p in self.params.items():
+            p.grad = gradients[name].clone()
+
+    def step(self, clock: Clock) -> float:
+        """Make a step; return how long it took."""
+        self.load()
+        began = clock()
+        self.optimizer.step()
+        return clock() - began
 
 
 class Bench:
@@ -67,20 +178,17 @@ class Bench:
         self.settings, self._after_round = settings, after_round
         torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
-        self.model = models.build(settings.model, **settings.overrides).to(settings.device, settings.dtype)
-        self.gradients = [self._gaussians(), self._gaussians()]
+        dtype = getattr(torch, settings.dtype)
+        self.model = models.build(settings.model, **settings.overrides).to(settings.device, dtype)
+        self.gradients = [
+            {
+                name: torch.randn_like(p.data).mul_(GRADIENT_NORM * p.numel() ** -0.5)
+                for name, p in self.model.named_parameters()
+            }
+            for _ in range(2)
+        ]
         self.clock_name, self.clock = clock_of(settings.device, settings.threads)
         self.peak = Peak(settings.device, self.clock)
-
-    def _gaussians(self) -> dict[str, Tensor]:
-        return {
-            name: torch.randn_like(p.data).mul_(GRADIENT_NORM * p.numel() ** -0.5)
-            for name, p in self.model.named_parameters()
-        }
-
-    def peaks(self) -> dict[str, float]:
-        """The peak rate of matrix products by precision, in floating point operations per second."""
-        return {str(d).removeprefix("torch."): self.peak[d] for d in (torch.float32, torch.bfloat16)}
 
     def rows(self, entries: list[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
         """Measure each entry against one baseline. The baseline keeps its optimizer state between pairs.
@@ -94,59 +202,55 @@ class Bench:
         baseline = self._ours(against)
         for entry in entries:
             watch(entry.label)
-            yield self._row(entry, against, baseline)
-
-    def _row(self, entry: Entry, against: Entry, baseline: Side) -> Row:
-        side = self._ours(entry)
-        ours, theirs = self._times(side, baseline)
-        special = special_step(ours, entry.special)
-        steps = per_step(ours, entry.period, special)
-        units = per_step(theirs, against.period, special_step(theirs, against.special))
-        calls, flops = _counts(side, entry.period, special)
-        seconds = sum(count / self.peak[getattr(torch, dtype)] for dtype, count in flops.items())
-        target = entry.target if against.label == "muon" else None
-        periodic = entry.period > 1
-        return Row(
-            label=entry.label,
-            name=entry.name,
-            hyper=entry.hyper,
-            step=_milliseconds(entry.label, steps),
-            ratio=_ratio(entry.label, against.label, steps, units, target),
-            period=entry.period,
-            ordinary=1e3 * statistics.median(two[1 - special] for two in ours) if periodic else None,
-            special=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
-            flops=flops,
-            share=seconds / statistics.median(steps),
-            calls=calls,
-            state_bytes=memory_of(side.optimizer.state) / _count(side),
-        )
+            side = self._ours(entry)
+            ours, theirs = self._times(side, baseline)
+            special = special_step(ours, entry.special)
+            steps = per_step(ours, entry.period, special)
+            units = per_step(theirs, against.period, special_step(theirs, against.special))
+            calls, flops = _counts(side, entry.period, special)
+            seconds = sum(count / self.peak[dtype] for dtype, count in flops.items())
+            target = entry.target if against.label == "muon" else None
+            periodic = entry.period > 1
+            yield Row(
+                label=entry.label,
+                name=entry.name,
+                hyper=entry.hyper,
+                step=Measurement.milliseconds(entry.label, steps),
+                ratio=Measurement.ratio(entry.label, f"x {against.label}", steps, units, target),
+                period=entry.period,
+                ordinary=1e3 * statistics.median(two[1 - special] for two in ours) if periodic else None,
+                special=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
+                flops=flops,
+                share=seconds / statistics.median(steps),
+                calls=calls,
+                state_bytes=memory_of(side.optimizer.state) / _count(side),
+            )
 
     def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[PeerRow]:
         """Measure an entry against each of its peers; `watch` gets a label before each measurement."""
         for peer in peers_of(entry.name):
-            found = PeerRow(entry.label, peer.label, peer.version, peer.matrices)
             note = peer.obstacle(entry.hyper)
-            if note:
-                yield dataclasses.replace(found, note=note)
-                continue
-            watch(f"{entry.label} beside {peer.label}")
-            yield self._beside(entry, peer, found)
+            row = PeerRow(entry.label, peer.label, peer.version, peer.matrices, note=note)
+            if not note:
+                watch(f"{entry.label} beside {peer.label}")
+                row = self._beside(entry, peer, row)
+            yield row
 
-    def _beside(self, entry: Entry, peer: Peer, found: PeerRow) -> PeerRow:
+    def _beside(self, entry: Entry, peer: Peer, row: PeerRow) -> PeerRow:
         ours = self._ours(entry, peer.matrices)
         try:
             theirs = self._theirs(entry, peer)
             times = self._times(ours, theirs)
         except Exception as error:  # code of other packages may raise anything
             words, _, _ = str(error).partition("\n")
-            return dataclasses.replace(found, note=f"fails: {type(error).__name__}: {words}")
+            return dataclasses.replace(row, note=f"fails: {type(error).__name__}: {words}")
         steps = per_step(times[0], entry.period, special_step(times[0], entry.special))
         units = per_step(times[1], entry.period, special_step(times[1], None))
         return dataclasses.replace(
-            found,
-            ours=_milliseconds(entry.label, steps),
-            theirs=_milliseconds(peer.label, units),
-            ratio=_ratio(entry.label, peer.label, steps, units, peer.at_most),
+            row,
+            ours=Measurement.milliseconds(entry.label, steps),
+            theirs=Measurement.milliseconds(peer.label, units),
+            ratio=Measurement.ratio(entry.label, f"x {peer.label}", steps, units, peer.at_most),
             state_bytes=memory_of(theirs.optimizer.state) / _count(theirs),
         )
 
@@ -206,11 +310,110 @@ def _counts(side: Side, period: int, special: int) -> tuple[float, dict[str, flo
     return mean(two[0].calls, two[1].calls), {d: mean(two[0].flops[d], two[1].flops[d]) for d in dtypes}
 
 
-def _milliseconds(name: str, seconds: list[float]) -> Measurement:
-    return Measurement.of(name, "ms/step", [1e3 * value for value in seconds])
+# --- the report ---
 
 
-def _ratio(
-    name: str, unit: str, ours: list[float], theirs: list[float], target: float | None = None
-) -> Measurement:
-    return Measurement.of(name, f"x {unit}", [a / b for a, b in zip(ours, theirs, strict=True)], target)
+def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], against: Entry) -> Report:
+    """Measure every entry beside the baseline and, if that is asked for, beside its peers.
+
+    Args:
+        settings: how to measure.
+        parameters: of the model.
+        chosen: what to measure.
+        against: the baseline.
+
+    Raises:
+        UsageError: there is no such device.
+    """
+    check_device(settings.device)
+    with_peers = chosen if settings.peers else []
+    besides = sum(not peer.obstacle(entry.hyper) for entry in with_peers for peer in peers_of(entry.name))
+    length, rows, beside = DROPPED + settings.rounds, list[Row](), list[PeerRow]()
+    with Progress((len(chosen) + besides) * length, "rounds", parts=len(chosen) + besides) as progress:
+        begun = itertools.count()
+
+        def begin(label: str) -> None:
+            progress.to(length * next(begun))  # the one before may have ended early
+            progress.begin(label)
+
+        bench = Bench(settings, progress.advance)
+        for row in bench.rows(chosen, against, begin):
+            rows.append(row)
+            progress.note(f"{row.label}: {row.ratio.median:.3f} {row.ratio.unit}")
+        for peer in (peer for entry in with_peers for peer in bench.beside(entry, begin)):
+            beside.append(peer)
+            if peer.ratio is not None:
+                progress.note(f"{peer.label}: {peer.ratio.median:.3f} {peer.ratio.unit}")
+    facts = {
+        "subject": "optimizers",
+        **vars(settings),
+        "parameters": parameters,
+        "clock": bench.clock_name,
+        "peak_flops_per_second": {dtype: bench.peak[dtype] for dtype in PRECISIONS},
+        "environment": environment.describe_with_cpu_flags(settings.device),
+        "rows": rows,
+        "beside": beside,
+    }
+    return report(facts, rows, beside)
+
+
+def report(facts: Mapping[str, Any], rows: Sequence[Row], beside: Sequence[PeerRow]) -> Report:
+    """Optimizers beside a baseline, then beside other implementations as far as these were measured."""
+    overrides = "".join(f", {name} {value}" for name, value in facts["overrides"].items())
+    title = (
+        f"{facts['model']}{overrides}: {facts['parameters']:,} parameters in {facts['dtype']}, "
+        f"{facts['device']}, {counted(facts['threads'], 'thread')}, {facts['clock']}"
+    )
+    peaks = [f"{dtype} {rate / 1e9:.4g}" for dtype, rate in facts["peak_flops_per_second"].items()]
+    above = machine(facts["environment"], in_bfloat16=any("bfloat16" in row.flops for row in rows))
+    periods = [
+        Note("bench_period", label=row.label, period=row.period, full=row.special, other=row.ordinary)
+        for row in rows
+        if row.period > 1
+    ]
+    notes = [Note("bench_optimizer_columns"), *periods]
+    notes += [Note("bench_sophia")] if any(row.name == "sophia" for row in rows) else []
+    columns = [
+        Column("optimizer", kind="text"),
+        Column("n", importance=4),
+        Column("ms", "ms/step", unit="ms"),
+        Column("ratio", f"x {facts['against']}", digits=3, importance=9),
+        INTERVAL,
+        Column("flops", "GFLOP", unit="GFLOP", importance=3),
+        Column("share", "peak", unit="%", importance=3),
+        Column("calls", digits=0, importance=3),
+        Column("state_bytes", "B/param", digits=2, importance=3),
+        AT_MOST,
+    ]
+    cells = [
+        [row.label, row.step.n, row.step.median, row.ratio.median, row.ratio.interval]
+        + [sum(row.flops.values()), row.share, row.calls, row.state_bytes, row.ratio.verdict]
+        for row in rows
+    ]
+    sections = [table(columns, cells, above=[*above, Note("bench_peaks", peaks=peaks)], notes=notes)]
+    measured = [
+        [one.label + (" *" if one.matrices else ""), one.peer, one.ratio.n, one.ours.median]
+        + [one.theirs.median, one.ratio.median, one.ratio.interval, one.ratio.verdict]
+        for one in beside
+        if one.ours is not None and one.theirs is not None and one.ratio is not None
+    ]
+    alone = any(one.matrices and one.ratio is not None for one in beside)
+    missing = [
+        Note("bench_no_peer", label=one.label, peer=one.peer, reason=one.note) for one in beside if one.note
+    ]
+    if measured or missing:
+        matrices = [Note("bench_matrices_alone")] if alone else []
+        sections.append(table(_PEERS, measured, notes=[*matrices, *missing]))
+    return Report("bench optimizers", title, sections, data=facts)
+
+
+_PEERS = (
+    Column("optimizer", kind="text"),
+    Column("peer", "beside", "text", importance=9),
+    Column("n", importance=4),
+    Column("ms", "ms/step", unit="ms"),
+    Column("theirs", unit="ms"),
+    Column("ratio", digits=3, importance=9),
+    INTERVAL,
+    AT_MOST,
+)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from threadpoolctl import threadpool_limits
 
 import models
-from harness.bench.measurement import Measurement
-from harness.bench.pairs import DROPPED
+from harness.bench.machine import in_fresh_process, peak_of
+from harness.bench.turns import AT_MOST, DROPPED, INTERVAL, Measurement, machine
+from harness.show.note import Note
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, table
+from harness.spectra import layers
 from harness.spectra.esd import float64
 from harness.spectra.layers import spectrum
 from harness.spectra.selection import Layer, chosen
+from harness.system import environment
 
+SETS = ("hidden", "all")
 METHODS = ("hill_mid", "ks")
 MOST_TIME = 1.3  # of the floor's
 MOST_KS = 1.2  # of hill_mid's
@@ -40,16 +48,16 @@ class SpectraRow:
     ratios: tuple[Measurement, ...]
 
 
-def measure(
+def times_of(
     model: str, include: str, rounds: int, after_round: Callable[[], None] = lambda: None
 ) -> SpectraRow:
     """Times of all layers, floor and methods in turns matrix by matrix, in CPU seconds of one thread."""
     weights = models.build(model).state_dict()
-    layers = chosen(weights, include)
+    measured = chosen(weights, include)
     with threadpool_limits(1):
         found = []
         for done in range(DROPPED + rounds):
-            times = _round(layers)
+            times = _round(measured)
             began = time.process_time()
             chosen(weights, include)
             times[1:] += time.process_time() - began
@@ -58,17 +66,19 @@ def measure(
             after_round()
     floor, *ours = np.array(found).T
     ratios = [
-        Measurement.of(f"{name} / floor", "x", list(one / floor), MOST_TIME)
-        for name, one in zip(METHODS, ours, strict=True)
+        Measurement.ratio(f"{name} / floor", "x", times, floor, MOST_TIME)
+        for name, times in zip(METHODS, ours, strict=True)
     ]
-    ratios.append(Measurement.of("ks / hill_mid", "x", list(ours[1] / ours[0]), MOST_KS))
-    return SpectraRow(include, len(layers), Measurement.of("floor", "ms", list(1000 * floor)), tuple(ratios))
+    ratios.append(Measurement.ratio("ks / hill_mid", "x", ours[1], ours[0], MOST_KS))
+    return SpectraRow(
+        include, len(measured), Measurement.of("floor", "ms", list(1000 * floor)), tuple(ratios)
+    )
 
 
-def _round(layers: list[Layer]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _round(measured: list[Layer]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Seconds of the floor and of each method, over all layers."""
     times = np.zeros(1 + len(METHODS))
-    for layer in layers:
+    for layer in measured:
         times[0] += _floor(layer)
         for index, method in enumerate(METHODS, start=1):
             began = time.process_time()
@@ -89,3 +99,71 @@ def _floor(layer: Layer) -> float:
 def largest(model: str) -> int:
     """Bytes of the largest layer in float64."""
     return max(8 * math.prod(layer.weight.shape) for layer in chosen(models.build(model), "all"))
+
+
+def memory_of(model: str, method: str) -> int:
+    """Peak bytes of the spectra of all layers of a model, above its weights."""
+    return in_fresh_process(_memory, model, method)
+
+
+def _memory(model: str, method: str) -> int:
+    torch.set_num_threads(1)
+    layers.measure(models.build("llama-nano"), method=method)
+    weights = models.build(model).state_dict()
+    return peak_of(lambda: layers.measure(weights, method=method, include="all"), "cpu")
+
+
+# --- the report ---
+
+_COLUMNS = (
+    Column("set", kind="text"),
+    Column("layers"),
+    Column("ratio", kind="text", importance=9),
+    Column("n", importance=4),
+    Column("median", digits=3, importance=9),
+    INTERVAL,
+    AT_MOST,
+)
+
+
+def measure(model: str, rounds: int) -> Report:
+    """Measure time and memory.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    largest_bytes = largest(model)
+    rows = []
+    with Progress(len(SETS) * (DROPPED + rounds), "rounds", parts=len(SETS)) as progress:
+        for include in SETS:
+            progress.begin(f"{include} layers of {model}")
+            rows.append(times_of(model, include, rounds, progress.advance))
+    peaks = {method: memory_of(model, method) for method in METHODS}
+    facts = {
+        "subject": "spectra",
+        "model": model,
+        "rounds": rounds,
+        "clock": "CPU time",
+        "largest_bytes": largest_bytes,
+        "most_memory": MOST_MEMORY,
+        "environment": environment.describe_with_cpu_flags("cpu"),
+        "rows": rows,
+        "peak_bytes": peaks,
+    }
+    return report(facts, rows, peaks)
+
+
+def report(facts: Mapping[str, Any], rows: Sequence[SpectraRow], peaks: Mapping[str, int]) -> Report:
+    """Ratios of both sets of layers, then the floor and the memory."""
+    cells = [
+        [row.include, row.layers, ratio.name, ratio.n, ratio.median, ratio.interval, ratio.verdict]
+        for row in rows
+        for ratio in row.ratios
+    ]
+    notes = [Note("bench_floor", times=[f"{row.floor.median:.1f} ms for {row.include}" for row in rows])]
+    for method, peak in peaks.items():
+        share = peak / facts["largest_bytes"]
+        notes.append(Note("bench_spectra_memory", method=method, peak=peak, share=share, most=MOST_MEMORY))
+    above = machine(facts["environment"], in_bfloat16=False)
+    title = f"{facts['model']}, 1 thread, {facts['clock']}"
+    return Report("bench spectra", title, [table(_COLUMNS, cells, above=above, notes=notes)], data=facts)

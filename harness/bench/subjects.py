@@ -74,7 +74,11 @@ def entry(label: str, ns_dtype: str | None = None) -> Entry:
         UsageError: an unknown optimizer or hyperparameter, or a value that it can't have.
     """
     name, _, words = label.partition(":")
-    given = dict(_setting(word, label) for word in words.split(",") if word)
+    given = {}
+    for word in filter(None, words.split(",")):
+        key, equals, given[key] = word.partition("=")
+        if not equals:
+            raise UsageError(f"'{label}' can't be measured: '{word}' is no setting; write key=value.")
     parts.allow([name])
     try:
         if ns_dtype is not None and "ns_dtype" in spec(name).params:
@@ -82,7 +86,12 @@ def entry(label: str, ns_dtype: str | None = None) -> Entry:
         hyper = resolve(name, given)
     except ValueError as error:
         raise UsageError(f"'{label}' can't be measured: {error}") from None
-    return Entry(label, name, hyper, *_period(hyper))
+    for key, special in _PERIODS.items():
+        period = hyper.get(key, 1)
+        if period > 1:
+            first = key == "interval" and hyper["interval_phase"] == "first"
+            return Entry(label, name, hyper, period, 0 if first else special, {**hyper, key: 2})
+    return Entry(label, name, hyper, measured=dict(hyper))
 
 
 def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:
@@ -100,20 +109,3 @@ def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:
             else:
                 labels.append(word)
     return [entry(label, ns_dtype) for label in dict.fromkeys(labels)]
-
-
-def _setting(word: str, label: str) -> tuple[str, str]:
-    key, equals, value = word.partition("=")
-    if not equals:
-        raise UsageError(f"'{label}' can't be measured: '{word}' is no setting; write key=value.")
-    return key, value
-
-
-def _period(hyper: Mapping[str, Any]) -> tuple[int, int | None, dict[str, Any]]:
-    for name, special in _PERIODS.items():
-        period = hyper.get(name, 1)
-        if period > 1:
-            if name == "interval" and hyper["interval_phase"] == "first":
-                special = 0
-            return period, special, {**hyper, name: 2}
-    return 1, None, dict(hyper)

@@ -1,14 +1,16 @@
-"""A training step of our language models beside one of the same model in `transformers`.
+"""A training step of our language models beside one of the same model in `transformers`, and the head's loss.
 
 Both sides have the same weights, batches, precision, attention (sdpa) and optimizer (the fused AdamW), and
 take turns. Ours computes the loss as a run does, theirs by its own function, without a cache for generation.
+The chunked loss of the head is measured beside the plain one.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import statistics
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -17,18 +19,107 @@ from torch import Tensor, nn
 
 import models
 from harness import tasks
-from harness.bench.flops import Peak, clock_of
-from harness.bench.measurement import Measurement
-from harness.bench.pairs import Clock, take_turns
+from harness.bench.machine import Peak, check_device, in_fresh_process, peak_of
+from harness.bench.turns import DROPPED, INTERVAL, Clock, Measurement, clock_of, machine, take_turns
 from harness.bench.twin import counterpart, twin
-from harness.bench.workloads import Precision, Workload
 from harness.cost.gpus import recognised
-from harness.data.task import Batch
-from harness.data.text import TextTask
+from harness.data.loss import linear_cross_entropy
+from harness.data.task import Batch, cross_entropy, in_float32
+from harness.data.text import CHUNK_ABOVE, TextTask
+from harness.show.note import Note
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, table
+from harness.system import environment
 
 TASK: Final = "pydocs"
 LEAST_SPEEDUP, MOST_LOADING = 1.10, 0.02
 BATCHES = 8  # different ones, taken in turns
+MEMORY_STEPS = 3  # the second one has the optimizer's state
+
+# --- what is trained ---
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is trained.
+
+    Attributes:
+        model: name of one of our models.
+        batch: sequences.
+        steps: timed together in a turn; more for a small model, whose steps are short.
+        settings: of the model, all of them.
+    """
+
+    model: str
+    batch: int
+    steps: int = 1
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """Of a step; sequences are as long as the model takes."""
+        return self.batch * int(self.settings["max_length"])
+
+    @property
+    def flops(self) -> float:
+        """Of a step's matrix products: for every token 6 per weight, and 12 T D per layer for attention.
+
+        Source: Chowdhery et al., "PaLM" (2022), appendix B. The embedding is a look-up and does not count.
+        """
+        s = self.settings
+        # GPT-2's head is tied: its table of words is the head's matrix, and only positions are looked up.
+        tables = s["vocabulary"] if self.model.startswith("llama") else s["max_length"]
+        weights = models.count_parameters(self.model) - tables * s["hidden"]
+        attention: int = 12 * s["layers"] * s["hidden"] * s["max_length"]
+        return float(self.tokens * (6 * weights + attention))
+
+
+ROWS: Final = (("llama-nano", 16, 20), ("llama-60m", 4, 1), ("gpt2-nano", 16, 20))
+
+
+def workloads(model: str | None = None, batch: int | None = None) -> list[Workload]:
+    """The rows of the benchmark, or one for a model; raises ValueError for an unknown model."""
+    known = {name: (usual, steps) for name, usual, steps in ROWS}
+    works = []
+    for name in [model] if model else known:
+        usual, steps = known.get(name, (8, 1))
+        works.append(Workload(name, batch or usual, steps, models.spec(name).settings))
+    return works
+
+
+def is_large(work: Workload) -> bool:
+    """Whether its loss is the chunked one."""
+    return int(work.settings["vocabulary"]) > CHUNK_ABOVE
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How the products are computed.
+
+    Attributes:
+        name: "float32", "bfloat16" (parameters, too) or "autocast" (to bfloat16).
+        device: "cpu" or "cuda".
+    """
+
+    name: str
+    device: str
+
+    @property
+    def params(self) -> torch.dtype:
+        """Of the parameters."""
+        return torch.bfloat16 if self.name == "bfloat16" else torch.float32
+
+    @property
+    def products(self) -> torch.dtype:
+        """Of the matrix products."""
+        return torch.float32 if self.name == "float32" else torch.bfloat16
+
+    def autocast(self) -> torch.autocast:
+        """Around the forward pass."""
+        return torch.autocast(self.device, torch.bfloat16, enabled=self.name == "autocast")
+
+
+# --- two sides ---
 
 
 class Trainer:
@@ -59,19 +150,15 @@ class Trainer:
         """Make a turn's steps; return how long one took."""
         began = clock()
         for _ in range(self._steps):
-            loss = self._one(self._batches[self._made % len(self._batches)])
+            with self._precision.autocast():
+                loss = self._loss(self._batches[self._made % len(self._batches)])
+            torch.autograd.backward(loss)
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+            self._made += 1
         seconds = clock() - began
         self.losses.append(loss.item())
         return seconds / self._steps
-
-    def _one(self, batch: Batch) -> Tensor:
-        with self._precision.autocast():
-            loss = self._loss(batch)
-        torch.autograd.backward(loss)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        self._made += 1
-        return loss.detach()
 
 
 @dataclass(frozen=True)
@@ -155,6 +242,7 @@ class TrainRow:
         peak: operations per second.
         loading: the time to gather a batch as a fraction of our step.
         gap: largest relative difference of the two sides' losses at the end of their turns.
+        tokens, flops: of a step.
     """
 
     work: Workload
@@ -166,13 +254,11 @@ class TrainRow:
     peak: float
     loading: float
     gap: float
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {**asdict(self), "tokens": self.work.tokens, "flops": self.work.flops}
+    tokens: int
+    flops: float
 
 
-def measure(setup: Setup, rounds: int, after_round: Callable[[], None] = lambda: None) -> TrainRow:
+def times_of(setup: Setup, rounds: int, after_round: Callable[[], None] = lambda: None) -> TrainRow:
     """Let both sides take turns.
 
     Args:
@@ -189,14 +275,16 @@ def measure(setup: Setup, rounds: int, after_round: Callable[[], None] = lambda:
     gaps = (abs(a / b - 1) for a, b in zip(ours.losses, theirs.losses, strict=True))
     return TrainRow(
         setup.work,
-        Measurement.of("ours", "ms/step", [1e3 * one for one in mine]),
-        Measurement.of("transformers", "ms/step", [1e3 * one for one in other]),
-        Measurement.of("transformers / ours", "x", [b / a for a, b in zip(mine, other, strict=True)]),
+        Measurement.milliseconds("ours", mine),
+        Measurement.milliseconds("transformers", other),
+        Measurement.ratio("transformers / ours", "x", other, mine),
         tokens_per_second=setup.work.tokens / step,
         utilisation=setup.work.flops / step / peak,
         peak=peak,
         loading=loading_seconds(setup.task(), clock) / step,
         gap=max(gaps),
+        tokens=setup.work.tokens,
+        flops=setup.work.flops,
     )
 
 
@@ -206,15 +294,212 @@ def peak_rate(precision: Precision, clock: Clock) -> float:
         known = recognised(torch.cuda.get_device_name())
         if known is not None:
             return known.rate("bfloat16")
-    return Peak(precision.device, clock)[precision.products]
+    return Peak(precision.device, clock)[str(precision.products).removeprefix("torch.")]
 
 
 def loading_seconds(task: TextTask, clock: Clock, steps: int = 50) -> float:
     """Median time to gather a batch from prepared text."""
-    return statistics.median(_timed(task, step, clock) for step in range(steps))
+    seconds = []
+    for step in range(steps):
+        began = clock()
+        task.batch(step)
+        seconds.append(clock() - began)
+    return statistics.median(seconds)
 
 
-def _timed(task: TextTask, step: int, clock: Clock) -> float:
-    began = clock()
-    task.batch(step)
-    return clock() - began
+def memory_of(setup: Setup, side: str) -> int:
+    """Peak bytes of a few steps of "ours" or "theirs", weights and optimizer included."""
+    return in_fresh_process(_memory, setup, side, torch.get_num_threads())
+
+
+def _memory(setup: Setup, side: str, threads: int) -> int:
+    torch.set_num_threads(threads)
+    small = "gpt2-nano" if setup.work.model.startswith("gpt2") else "llama-nano"
+    (warm_up,) = workloads(small, batch=1)
+
+    def train(setup: Setup, side: str) -> None:
+        trainer = setup.alone(side)
+        for _ in range(MEMORY_STEPS):
+            trainer.step(lambda: 0.0)
+
+    for one in ("ours", "theirs"):  # loads what either imports when it is first used
+        train(replace(setup, work=warm_up), one)
+    return peak_of(lambda: train(setup, side), setup.precision.device)
+
+
+# --- the loss of the head ---
+
+LOSS_SHAPE = (2048, 512, 32000)  # tokens, width and words: eight sequences of llama-60m
+
+
+class LossSide:
+    """The loss and the gradients of random hidden states and weights.
+
+    Args:
+        loss: of (hidden, weight, targets), summed.
+        hidden, weight, targets: its arguments.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[Tensor, Tensor, Tensor], Tensor],
+        hidden: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+    ) -> None:
+        self._loss, self._hidden, self._weight, self._targets = loss, hidden, weight, targets
+
+    def step(self, clock: Clock) -> float:
+        """Forward and backward; return how long it took."""
+        began = clock()
+        loss = self._loss(self._hidden, self._weight, self._targets)
+        torch.autograd.backward(loss / len(self._targets))
+        seconds = clock() - began
+        self._hidden.grad = self._weight.grad = None
+        return seconds
+
+
+def loss_side(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> LossSide:
+    """The side "chunked" or "plain" with inputs of its own, the same for both."""
+    generator = torch.Generator().manual_seed(0)
+    states = torch.empty(rows, hidden, dtype=dtype).normal_(generator=generator)
+    weight = torch.empty(words, hidden, dtype=dtype).normal_(std=0.02, generator=generator)
+    targets = torch.randint(words, (rows,), generator=generator).to(device)
+    loss = linear_cross_entropy if kind == "chunked" else _plain
+    return LossSide(loss, states.to(device).requires_grad_(), weight.to(device).requires_grad_(), targets)
+
+
+def _plain(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    return cross_entropy(in_float32(hidden @ weight.T), targets)
+
+
+@dataclass(frozen=True)
+class LossRow:
+    """Time and memory of both.
+
+    Attributes:
+        dtype: of hidden states and weights.
+        ratio: time of the chunked loss / of the plain one.
+        chunked_bytes, plain_bytes: peak memory, inputs included.
+    """
+
+    dtype: str
+    ratio: Measurement
+    chunked_bytes: int
+    plain_bytes: int
+
+
+def loss_row(dtype: torch.dtype, device: str, rounds: int) -> LossRow:
+    """Measure both."""
+    _, clock = clock_of(device, torch.get_num_threads())
+    sides = [loss_side(kind, *LOSS_SHAPE, dtype, device) for kind in ("chunked", "plain")]
+    ours, theirs = take_turns(sides[0], sides[1], rounds, clock)
+    ratio = Measurement.ratio("chunked / plain", "x", list(map(sum, ours)), list(map(sum, theirs)))
+    peaks = [memory_of_loss(kind, *LOSS_SHAPE, dtype, device) for kind in ("chunked", "plain")]
+    return LossRow(str(dtype).removeprefix("torch."), ratio, *peaks)
+
+
+def memory_of_loss(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> int:
+    """Peak bytes of the head's loss and its gradients, "chunked" or "plain", inputs included."""
+    return in_fresh_process(_memory_of_loss, kind, rows, hidden, words, dtype, device)
+
+
+def _memory_of_loss(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> int:
+    torch.set_num_threads(1)
+    loss_side(kind, 1, 1, 2, dtype, device).step(lambda: 0.0)
+    return peak_of(lambda: loss_side(kind, rows, hidden, words, dtype, device).step(lambda: 0.0), device)
+
+
+# --- the report ---
+
+
+def measure(
+    works: Sequence[Workload], precision: Precision, rounds: int, cache: Path, compiled: bool
+) -> Report:
+    """Measure every workload, and the loss of the head where it is the chunked one.
+
+    Raises:
+        UsageError: there is no such device.
+    """
+    check_device(precision.device)
+    torch.set_num_threads(1)
+    setups = [Setup(work, precision, cache, compiled) for work in works]
+    rows: list[TrainRow] = []
+    with Progress(len(works) * (DROPPED + rounds), "rounds", parts=len(works)) as progress:
+        for setup in setups:
+            progress.begin(setup.work.model)
+            rows.append(times_of(setup, rounds, progress.advance))
+    peaks = {setup.work.model: [memory_of(setup, side) for side in ("ours", "theirs")] for setup in setups}
+    large = any(map(is_large, works))
+    losses = [loss_row(precision.params, precision.device, rounds)] if large else []
+    facts = {
+        "subject": "train",
+        "dtype": precision.name,
+        "compile": compiled,
+        "device": precision.device,
+        "rounds": rounds,
+        "clock": clock_of(precision.device, 1)[0],
+        "least_speedup": LEAST_SPEEDUP,
+        "most_loading": MOST_LOADING,
+        "loss_shape": LOSS_SHAPE,
+        "transformers": importlib.metadata.version("transformers"),
+        "environment": environment.describe_with_cpu_flags(precision.device, tasks.fingerprint(TASK)),
+        "rows": rows,
+        "peak_bytes": peaks,
+        "losses": losses,
+    }
+    return report(facts, rows, peaks, losses)
+
+
+_COLUMNS = (
+    Column("model", kind="text"),
+    Column("batch", kind="text", importance=4),
+    Column("n", importance=3),
+    Column("ms", "ms/step", unit="ms"),
+    Column("theirs", unit="ms"),
+    Column("speed", digits=3, importance=9),
+    INTERVAL,
+    Column("tokens_per_second", "tokens/s", digits=0, importance=4),
+    Column("peak", unit="%", importance=3),
+    Column("bytes", "MiB", unit="MiB", importance=3),
+    Column("their_bytes", "theirs", unit="MiB", importance=3),
+    Column("loading_percent", "data %", digits=1, importance=2),
+)
+
+
+def report(
+    facts: Mapping[str, Any],
+    rows: Sequence[TrainRow],
+    peaks: Mapping[str, Sequence[int]],
+    losses: Sequence[LossRow],
+) -> Report:
+    """A line per model, ours beside that of `transformers`, then the loss."""
+    compiled = ", compiled" if facts["compile"] else ""
+    title = (
+        f"{facts['dtype']}{compiled}, {facts['device']}, 1 CPU thread, {facts['clock']}, "
+        f"transformers {facts['transformers']}"
+    )
+    cells = [
+        [row.work.model, f"{row.work.batch} x {row.work.settings['max_length']}", row.ours.n]
+        + [row.ours.median, row.theirs.median, row.speedup.median, row.speedup.interval]
+        + [row.tokens_per_second, row.utilisation, *peaks[row.work.model], 100 * row.loading]
+        for row in rows
+    ]
+    rate, gap = f"{rows[0].peak / 1e9:.4g}", max(row.gap for row in rows)
+    notes = [
+        Note("bench_train_columns", speedup=LEAST_SPEEDUP, peak=rate, loading=MOST_LOADING),
+        Note("bench_gap", gap=gap),
+    ]
+    n, hidden, words = facts["loss_shape"]
+    for loss in losses:
+        sizes = {
+            "ours": loss.chunked_bytes,
+            "plain": loss.plain_bytes,
+            "n": n,
+            "hidden": hidden,
+            "words": words,
+        }
+        found = {"dtype": loss.dtype, "ratio": loss.ratio.median, "interval": loss.ratio.interval}
+        notes.append(Note("bench_loss", **found, **sizes))
+    above = machine(facts["environment"], in_bfloat16=facts["dtype"] != "float32")
+    return Report("bench train", title, [table(_COLUMNS, cells, above=above, notes=notes)], data=facts)

@@ -1,4 +1,4 @@
-"""How often something is measured: numbers that a user gives, and the least that they may be."""
+"""Numbers that a user gives, and the least that they may be."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import argparse
 
 from harness.errors import UsageError
 
-LEAST_ROUNDS = 6  # fewer give no 95 % interval
-
 
 def at_least(args: argparse.Namespace, least: int, *names: str) -> None:
     """Raise UsageError if one of these options is smaller than `least`."""
     for name in names:
         if getattr(args, name) < least:
-            raise UsageError(
-                f"--{name.replace('_', '-')} must be at least {least}, not {getattr(args, name)}."
-            )
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} must be at least {least}, not {getattr(args, name)}.")

@@ -6,12 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.bench.progress import Progress
 from harness.display import counted
 from harness.errors import UsageError, nearest
 from harness.exchange import export
 from harness.exchange.choose import Chosen, choose
 from harness.exchange.destination import TRACKERS, Options, open_destination
+from harness.show.progress import Progress
 from harness.store import Store
 
 
@@ -38,7 +38,7 @@ def give(args: argparse.Namespace, store: Store) -> int:
     chosen = choose(store, args.sweeps)
     with open_destination(args.to, Options(store.root, args.out, args.uri, args.project)) as destination:
         work = export.needed(chosen.runs, destination)
-        with Progress(len(work.runs), 1, "run") as progress:
+        with Progress(len(work.runs), "runs", parts=len(work.runs)) as progress:
             export.write(work, destination, progress.begin, progress.advance)
         print(_told(work, chosen, destination.place), flush=True)
     for key, what in chosen.refused.items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from harness.bench.progress import Progress
 from harness.display import counted
 from harness.errors import UsageError
+from harness.show.progress import Progress
 from harness.store import Store, listing, packing, unpacking
 from harness.store.packing import Choice
 
@@ -42,7 +42,9 @@ def pack(args: argparse.Namespace, store: Store) -> int:
     with packing.packing(store, _wait):
         choice = packing.choose(store, keys, args.older_than * _DAY)
         todo = packing.plan(store, choice.keys)
-        with Progress(max(len(todo.runs), 1), packing.RUNS, "run") as progress:
+        with Progress(
+            max(len(todo.runs), 1) * packing.RUNS, "runs", parts=max(len(todo.runs), 1)
+        ) as progress:
             packing.pack(store, todo, progress.begin, progress.advance)
     print(_told("packed", len(choice.keys), choice, todo))
     return 0
@@ -85,7 +87,7 @@ def unpack(args: argparse.Namespace, store: Store) -> int:
                 f"Run {elsewhere[0]} is not packed; its files are in '{store.run_folder(elsewhere[0])}'."
             )
         parts = len({packed.runs[key].path for key in keys})
-        with Progress(parts, packing.RUNS, "run") as progress:
+        with Progress(parts * packing.RUNS, "runs", parts=parts) as progress:
             unpacking.unpack(store, keys, progress.begin, progress.advance)
     print(f"unpacked {counted(len(keys), 'run')}")
     return 0

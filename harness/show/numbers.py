@@ -90,6 +90,7 @@ UNITS = {
     "GFLOP": lambda value: three_digits(value / 1e9),
     "3": three_digits,
     "4": lambda value: f"{value:.4g}",
+    "error": lambda value: f"{value:.3f}" if value >= 1e-3 else f"{value:.1e}",
 }
 
 

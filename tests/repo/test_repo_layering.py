@@ -131,9 +131,8 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": ("chunked flops loop maps memory optimizers pairs peers spectra train workloads"),
+    "harness.bench": ("contract loop machine maps optimizers peers spectra train"),
     "harness.building": "model optimizer",
-    "harness.contract": "checkup net properties",
     "harness.cost": "ledger passes steps",
     "harness.data": "augment images loss randaugment task text",
     "harness.downstream": "evaluate evaluation_harness scoring",

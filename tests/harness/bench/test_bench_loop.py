@@ -9,13 +9,12 @@ import pytest
 
 from harness import cli
 from harness.bench import loop
-from harness.bench import report as tables
 from harness.bench.loop import SETTINGS
-from harness.bench.measurement import Measurement
-from harness.commands import bench as command
+from harness.bench.turns import Measurement
 from harness.config.names import flatten
 from harness.config.settings import resolve_config
 from harness.config.yaml_text import read_yaml
+from harness.show.note import Note
 from harness.store.curve import read
 from tests.helpers.json_fields import promised
 
@@ -62,7 +61,7 @@ def test_interval_of_the_median(n, rank):
 
 
 def test_the_command_measures_everything(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command, "TORCH_STARTS", 1)
+    monkeypatch.setattr(loop, "TORCH_STARTS", 1)
     words = ["bench", "loop", "--root", str(tmp_path), "--rounds", "1", "--starts", "1", "--json"]
     assert cli.main(words) == 0
     report = json.loads(capsys.readouterr().out)
@@ -80,12 +79,13 @@ def test_the_command_measures_everything(tmp_path, capsys, monkeypatch):
 
 def test_report_has_a_line_per_measurement():
     figures = [Measurement.of("overhead", "%", [1.0, 2.0, 4.0], 3.0), Measurement.of("step", "ms", [20.0])]
-    about = {"subject": "loop", "settings": SETTINGS, "environment": {"cpu": "some CPU", "torch": "2.9"}}
-    head, machine, blank, titles, *rows = tables.loop_report(about, figures).splitlines()
-    assert head == "llama-nano on pydocs, 16 x 32 tokens per step, 1 thread"
-    assert machine == "some CPU, torch 2.9" and blank == ""
-    assert rows[0].split() == ["overhead", "3", "2.000", "1.000", "..", "4.000", "%", "3"]
-    assert rows[1].split() == ["step", "1", "20.000", "20.000", "..", "20.000", "ms"]
+    report = loop.report({"cpu": "some CPU", "torch": "2.9"}, figures)
+    assert report.title == "llama-nano on pydocs, 16 x 32 tokens per step, 1 thread"
+    (section,) = report.sections
+    assert section.above == (Note("bench_cpu", cpu="some CPU", torch="2.9"),)
+    rows = [[cell.value for cell in row] for row in section.rows]
+    assert rows[0] == ["overhead", 3, 2.0, "1.000 .. 4.000", "%", "3 met"]
+    assert rows[1] == ["step", 1, 20.0, "20.000 .. 20.000", "ms", ""]
 
 
 @pytest.mark.parametrize("words", [["bench", "loop", "--rounds", "0"], ["bench", "loop", "--starts", "-1"]])

@@ -12,14 +12,16 @@ import torch
 import models
 import optimizers
 from harness import cli
-from harness.bench import flops as cost
-from harness.bench import pairs, peers, subjects
-from harness.bench import report as tables
-from harness.bench.measurement import Measurement
-from harness.bench.optimizers import Bench, PeerRow, Row, Settings
+from harness.bench import machine as cost
+from harness.bench import peers, subjects
+from harness.bench import turns as pairs
+from harness.bench.optimizers import Bench, PeerRow, Row, Settings, Side, report
 from harness.bench.subjects import entry
+from harness.bench.turns import Measurement, machine
 from harness.cost.steps import DECOMPOSED, memory_of
 from harness.errors import UsageError
+from harness.show import terminal
+from harness.show.note import Note
 from harness.system import environment
 from tests.helpers.json_fields import promised
 
@@ -111,7 +113,7 @@ def test_gradients_survive_an_optimizer_that_spoils_them():
             W.grad = None
 
     sets = [{"W": torch.ones(2)}, {"W": torch.full((2,), 2.0)}]
-    side = pairs.Side(Spoiler(), {"W": W}, sets)
+    side = Side(Spoiler(), {"W": W}, sets)
     for _ in range(3):
         side.step(lambda: 0.0)
     assert seen == [[1, 1], [2, 2], [1, 1]]
@@ -260,8 +262,8 @@ def test_flops_are_told_apart_by_precision():
 def test_the_share_is_the_time_of_the_products_at_the_peak():
     now = iter([0.0, 5.0, 5.0, 7.0])  # the first product warms up
     peak = cost.Peak("cpu", lambda: next(now))
-    assert peak[torch.float32] == 2 * 64**3 / 2.0
-    assert peak[torch.float32] == peak.rates[torch.float32]  # measured once
+    assert peak["float32"] == 2 * 64**3 / 2.0
+    assert peak["float32"] == peak.rates["float32"]  # measured once
 
 
 def test_state_counts_memory_once_however_it_is_nested():
@@ -370,7 +372,7 @@ def test_the_command_prints_tables_with_the_peer_of_torch(capsys, monkeypatch):
     assert "[3/3] muon beside torch Muon" in printed.err
     lines = printed.out.splitlines()
     assert lines[0].startswith("llama-nano: 86,256 parameters in float32, cpu, 1 thread, CPU time")
-    assert max(map(len, lines)) <= 110
+    assert max(len(line) for line in lines if line.startswith(("optimizer", "muon", "soap  "))) <= 110
     starts = [line.split()[0] for line in lines if line]
     assert starts.count("muon") == 2 and starts.count("soap") == 1
     (period,) = [line for line in lines if line.startswith("soap: a mean over 10 steps")]
@@ -411,55 +413,56 @@ def test_a_missing_gpu_is_said(capsys):
     assert "sees none here" in capsys.readouterr().err
 
 
-# --- tables ---
+# --- the report ---
+
+MACHINE = {"cpu": "x", "cpu_capability": "AVX2", "torch": "2", "cpu_flags": None, "native_bfloat16": True}
+FACTS = {
+    **{"model": "llama-60m", "overrides": {"vocabulary": 9}, "parameters": 1000, "dtype": "float32"},
+    **{"device": "cpu", "threads": 1, "clock": "CPU time", "against": "muon", "environment": MACHINE},
+    "peak_flops_per_second": {"float32": 9e10},
+}
 
 
-def test_tables_are_aligned_and_tell_what_is_met():
+def test_tables_tell_what_is_met():
     def row(label, times, target):
         ratio = Measurement.of(label, "x muon", times, target)
         step = Measurement.of(label, "ms/step", [1e3 * x for x in times])
         return Row(label, label, {}, step, ratio, 10, 5.0, 12345.6, {"float32": 2.5e12}, 0.5, 57.0, 12.0)
 
     rows = [row("htmuon_mix:mix_set=k7", [1.5, 1.6], 1.55), row("b", [1.6, 1.7], 1.55), row("c", [2.0], None)]
-    header, *lines = tables.rows_table(rows, "muon").splitlines()
-    assert header.split("  ")[0] == "optimizer" and len(lines) == 3
-    assert [line[header.index("at most") :] for line in lines] == ["1.55 met", "1.55 MISSED", ""]
-    assert max(map(len, [header, *lines])) <= 110
-    assert lines[2].split()[1:] == [
-        "1",
-        "2000.0",
-        "2.000",
-        "2.000",
-        "..",
-        "2.000",
-        "2500",
-        "50%",
-        "57",
-        "12.00",
-    ]
-    assert tables.periods(rows)[1] == "b: a mean over 10 steps, one of 12345.6 ms and the others of 5.000 ms"
+    found = report(FACTS, rows, [])
+    assert found.title == "llama-60m, vocabulary 9: 1,000 parameters in float32, cpu, 1 thread, CPU time"
+    (section,) = found.sections
+    assert [one[-1].value for one in section.rows] == ["1.55 met", "1.55 MISSED", ""]
+    assert max(map(len, terminal.write([found]).splitlines()[3:8])) <= 110
+    cells = [column.text(cell) for column, cell in zip(section.columns, section.rows[2], strict=True)]
+    assert cells == [*("c", "1", "2000.0", "2.000", "2.000 .. 2.000", "2500", "50%", "57", "12.00", "")]
+    period = Note("bench_period", label="b", period=10, full=12345.6, other=5.0)
+    assert period in section.notes
 
 
-def test_the_table_of_peers_fits_and_leaves_out_what_was_not_measured():
+def test_the_table_of_peers_leaves_out_what_was_not_measured():
     one = Measurement.of("x", "ms/step", [123456.7])
     ratio = Measurement.of("x", "x", [12.345], 1.05)
     found = PeerRow("adamuon", "pytorch_optimizer AdaMuon", "4.1.0", True, one, one, ratio, 8.0)
     missing = dataclasses.replace(found, ratio=None, note="not installed")
-    header, line = tables.peers_table([found, missing]).splitlines()
-    assert max(len(header), len(line)) <= 110
-    assert line.startswith("adamuon *  pytorch_optimizer AdaMuon  1") and line.endswith("1.05 MISSED")
+    _, section = report(FACTS, [], [found, missing]).sections
+    (row,) = section.rows
+    assert [row[0].value, row[1].value, row[-1].value] == [
+        *("adamuon *", "pytorch_optimizer AdaMuon", "1.05 MISSED")
+    ]
+    assert [note.kind for note in section.notes] == ["bench_matrices_alone", "bench_no_peer"]
 
 
 # --- precision ---
 
 
 @pytest.mark.parametrize(
-    ("native", "in_bfloat16", "words"), [(True, True, ""), (False, True, "WARNING"), (False, False, "")]
+    ("native", "in_bfloat16", "warned"), [(True, True, False), (False, True, True), (False, False, False)]
 )
-def test_a_machine_that_emulates_bfloat16_is_warned_about(native, in_bfloat16, words):
-    lines = tables.warning({"native_bfloat16": native}, in_bfloat16)
-    assert (words in "\n".join(lines) and lines) if words else not lines
-    assert max(map(len, lines), default=0) <= 110
+def test_a_machine_that_emulates_bfloat16_is_warned_about(native, in_bfloat16, warned):
+    notes = machine(MACHINE | {"native_bfloat16": native}, in_bfloat16=in_bfloat16)
+    assert [note.kind for note in notes] == ["bench_machine", *["bench_emulated"] * warned]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from harness import cli
-from harness.bench import chunked, memory, train, workloads
-from harness.bench import report as tables
-from harness.bench.measurement import Measurement
+from harness.bench import train
+from harness.bench.turns import Measurement
 from tests.helpers.json_fields import promised
 
 pytest.importorskip("transformers")
@@ -21,8 +20,8 @@ def cache(tmp_path_factory):
 
 
 def setup(cache, name="llama-nano", dtype="float32", batch=2):
-    (work,) = workloads.workloads(name, batch)
-    return train.Setup(work, workloads.Precision(dtype, "cpu"), cache)
+    (work,) = train.workloads(name, batch)
+    return train.Setup(work, train.Precision(dtype, "cpu"), cache)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "autocast", "bfloat16"])
@@ -37,12 +36,12 @@ def test_both_sides_train_alike(cache, name, dtype):
 
 
 def test_operations_are_counted_as_in_the_papers():
-    work = workloads.workloads("llama-60m")[0]
+    work = train.workloads("llama-60m")[0]
     layer = 4 * 512 * 512 + 3 * 512 * 1376
     weights = 8 * layer + 32000 * 512 + 17 * 512
     assert work.tokens == 4 * 256
     assert work.flops == 1024 * (6 * weights + 12 * 8 * 512 * 256)
-    nano = workloads.workloads("gpt2-nano", batch=1)[0]
+    nano = train.workloads("gpt2-nano", batch=1)[0]
     tied = 2 * (12 * 48 * 48 + 13 * 48) + 320 * 48 + 2 * 48
     assert nano.flops == 32 * (6 * tied + 12 * 2 * 48 * 32)
 
@@ -54,7 +53,7 @@ def test_a_side_measures_all_its_steps(cache):
 
 @pytest.mark.parametrize(("dtype", "rel"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 def test_chunked_and_plain_loss_do_the_same(dtype, rel):
-    sides = [chunked.loss_side(kind, 30, 8, 50, dtype, "cpu") for kind in ("chunked", "plain")]
+    sides = [train.loss_side(kind, 30, 8, 50, dtype, "cpu") for kind in ("chunked", "plain")]
     losses = [side._loss(side._hidden, side._weight, side._targets).item() for side in sides]
     assert losses[0] == pytest.approx(losses[1], rel=rel)
     times = iter([1.0, 3.0])
@@ -66,7 +65,7 @@ def test_the_chunked_loss_needs_less_memory():
     shape = (1000, 64, 32000, torch.float32, "cpu")
     _ = torch.ones(2**28)  # a gigabyte here, which is none of the measured processes
     one = 1000 * 32000 * 4  # bytes of the logits; plain are these, their softmax and their gradient
-    plain, less = memory.of_loss("plain", *shape), memory.of_loss("chunked", *shape)
+    plain, less = train.memory_of_loss("plain", *shape), train.memory_of_loss("chunked", *shape)
     assert 2.5 * one < plain < 4.5 * one
     assert 0.5 * one < less < one
 
@@ -74,12 +73,11 @@ def test_the_chunked_loss_needs_less_memory():
 @pytest.fixture
 def small(monkeypatch):
     """Memory is not measured, and the loss is that of a small head."""
-    monkeypatch.setattr(memory, "of_training", lambda setup, side: 2**20 * (1 + (side == "theirs")))
-    monkeypatch.setattr(memory, "of_loss", lambda kind, *shape: 2**20)
-    monkeypatch.setattr(workloads, "ROWS", (("llama-nano", 2, 1),))
-    monkeypatch.setattr(workloads, "is_large", lambda work: True)
-    for name in ("ROWS", "HIDDEN", "WORDS"):
-        monkeypatch.setattr(chunked, name, 16)
+    monkeypatch.setattr(train, "memory_of", lambda setup, side: 2**20 * (1 + (side == "theirs")))
+    monkeypatch.setattr(train, "memory_of_loss", lambda kind, *shape: 2**20)
+    monkeypatch.setattr(train, "ROWS", (("llama-nano", 2, 1),))
+    monkeypatch.setattr(train, "is_large", lambda work: True)
+    monkeypatch.setattr(train, "LOSS_SHAPE", (16, 16, 16))
 
 
 def test_the_command_measures_everything(tmp_path, capsys, small):
@@ -95,17 +93,22 @@ def test_the_command_measures_everything(tmp_path, capsys, small):
     assert report["losses"][0]["dtype"] == "float32"
     assert cli.main(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("llama-nano  2 x 32  6 ") for line in lines)
-    assert max(map(len, lines)) <= 110
+    (line,) = [line for line in lines if line.startswith("llama-nano  2 x 32  6 ")]
+    assert len(line) <= 110
 
 
 def test_the_report_has_a_line_per_model_and_loss():
-    work = workloads.workloads("llama-60m")[0]
+    work = train.workloads("llama-60m")[0]
     times = [Measurement.of("x", "ms/step", [one]) for one in (100.0, 112.0, 1.12)]
-    row = train.TrainRow(work, *times, 10240.0, 0.5, 90e9, 0.001, 1e-5)
-    table = tables.train_table([row], {"llama-60m": (2**30, 3 * 2**29)}).splitlines()
-    cells = "llama-60m 4 x 256 1 100.0 112.0 1.120 1.120 .. 1.120 10240 50% 1024 1536 0.1%"
-    assert table[1].split() == cells.split()
+    row = train.TrainRow(work, *times, 10240.0, 0.5, 90e9, 0.001, 1e-5, work.tokens, work.flops)
+    facts = {"dtype": "float32", "device": "cpu", "compile": False, "clock": "CPU time", "transformers": "5"}
+    about = {"cpu": "x", "cpu_capability": "AVX2", "torch": "2", "cpu_flags": None, "native_bfloat16": True}
+    facts |= {"loss_shape": (1, 2, 3), "environment": about}
+    loss = train.LossRow("float32", Measurement.of("x", "x", [0.5]), 2**20, 2**21)
+    (section,) = train.report(facts, [row], {"llama-60m": (2**30, 3 * 2**29)}, [loss]).sections
+    cells = [column.text(cell) for column, cell in zip(section.columns, section.rows[0], strict=True)]
+    assert " ".join(cells) == ("llama-60m 4 x 256 1 100.0 112.0 1.120 1.120 .. 1.120 10240 50% 1024 1536 0.1")
+    assert [note.kind for note in section.notes] == ["bench_train_columns", "bench_gap", "bench_loss"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,7 @@ def test_without_transformers_the_extra_is_named(tmp_path, capsys, monkeypatch):
 
 
 def test_precisions():
-    words = [workloads.Precision(name, "cpu") for name in ("float32", "bfloat16", "autocast")]
+    words = [train.Precision(name, "cpu") for name in ("float32", "bfloat16", "autocast")]
     low, full = torch.bfloat16, torch.float32
     assert [one.params for one in words] == [full, low, full]
     assert [one.products for one in words] == [full, low, low]

@@ -2,7 +2,6 @@
 
 import pytest
 
-from harness.commands.bench import START_UP
 from harness.errors import RunFailedError
 from sweeps.run import start_up
 
@@ -20,7 +19,3 @@ def test_a_run_that_can_not_start_ends_the_measurement(tmp_path):
     (tmp_path / "runs").write_text("not a folder")
     with pytest.raises(RunFailedError, match="before its first step"):
         start_up.start_up(tmp_path, SETTINGS, 1)
-
-
-def test_the_command_names_the_module():
-    assert start_up.__name__ == START_UP

@@ -1,0 +1,166 @@
+"""Two sides that step in turns, so that changes of the machine's speed cancel from their ratio.
+
+The median of the ratios is shown with its interval, the same in every benchmark. Without torch at import.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from harness.show.note import Note
+from harness.show.report import Column
+
+Clock: TypeAlias = Callable[[], float]  # seconds
+Two: TypeAlias = "tuple[float, float]"  # of two consecutive steps
+
+DROPPED = 1  # rounds that warm up: first steps allocate and, in some optimizers, do something else
+
+
+class Steps(Protocol):
+    """What can be timed."""
+
+    def step(self, clock: Clock) -> float:
+        """Make a step; return how long it took."""
+
+
+def take_turns(
+    ours: Steps,
+    theirs: Steps,
+    rounds: int,
+    clock: Clock,
+    *,
+    limit: float = math.inf,
+    after_round: Callable[[], None] = lambda: None,
+) -> tuple[list[Two], list[Two]]:
+    """Times of both sides, two steps each per round in the order ours, theirs, theirs, ours.
+
+    Args:
+        ours, theirs: the sides.
+        rounds: how many; `DROPPED` more are made before and not counted.
+        clock: seconds.
+        limit: no round begins after so many seconds, as long as there is one that counts.
+        after_round: called after every round.
+    """
+    our_times: list[Two] = []
+    their_times: list[Two] = []
+    began = clock()
+    for done in range(DROPPED + rounds):
+        if done > DROPPED and clock() - began > limit:
+            break
+        first = ours.step(clock)
+        their_times.append((theirs.step(clock), theirs.step(clock)))
+        our_times.append((first, ours.step(clock)))
+        after_round()
+    return our_times[DROPPED:], their_times[DROPPED:]
+
+
+def special_step(times: Sequence[Two], special: int | None) -> int:
+    """The index of the full step: `special` if it is given, else the slower of the two."""
+    if special is not None:
+        return special
+    first, second = (statistics.fmean(column) for column in zip(*times, strict=True))
+    return int(second > first)
+
+
+def per_step(times: Sequence[Two], period: int, special: int) -> list[float]:
+    """The mean step of each round.
+
+    With period 1 the mean of both steps. Otherwise one of the two, `special`, stands for what happens in one
+    of `period` steps, and the mean is that of a whole period, which is what a user pays.
+    """
+    share = 1 / period if period > 1 else 0.5
+    return [share * two[special] + (1 - share) * two[1 - special] for two in times]
+
+
+def clock_of(device: str, threads: int) -> tuple[str, Clock]:
+    """The clock to measure with and its name.
+
+    CPU time for one thread, since other programs may use the machine; else the wall clock, on a GPU after
+    `torch.cuda.synchronize`.
+    """
+    if device == "cuda":
+        return "wall clock", _after_gpu
+    return ("CPU time", time.process_time) if threads == 1 else ("wall clock", time.perf_counter)
+
+
+def _after_gpu() -> float:
+    sys.modules["torch"].cuda.synchronize()
+    return time.perf_counter()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The median of `n` values, its 95 % interval, and the most that it may be, all in `unit`."""
+
+    name: str
+    unit: str
+    n: int
+    median: float
+    low: float
+    high: float
+    target: float | None = None
+
+    @classmethod
+    def of(cls, name: str, unit: str, values: Sequence[float], target: float | None = None) -> Measurement:
+        """The median of `values`, with the interval that order statistics give whatever the distribution.
+
+        From the (k+1)-th smallest to the (k+1)-th greatest value: that misses the true median if a fair coin
+        thrown n times shows at most k heads or at most k tails. Below six values it is the range and covers
+        less.
+        """
+        n, ordered = len(values), sorted(values)
+        tails = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))
+        k = max(0, sum(tail <= 0.025 for tail in tails) - 1)
+        return cls(name, unit, n, statistics.median(ordered), ordered[k], ordered[n - 1 - k], target)
+
+    @classmethod
+    def milliseconds(cls, name: str, seconds: Sequence[float]) -> Measurement:
+        """Of steps, by the seconds of each round."""
+        return cls.of(name, "ms/step", [1e3 * value for value in seconds])
+
+    @classmethod
+    def ratio(
+        cls, name: str, unit: str, a: Sequence[float], b: Sequence[float], target: float | None = None
+    ) -> Measurement:
+        """Of a / b in each round."""
+        return cls.of(name, unit, [x / y for x, y in zip(a, b, strict=True)], target)
+
+    @property
+    def interval(self) -> str:
+        """Its interval in a cell."""
+        return f"{self.low:.3f} .. {self.high:.3f}"
+
+    @property
+    def verdict(self) -> str:
+        """Its target in a cell, and whether the interval's lower end is below."""
+        if self.target is None:
+            return ""
+        return f"{self.target:g} {'met' if self.low <= self.target else 'MISSED'}"
+
+
+# Columns of a ratio in every table.
+INTERVAL = Column("interval", "95 % interval", "text", importance=7)
+AT_MOST = Column("at_most", "at most", "text", importance=6)
+
+
+def machine(environment: Mapping[str, Any], *, in_bfloat16: bool) -> list[Note]:
+    """What was measured on, by `environment.describe_with_cpu_flags`.
+
+    Warns where a ratio between precisions says nothing about the algorithms.
+    """
+    native = environment["native_bfloat16"]
+    flags = environment["cpu_flags"] or {}
+    words = {
+        "gpu": environment.get("gpu"),
+        "flags": [f"{'+' if there else '-'}{flag}" for flag, there in flags.items()],
+        "native": {True: "yes", False: "no", None: "unknown"}[native],
+        **{name: environment[name] for name in ("cpu", "cpu_capability", "torch")},
+    }
+    return [Note("bench_machine", **words), *([Note("bench_emulated")] if in_bfloat16 and not native else [])]
