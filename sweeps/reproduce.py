@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.commands.counts import at_least
-
 from harness import cli
+from harness.commands.counts import at_least
 from harness.cost import gpus
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from harness.export.results import CLOZE, is_done
