@@ -71,6 +71,9 @@ COMMANDS = {
 # What a command of `harness` takes from the packages above it: its arguments get these functions.
 FROM_ABOVE = {"data": {"configs_of_sweep": "sweeps.plan.planned:configs_of"}}
 
+# What `doctor` asks of the packages above `harness`: the cache of tables, and a job that looks at its nodes.
+ABOVE = {"rows": "results.frames.row_cache", "probe": "sweeps.cluster.probe"}
+
 _WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store itself
 
 

@@ -8,27 +8,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness import tasks
+from harness.cli import ABOVE
 from harness.data.cache import MANIFEST, damaged, differing
-from harness.display import counted
 from harness.errors import UsageError
+from harness.show.emit import emit
+from harness.show.note import Note
 from harness.store import Store
-from harness.store.check import SECONDS, Survey, survey
-from harness.store.integrity import LOST
+from harness.store.check import SECONDS, Survey
 from harness.store.layout import cache_folder
-from harness.store.points import SOURCE, sweep_folder
 from harness.system import checks as machine
 from harness.system import finding, place
-from harness.system.finding import Check, Finding, note, ok, problem
+from harness.system.finding import Check, Finding, ok, problem
 
-PROBE = "sweeps.cluster.probe"  # a name, as those in `harness/cli.py`: `harness` imports nothing above it
-ROW_CACHE = "results.frames.row_cache"  # likewise
 PATIENCE = 600.0
 
 
@@ -57,14 +54,19 @@ def doctor(args: argparse.Namespace) -> int:
     if args.sbatch is None and args.patience is not None:
         raise UsageError("--patience is for the job of --sbatch.")
     if args.sbatch is None:
-        return finding.show(examine(args.root, CHECKS + (_digests,) * args.data), as_json=args.json)
+        return _show(examine(args.root, CHECKS + (_digests,) * args.data), args)
     if args.data:
         raise UsageError("--data is about this machine; leave it out with --sbatch.")
     patience = PATIENCE if args.patience is None else args.patience
     if not patience > 0:
         raise UsageError(f"--patience must be above 0 seconds, not {patience:g}.")
-    probe = importlib.import_module(PROBE)
-    return finding.show(probe.look(args.root, args.sbatch, patience), as_json=args.json)
+    probe = importlib.import_module(ABOVE["probe"])
+    return _show(probe.look(args.root, args.sbatch, patience), args)
+
+
+def _show(found: Sequence[Finding], args: argparse.Namespace) -> int:
+    emit(finding.report(found), args)
+    return 1 if any(one.level == "problem" for one in found) else 0
 
 
 def examine(root: Path, checks: Sequence[Check] | None = None) -> list[Finding]:
@@ -81,93 +83,23 @@ def examine(root: Path, checks: Sequence[Check] | None = None) -> list[Finding]:
 
 
 def _store(root: Path) -> Iterator[Finding]:
-    found = survey(root)
-    own = [name for name in found.sweeps if not (sweep_folder(root, name) / SOURCE).exists()]
-    mend = f"htbench sweep index {' '.join(own) or 'SPEC'} --root {shlex.quote(str(root))}"
-    runs = counted(found.runs, "run") + (f" ({found.packed} in archives)" if found.packed else "")
-    records, sweeps = counted(len(found.records), "record"), counted(len(found.sweeps), "sweep")
-    text = f"{runs}, {records}, {sweeps}"
-    yield ok("store", text if found.runs or found.sweeps else "nothing stored yet")
-    if not found.complete:
-        yield note("store", "it is large: the lines below are about the records counted above")
-    unpack = f"htbench runs unpack --all --root {shlex.quote(str(root))}"
-    advice = {
-        "link": "no command follows them; remove them, or put the file or the folder itself there",
-        "archive": f"`{unpack}` brings back what can be read; `htbench sweep run` trains the rest again",
-        "record": f"`{mend}` restores what index.jsonl has; `htbench sweep run` trains the rest again",
-        "points": f"`{mend}` writes them again",
-        "study": f"`{mend}` writes them again",
-        "slot": f"`{mend}` fills them again with the trials of their studies",
-        "submissions": "nothing to do: a lost line costs at most some jobs that find their runs done",
-        "attempt": "nothing to do: such a run is taken over when its heartbeat is two minutes old",
-    }
-    for kind, paths in found.damaged.items():
-        level = note if kind in ("attempt", "submissions") else problem
-        named = "links" if kind == "link" else f"damaged {kind} files"
-        yield level("store", f"{named}: {', '.join(paths)}", advice[kind])
-    if found.ahead:
-        text = f"heartbeats from the future: {_first_three(found.ahead)}"
-        clock = "they prove no life: the same command takes such a run over; set the clock of its machine"
-        yield note("store", text, clock)
-    yield from _records(found, root)
-    yield from _index(found, mend)
-    if found.leftovers:
-        text = f"temporary files of dead processes: {_first_three(found.leftovers)}"
-        yield note("store", text, "harmless; delete them when nothing runs")
-
-
-def _records(found: Survey, root: Path) -> Iterator[Finding]:
-    """Report each run whose record is lost or contradicts its curve."""
-    store = Store(root)
-    for key, what in found.faults.items():
-        delete = f"delete {shlex.quote(str(store.run_folder(key)))}"
-        if key in store.packed.look().runs:
-            delete = f"`htbench runs unpack {key}`, then {delete}"
-        advice = "" if what.kind in LOST else f"{delete}: then the same command trains the run again"
-        yield problem("records", f"run {key}: {what}", advice)
-    for key, contradictions in found.contested.items():
-        for path, differences in contradictions.items():
-            told = (f"{one.name} is {one.here}, and {one.there} in '{path}'" for one in differences)
-            keep = f"`htbench runs pack`, then delete '{path}' to keep what tables show"
-            yield problem("records", f"run {key}: {', '.join(told)}", keep)
-    if found.without_curve:
-        text = f"completed runs without metrics.jsonl: {_first_three(found.without_curve)}"
-        yield note("records", text, "nothing vouches for their figures")
-
-
-def _index(found: Survey, mend: str) -> Iterator[Finding]:
-    lacking = [key for key, size in found.records.items() if found.index.get(key) != size]
-    gone = found.index.keys() - found.records.keys() if found.complete else set()
-    if lacking or gone or found.torn_index_lines:
-        text = f"index.jsonl lacks {counted(len(lacking), 'record')}, has {len(gone)} whose run has none"
-        text += f", and {counted(found.torn_index_lines, 'torn line')}"
-        yield note("index", text, f"`{mend}` writes it anew")
-    elif differing := [key for key in found.differing if key not in lacking]:
-        text = f"index.jsonl has other figures than record.json for {_first_three(differing)}"
-        yield problem("index", text, f"`{mend}` writes it anew from the records")
-    elif found.records:
-        yield ok("index", "index.jsonl agrees with the run folders")
+    yield from Survey(root).findings()
 
 
 def _rows(root: Path) -> Iterator[Finding]:
     """Compare the rows that tables keep with what they were made of; tables trust them."""
-    cache: Any = importlib.import_module(ROW_CACHE)
+    cache: Any = importlib.import_module(ABOVE["rows"])
     compared, differing = cache.differing(Store(root), SECONDS)
     if differing:
-        text = f"cache/rows.json has other values than the records of runs {', '.join(differing)}"
-        yield problem("cache", text, "delete it: the next table makes it anew")
+        yield problem("cache", Note("rows_differ", runs=differing), Note("delete_rows"))
     elif compared:
-        yield ok("cache", f"cache/rows.json agrees with {counted(compared, 'record')}")
-
-
-def _first_three(paths: list[str]) -> str:
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+        yield ok("cache", Note("rows_agree", records=compared))
 
 
 def _data(root: Path) -> Iterator[Finding]:
     for name in tasks.TASKS:
         try:
-            yield ok("data", f"{name}: fingerprint {tasks.fingerprint(name)}")
+            yield ok("data", Note("data_found", task=name, fingerprint=tasks.fingerprint(name)))
         except UsageError as error:
             yield problem("data", str(error))
 
@@ -175,17 +107,16 @@ def _data(root: Path) -> Iterator[Finding]:
 def _digests(root: Path) -> Iterator[Finding]:
     """Read every prepared set; a run looks at sizes only."""
     made = _made_again(cache_folder(root))
-    advice = "delete it and prepare again: `htbench data prepare`, or the next run"
+    advice = Note("prepare_again")
     for folder in sorted(path.parent for path in cache_folder(root).glob(f"[!.]*/{MANIFEST}")):
         wrong, other = damaged(folder), made.get(folder, [])
         for name in wrong:
-            yield problem("data", f"'{folder / name}' is missing or damaged", advice)
+            yield problem("data", Note("data_damaged", path=folder / name), advice)
         for name in other:
             if name not in wrong:
-                yield problem("data", f"'{folder / name}' is not what its source gives", advice)
+                yield problem("data", Note("data_differs", path=folder / name), advice)
         if not wrong and not other:
-            source = ", and its source gives the same" if folder in made else ""
-            yield ok("data", f"'{folder}': all digests agree{source}")
+            yield ok("data", Note("data_agrees", folder=folder, made_again=folder in made))
 
 
 def _made_again(cache: Path) -> dict[Path, list[str]]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import UsageError
@@ -18,26 +18,46 @@ from harness.show.status import Status
 from harness.store import Store, copies, submissions
 from harness.store.archive import DamagedError
 from harness.store.copies import Difference
-from harness.store.index import Index
-from harness.store.integrity import contradiction, lost
+from harness.store.integrity import LOST, contradiction, lost
 from harness.store.layout import INDEX, RUNS, STUDIES, SWEEPS, is_key, run_keys, sweeps_folder
 from harness.store.owner import STALE_SECONDS, Owner, is_ahead
-from harness.store.points import POINTS, SLOTS, SPEC, SUBMISSIONS, read_points, read_slot, read_study
+from harness.store.points import (
+    POINTS,
+    SLOTS,
+    SOURCE,
+    SPEC,
+    SUBMISSIONS,
+    read_points,
+    read_slot,
+    read_study,
+    sweep_folder,
+)
 from harness.store.record import RunRecord
 from harness.store.run_file import RunFile
 from harness.store.run_folder import ATTEMPTS, METRICS, RECORD, RunFolder, read_attempt
 from harness.system import atomic
+from harness.system.finding import Finding, note, ok, problem
 
+SECONDS = 5.0  # that a look at the store may take
 _BY_NAME = {RECORD: "record", POINTS: "points", SUBMISSIONS: "submissions"}
+_ADVICE = {
+    "link": "mend_link",
+    "archive": "mend_archive",
+    "record": "mend_record",
+    "points": "mend_plan",
+    "study": "mend_plan",
+    "slot": "mend_slot",
+    "submissions": "mend_submissions",
+    "attempt": "mend_attempt",
+}
+_HARMLESS = ("attempt", "submissions")  # kinds of damaged files that cost nothing
 
 
-@dataclass
 class Survey:
-    """What was found; paths are relative to the root.
+    """A look at every file of the store but the caches; paths are relative to the root.
 
     Attributes:
-        runs: number of runs, in folders and in archives.
-        packed: number of runs in archives.
+        runs, packed: number of runs, in folders and in archives, and of those in archives.
         sweeps: names of the sweeps that have a plan or a file.
         records: run -> size of its sound record, in bytes.
         index: run -> size of its record as the index has it.
@@ -51,58 +71,155 @@ class Survey:
         ahead: attempts without an end whose heartbeat is from the future, which proves no life.
         leftovers: temporary files that are older than STALE_SECONDS.
         complete: False if the time limit came before all files were read.
-    """
-
-    runs: int = 0
-    packed: int = 0
-    sweeps: list[str] = field(default_factory=list)
-    records: dict[str, int] = field(default_factory=dict)
-    index: dict[str, int] = field(default_factory=dict)
-    differing: list[str] = field(default_factory=list)
-    faults: dict[str, Note] = field(default_factory=dict)
-    contested: dict[str, dict[Path, list[Difference]]] = field(default_factory=dict)
-    without_curve: list[str] = field(default_factory=list)
-    torn_index_lines: int = 0
-    damaged: dict[str, list[str]] = field(default_factory=dict)
-    ahead: list[str] = field(default_factory=list)
-    leftovers: list[str] = field(default_factory=list)
-    complete: bool = True
-
-
-SECONDS = 5.0  # that a look at the store may take
-
-
-def survey(root: Path, seconds: float = SECONDS) -> Survey:
-    """Look at every file of the store but the caches.
 
     Args:
         root: the store; it need not exist.
         seconds: time limit; the remaining files are left out.
     """
-    until = time.monotonic() + seconds
-    store, found = Store(root), Survey(sweeps=_sweeps(root))
-    packed = store.packed.look()
-    found.runs, found.packed = len({*run_keys(root), *packed.runs}), len(packed.runs)
-    if packed.damaged:
-        found.damaged["archive"] = [str(path.relative_to(root)) for path in packed.damaged]
-        return found
-    noted = _read_index(store.index, found)
-    for path in _files(store):
-        if time.monotonic() > until:
-            found.complete = False
-            break
-        try:
-            _look(path, root, found)
-            if _stands_for_its_run(path):
-                _look_at_run(store.files(path.parent.name), store, noted, found)
-        except DamagedError:
-            _note_archive(store, path, found)
-        except FileNotFoundError:  # a live run has replaced or removed it meanwhile
-            continue
-    if not found.damaged.get("archive"):
-        runs = copies.several(store, packed.runs)
-        found.contested = {key: what for key, run in runs.items() if (what := run.contradictions())}
-    return found
+
+    def __init__(self, root: Path, seconds: float = SECONDS) -> None:
+        until = time.monotonic() + seconds
+        self.root, self.store, packed = root, Store(root), Store(root).packed.look()
+        self.runs, self.packed = len({*run_keys(root), *packed.runs}), len(packed.runs)
+        plans = (path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}"))
+        self.sweeps = sorted({path.parent.name for path in plans if not path.parent.is_symlink()})
+        self.records: dict[str, int] = {}
+        self.differing: list[str] = []
+        self.faults: dict[str, Note] = {}
+        self.contested: dict[str, dict[Path, list[Difference]]] = {}
+        self.without_curve: list[str] = []
+        self.damaged: dict[str, list[str]] = {}
+        self.ahead: list[str] = []
+        self.leftovers: list[str] = []
+        self.complete = True
+        self._noted = {} if packed.damaged else self.store.index.rows()
+        self.index = {key: mark.size for key, (mark, _) in self._noted.items()}
+        self.torn_index_lines = 0
+        if packed.damaged:
+            self.damaged["archive"] = [self._place(path) for path in packed.damaged]
+            return
+        lines = self.store.index.path
+        self.torn_index_lines = atomic.count_lines(lines) - len(atomic.read_json_lines(lines))
+        for path in self._files():
+            if time.monotonic() > until:
+                self.complete = False
+                break
+            try:
+                self._look(path)
+            except DamagedError:
+                self._note_archive(path)
+            except FileNotFoundError:  # a live run has replaced or removed it meanwhile
+                continue
+        if "archive" not in self.damaged:
+            for key, run in copies.several(self.store, packed.runs).items():
+                if differences := run.contradictions():
+                    self.contested[key] = differences
+
+    def _place(self, path: Path) -> str:
+        return str(path.relative_to(self.root))
+
+    def _files(self) -> Iterator[Path]:
+        """Files in the root, those of sweeps and studies, then those of runs: the few before the many."""
+        yield from (path for path in sorted(self.root.glob("*")) if path.is_file())
+        for part in (SWEEPS, STUDIES, RUNS):
+            for folder, folders, names in os.walk(self.root / part):
+                links = (name for name in folders if os.path.islink(f"{folder}/{name}"))
+                yield from (RunFile(folder, name) for name in (*names, *links))
+        for key, archive in self.store.packed.look().runs.items():
+            paths = (self.store.run_folder(key) / name for name in archive.runs[key])
+            yield from (path for path in paths if not os.path.lexists(path))  # else it was looked at already
+
+    def _look(self, path: Path) -> None:
+        is_link = os.path.islink(path)
+        if is_link and (path.parent != self.root or path.name == INDEX):
+            self.damaged.setdefault("link", []).append(self._place(path))
+        elif atomic.is_temporary(path.name):
+            if time.time() - path.stat().st_mtime > STALE_SECONDS:
+                self.leftovers.append(self._place(path))
+        else:
+            kind = _kind(path)
+            if not kind and isinstance(path, RunFile) and not os.path.lexists(path):
+                path.read_bytes()  # from an archive, with its CRC
+            if kind and not _is_sound(kind, path, self.root):
+                self.damaged.setdefault(kind, []).append(self._place(path))
+            elif kind == "record":
+                self.records[path.parent.name] = path.stat().st_size
+            if kind == "attempt" and not read_attempt(path).get("outcome") and is_ahead(path):
+                self.ahead.append(self._place(path))
+        if is_link or not is_key(path.parent.name):
+            return
+        # Once for each run that has or had a record.
+        files = RunFolder(path.parent)
+        if path.name == RECORD or (path.name == METRICS and not files.record.exists()):
+            self._look_at_run(files, path.parent.name)
+
+    def _look_at_run(self, files: RunFolder, key: str) -> None:
+        record = _record(files)
+        if record is not None and key in self._noted and self._noted[key][1] != record:
+            self.differing.append(key)
+        if record is not None and record.status is Status.COMPLETED and not files.metrics.exists():
+            self.without_curve.append(key)
+        if what := _fault(self.store, key):
+            self.faults[key] = what
+
+    def _note_archive(self, path: Path) -> None:
+        """Note that the archive with this file of a run is damaged."""
+        own = self.store.packed.look().runs.get(path.relative_to(self.root / RUNS).parts[1])
+        places = self.damaged.setdefault("archive", [])
+        if own is not None and (place := self._place(own.path)) not in places:
+            places.append(place)
+
+    # --- what to tell of it ---
+
+    def findings(self) -> Iterator[Finding]:
+        """What was found, with advice."""
+        root = shlex.quote(str(self.root))
+        own = [name for name in self.sweeps if not (sweep_folder(self.root, name) / SOURCE).exists()]
+        mend = f"htbench sweep index {' '.join(own) or 'SPEC'} --root {root}"
+        known = {"runs": self.runs, "packed": self.packed, "records": len(self.records)}
+        whole = Note("store_has", **known, sweeps=len(self.sweeps))
+        yield ok("store", whole if self.runs or self.sweeps else Note("store_is_empty"))
+        if not self.complete:
+            yield note("store", Note("store_is_large"))
+        for kind, paths in self.damaged.items():
+            level = note if kind in _HARMLESS else problem
+            command = f"htbench runs unpack --all --root {root}" if kind == "archive" else mend
+            what = Note("links", paths=paths) if kind == "link" else Note("damaged", kind=kind, paths=paths)
+            yield level("store", what, Note(_ADVICE[kind], command=command))
+        if self.ahead:
+            yield note("store", Note("heartbeats_ahead", **_few(self.ahead)), Note("set_the_clock"))
+        for key, fault in self.faults.items():
+            unpack = f"htbench runs unpack {key}" if key in self.store.packed.look().runs else ""
+            delete = Note("delete_the_run", unpack=unpack, folder=self.store.run_folder(key))
+            what = Note("run_fault", run=key, what=fault)
+            yield problem("records", what, "" if fault.kind in LOST else delete)
+        for key, contradictions in self.contested.items():
+            for path, differences in contradictions.items():
+                values = [f"{one.name} is {one.here}, and {one.there} in '{path}'" for one in differences]
+                contested = Note("run_contested", run=key, values=values)
+                yield problem("records", contested, Note("keep_ours", path=path))
+        if self.without_curve:
+            yield note("records", Note("without_curve", **_few(self.without_curve)), Note("nothing_vouches"))
+        yield from self._index_findings(mend)
+        if self.leftovers:
+            yield note("store", Note("leftovers", **_few(self.leftovers)), Note("harmless_leftovers"))
+
+    def _index_findings(self, mend: str) -> Iterator[Finding]:
+        lacking = [key for key, size in self.records.items() if self.index.get(key) != size]
+        gone = self.index.keys() - self.records.keys() if self.complete else set()
+        differing = [key for key in self.differing if key not in lacking]
+        if lacking or gone or self.torn_index_lines:
+            counts = {"lacking": len(lacking), "gone": len(gone), "torn": self.torn_index_lines}
+            yield note("index", Note("index_lacks", **counts), Note("index_anew", command=mend))
+        elif differing:
+            yield problem("index", Note("index_differs", **_few(differing)), Note("index_anew", command=mend))
+        elif self.records:
+            yield ok("index", Note("index_agrees"))
+
+
+def _few(names: list[str]) -> dict[str, object]:
+    """The first three, and how many more there are."""
+    return {"names": names[:3], "more": len(names[3:])}
 
 
 def faults(store: Store) -> dict[str, Note]:
@@ -117,10 +234,10 @@ def _fault(store: Store, key: str) -> Note | None:
     if record is not None:
         return contradiction(files.path, record, thorough=True)
     gone = lost(files.path)
-    if gone and files.record.exists():  # do not call `store.state`: it would repair the record
-        return None if key in store.index.rows() else gone
-    if gone is None:
+    if gone is None or (files.record.exists() and key in store.index.rows()):
         return None
+    if files.record.exists():  # do not call `store.state`: it would repair the record
+        return gone
     status = store.state(key).status
     return None if status is Status.RUNNING or status.has_ended else gone
 
@@ -129,70 +246,6 @@ def _record(files: RunFolder) -> RunRecord | None:
     """A run's own record, if it is sound."""
     record = RunRecord.from_json(atomic.read_json(files.record))
     return record if record is not None and record.key == files.path.name else None
-
-
-def _sweeps(root: Path) -> list[str]:
-    paths = [path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}")]
-    return sorted({path.parent.name for path in paths if not path.parent.is_symlink()})
-
-
-def _files(store: Store) -> Iterator[Path]:
-    """Files right in the root, those of sweeps and studies, then those of runs: the few before the many."""
-    root = store.root
-    yield from (path for path in sorted(root.glob("*")) if path.is_file())
-    for part in (SWEEPS, STUDIES, RUNS):
-        for folder, folders, names in os.walk(root / part):
-            links = (name for name in folders if os.path.islink(f"{folder}/{name}"))
-            yield from (RunFile(folder, name) for name in (*names, *links))
-    for key, archive in store.packed.look().runs.items():
-        paths = (store.run_folder(key) / name for name in archive.runs[key])
-        yield from (path for path in paths if not os.path.lexists(path))  # else it was looked at already
-
-
-def _note_archive(store: Store, path: Path, found: Survey) -> None:
-    """Note that the archive with this file of a run is damaged."""
-    key = path.relative_to(store.root / RUNS).parts[1]
-    own, paths = store.packed.look().runs.get(key), found.damaged.setdefault("archive", [])
-    if own is not None and (name := str(own.path.relative_to(store.root))) not in paths:
-        paths.append(name)
-
-
-def _look(path: Path, root: Path, found: Survey) -> None:
-    if os.path.islink(path) and (path.parent != root or path.name == INDEX):
-        found.damaged.setdefault("link", []).append(str(path.relative_to(root)))
-        return
-    if atomic.is_temporary(path.name):
-        if time.time() - path.stat().st_mtime > STALE_SECONDS:
-            found.leftovers.append(str(path.relative_to(root)))
-        return
-    kind = _kind(path)
-    if not kind and isinstance(path, RunFile) and not os.path.lexists(path):
-        path.read_bytes()  # from an archive, with its CRC
-    if kind and not _is_sound(kind, path, root):
-        found.damaged.setdefault(kind, []).append(str(path.relative_to(root)))
-    elif kind == "record":
-        found.records[path.parent.name] = path.stat().st_size
-    if kind == "attempt" and not read_attempt(path).get("outcome") and is_ahead(path):
-        found.ahead.append(str(path.relative_to(root)))
-
-
-def _stands_for_its_run(path: Path) -> bool:
-    """Whether to check the run of this file: once for each run that has or had a record."""
-    if not is_key(path.parent.name) or os.path.islink(path):
-        return False
-    if path.name == METRICS:
-        return not RunFolder(path.parent).record.exists()
-    return path.name == RECORD
-
-
-def _look_at_run(files: RunFolder, store: Store, noted: Mapping[str, RunRecord], found: Survey) -> None:
-    record, key = _record(files), files.path.name
-    if record is not None and noted.get(key, record) != record:
-        found.differing.append(key)
-    if record is not None and record.status == "completed" and not files.metrics.exists():
-        found.without_curve.append(key)
-    if what := _fault(store, key):
-        found.faults[key] = what
 
 
 def _kind(path: Path) -> str:
@@ -220,10 +273,3 @@ def _is_sound(kind: str, path: Path, root: Path) -> bool:
     if kind == "submissions":
         return submissions.is_sound(path)
     return len(atomic.read_json_lines(path)) == atomic.count_lines(path)
-
-
-def _read_index(index: Index, found: Survey) -> dict[str, RunRecord]:
-    """What the index says of each run."""
-    found.torn_index_lines = atomic.count_lines(index.path) - len(atomic.read_json_lines(index.path))
-    found.index = {key: mark.size for key, (mark, _) in index.rows().items()}
-    return {key: record for key, (_, record) in index.rows().items()}

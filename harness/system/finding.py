@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from harness.display import document, terminal_width, wrapped
+from harness.show.note import Note
+from harness.show.report import Report
 
 T = TypeVar("T")
 
@@ -20,8 +21,8 @@ class Finding:
 
     level: Literal["ok", "note", "problem"]
     subject: str
-    finding: str
-    advice: str = ""
+    finding: Note | str
+    advice: Note | str = ""
 
 
 Check = Callable[[Path], Iterator[Finding]]
@@ -44,21 +45,17 @@ def guarded(what: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
     try:
         return list(check(what))
     except Exception as error:  # the command must report on any machine
-        said = f"could not be looked at: {type(error).__name__}: {one_line(str(error))}"
-        return [problem(check.__name__.strip("_"), said)]
+        broken = Note("check_broke", error=type(error).__name__, why=one_line(str(error)))
+        return [problem(check.__name__.strip("_"), broken)]
 
 
-def show(report: Sequence[Finding], *, as_json: bool) -> int:
-    """Print the findings; return exit status 1 if one is a problem, else 0."""
-    if as_json:
-        print(document([asdict(one) for one in report]))
-    else:
-        width = terminal_width()
-        for one in report:
-            lines = wrapped(f"{one.level:8} {one.subject:8} {one.finding}", width, f"{'':18}")
-            lines += wrapped(f"{'':17} -> {one.advice}", width, f"{'':21}") if one.advice else []
-            print("\n".join(lines))
-    return 1 if any(one.level == "problem" for one in report) else 0
+def report(findings: Sequence[Finding]) -> Report:
+    """The findings, each with its advice in a line of its own."""
+    notes = []
+    for one in findings:
+        notes.append(Note("finding", level=one.level, subject=one.subject, what=str(one.finding)))
+        notes += [Note("advice", what=str(one.advice))] if one.advice else []
+    return Report("doctor", "", notes=notes, data=findings)
 
 
 def one_line(text: str) -> str:

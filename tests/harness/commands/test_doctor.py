@@ -20,7 +20,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store import Store, layout
-from harness.store.check import survey
+from harness.store.check import Survey
 from harness.store.record import RunRecord
 from harness.system import machine
 from harness.system.checks import CPU_BUILD
@@ -31,8 +31,9 @@ STORE = {"root", "locks", "links", "store", "records", "index", "data"}
 
 
 def look(root, subject=None):
-    """What it found, about one subject if one is named."""
-    return [one for one in doctor.examine(Path(root)) if subject in (None, one.subject)]
+    """What it found, about one subject if one is named; in words, as it is shown."""
+    found = [one for one in doctor.examine(Path(root)) if subject in (None, one.subject)]
+    return [Finding(one.level, one.subject, str(one.finding), str(one.advice)) for one in found]
 
 
 def the(findings, words):
@@ -391,7 +392,7 @@ def test_a_heartbeat_from_the_future_is_told_of_runs_that_have_not_ended(tmp_pat
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"outcome": end}))
         os.utime(path, (time.time() + 40 * 86400,) * 2)
-    assert survey(tmp_path).ahead == ["runs/aa/aaaaaaaaaaaa/attempts/2.json"]
+    assert Survey(tmp_path).ahead == ["runs/aa/aaaaaaaaaaaa/attempts/2.json"]
     assert the(look(tmp_path, "store"), "heartbeats from the future").level == "note"
 
 
@@ -416,7 +417,7 @@ def test_a_store_of_garbage_alone(tmp_path):
 
 
 def test_a_store_too_large_to_be_looked_through(store):
-    found = survey(store[0].root, seconds=-1.0)
+    found = Survey(store[0].root, seconds=-1.0)
     assert not found.complete
     assert (found.runs, found.records) == (1, {})
 

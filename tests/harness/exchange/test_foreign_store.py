@@ -13,7 +13,7 @@ from harness.cost.from_runs import from_records
 from harness.cost.gpus import PROCESSORS
 from harness.exchange.foreign_record import key_of
 from harness.store import Store
-from harness.store.check import survey
+from harness.store.check import Survey
 from harness.store.points import read_points
 from tests.helpers.command import Htbench
 from tests.helpers.stored_runs import files
@@ -28,7 +28,7 @@ SET = ("--set", "task=fineweb", "model=gpt2-124m")
 
 
 def sound(root):
-    found = survey(root)
+    found = Survey(root)
     return not (found.faults or found.damaged or found.without_curve or found.differing)
 
 

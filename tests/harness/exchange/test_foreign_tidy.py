@@ -3,7 +3,7 @@
 import pytest
 
 from harness.store import Store
-from harness.store.check import survey
+from harness.store.check import Survey
 from harness.store.integrity import contradiction
 
 TWO = """\
@@ -34,7 +34,7 @@ def test_every_column_that_is_known_or_mapped_is_in_the_store(take):
     assert take.curve(first) == [{"step": 0, "val_loss": 10.5}, {"step": 100, "loss": 3.6, "val_loss": 3.5}]
     for record in (first, second):
         assert not contradiction(Store(take.root).run_folder(record.key), record, thorough=True)
-    found = survey(take.root)
+    found = Survey(take.root)
     assert not (found.faults or found.damaged or found.leftovers or found.without_curve) and found.runs == 2
 
 

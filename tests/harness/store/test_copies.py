@@ -39,7 +39,7 @@ def acc(value, questions=10):
 
 def contested(root):
     """By run what `doctor` tells of archives that contradict what readers see."""
-    found = check.survey(root).contested
+    found = check.Survey(root).contested
     return {
         key: [(one.name, one.here, one.there) for one in sum(what.values(), [])]
         for key, what in found.items()
@@ -138,7 +138,7 @@ def test_results_that_contradict_each_other_both_stay_and_are_told(roots, capsys
     before = seen(store)
     for _ in range(2):
         pack(store.root)
-        (kept,) = check.survey(store.root).contested[key]
+        (kept,) = check.Survey(store.root).contested[key]
         assert seen(store) == before and contested(store.root) == told
     unchanged = files(store.root)
     pack(store.root)

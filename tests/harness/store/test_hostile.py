@@ -214,7 +214,7 @@ def test_a_link_is_not_read(store, linked, tmp_path, capsys):
             read()
     with pytest.raises(LinkError, match="is a link"):
         path.open("a")
-    assert check.survey(store.root).damaged["link"] == [str(linked.relative_to(store.root))]
+    assert check.Survey(store.root).damaged["link"] == [str(linked.relative_to(store.root))]
     assert packing.choose(store).keys == [] or linked.name == "weights.pt", "these are not packed"
     for words in (["runs", "ls", "--all"], ["table"], ["report", "--out", str(tmp_path / "page.html")]):
         assert cli.main([*words, "--root", str(store.root)]) in (0, 1, 2)
@@ -292,7 +292,7 @@ def test_an_index_that_is_a_link_is_neither_read_nor_written(store, outside):
     with pytest.raises(LinkError, match="is a link"):
         put(store.root, seed=1)
     assert (outside.parent / "index.jsonl").read_bytes() == before
-    assert check.survey(store.root).damaged["link"] == ["index.jsonl"]
+    assert check.Survey(store.root).damaged["link"] == ["index.jsonl"]
     assert store.rebuild_index() == 2 and not store.index.path.is_symlink()
 
 
@@ -329,7 +329,7 @@ def test_sweeps_are_no_links_either(tmp_path, outside):
     assert cli.main(["runs", "import", str(theirs), "--root", str(root)]) == 0
     assert not is_secret_in(root) and {path.name for path in root.glob("sweeps/*")} == {"file", "slots"}
     links = {"sweeps/folder", "sweeps/file/spec.yaml", "sweeps/slots/slots/s"}
-    assert set(check.survey(theirs).damaged["link"]) == links
+    assert set(check.Survey(theirs).damaged["link"]) == links
 
 
 def test_old_links_and_linked_snapshots_are_cleared_and_not_what_they_lead_to(store, outside):
@@ -368,4 +368,4 @@ def test_links_at_the_root_are_those_of_people(tmp_path):
     assert cli.main(["runs", "pack", "--root", str(root)]) == 0
     assert cli.main(["runs", "unpack", "--all", "--root", str(root)]) == 0
     assert Store(root).record(key) == store.record(key) and config() is not None
-    assert "link" not in check.survey(root).damaged
+    assert "link" not in check.Survey(root).damaged

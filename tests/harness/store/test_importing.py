@@ -256,7 +256,7 @@ def test_what_is_missing_of_a_finished_run_comes(take, roots, packed, capsys):
 
 
 def contested(root):
-    return check.survey(root).contested
+    return check.Survey(root).contested
 
 
 def test_a_downstream_figure_that_contradicts_is_named_and_the_others_come(take, roots):

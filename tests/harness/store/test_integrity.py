@@ -71,7 +71,7 @@ def edit_index(store, key, change):
 def doctored(root):
     """What `doctor` says of records and index, by level."""
     found = doctor.examine(root)
-    return [(one.level, one.finding, one.advice) for one in found if one.subject in ("records", "index")]
+    return [(f.level, str(f.finding), str(f.advice)) for f in found if f.subject in ("records", "index")]
 
 
 def indexed(root, write_spec, capsys):
