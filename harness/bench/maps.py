@@ -255,21 +255,16 @@ def measure(steps: int, cache: Path, p: float) -> Report:
                 progress.begin(error.matrix)
             progress.advance()
             errors.append(error)
-    facts = {
-        "subject": "maps",
-        "p": p,
-        "captured": {"task": TASK, "model": MODEL, "steps": steps},
-        "shapes": {name: list(matrix.shape) for name, matrix in matrices.items()},
-        "environment": environment.describe_with_cpu_flags("cpu", tasks.fingerprint(TASK)),
-        "errors": errors,
-    }
-    n, wide = facts["shapes"]["wide"]
-    notes = [Note("bench_map_columns", n=n, wide=wide)]
+    about = environment.describe_with_cpu_flags("cpu", tasks.fingerprint(TASK))
+    shapes = {name: list(matrix.shape) for name, matrix in matrices.items()}
+    captured_from = {"task": TASK, "model": MODEL, "steps": steps}
+    facts = {"subject": "maps", "p": p, "captured": captured_from, "shapes": shapes, "environment": about}
+    notes = [Note("bench_map_columns", n=shapes["wide"][0], wide=shapes["wide"][1])]
     notes += [Note("bench_map_steps", model=MODEL, task=TASK)] if steps else []
-    above = machine(facts["environment"], in_bfloat16=False)
+    above = machine(about, in_bfloat16=False)
     sections = [_section(errors, "error", "error", above), _section(errors, "cosine", "", ())]
     title = f"distance to U S^p V^T from an SVD in float64, p = {p:g}"
-    return Report("bench maps", title, sections, notes, data=facts)
+    return Report("bench maps", title, sections, notes, data=facts | {"errors": errors})
 
 
 def _section(errors: Sequence[Error], value: str, unit: str, above: Sequence[Note]) -> Section:

@@ -27,8 +27,8 @@ from harness.bench.turns import (
     AT_MOST,
     DROPPED,
     INTERVAL,
-    Clock,
     Measurement,
+    Timed,
     Two,
     clock_of,
     machine,
@@ -133,7 +133,7 @@ class PeerRow:
     note: str = ""
 
 
-class Side:
+class Side(Timed):
     """One optimizer with parameters of its own and gradients that change from step to step.
 
     Args:
@@ -149,6 +149,7 @@ class Side:
         params: Mapping[str, nn.Parameter],
         gradients: Sequence[Mapping[str, Tensor]],
     ) -> None:
+        super().__init__(optimizer.step, self.load)
         self.optimizer, self.params = optimizer, params
         self._sets = itertools.cycle(gradients)
 
@@ -157,13 +158,6 @@ class Side:
         gradients = next(self._sets)
         for name, p in self.params.items():
             p.grad = gradients[name].clone()
-
-    def step(self, clock: Clock) -> float:
-        """Make a step; return how long it took."""
-        self.load()
-        began = clock()
-        self.optimizer.step()
-        return clock() - began
 
 
 class Bench:
@@ -190,7 +184,7 @@ class Bench:
         self.clock_name, self.clock = clock_of(settings.device, settings.threads)
         self.peak = Peak(settings.device, self.clock)
 
-    def rows(self, entries: list[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
+    def rows(self, entries: Sequence[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
         """Measure each entry against one baseline. The baseline keeps its optimizer state between pairs.
 
         Args:
@@ -354,11 +348,13 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
         "rows": rows,
         "beside": beside,
     }
-    return report(facts, rows, beside)
+    return report(facts)
 
 
-def report(facts: Mapping[str, Any], rows: Sequence[Row], beside: Sequence[PeerRow]) -> Report:
+def report(facts: Mapping[str, Any]) -> Report:
     """Optimizers beside a baseline, then beside other implementations as far as these were measured."""
+    rows: list[Row] = facts["rows"]
+    beside: list[PeerRow] = facts["beside"]
     overrides = "".join(f", {name} {value}" for name, value in facts["overrides"].items())
     title = (
         f"{facts['model']}{overrides}: {facts['parameters']:,} parameters in {facts['dtype']}, "

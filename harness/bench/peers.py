@@ -12,9 +12,31 @@ from typing import Any, Final, TypeAlias
 from torch import nn
 from torch.optim import Optimizer
 
+Hyper: TypeAlias = "Mapping[str, Any]"  # ours, with lr and weight_decay
 Params: TypeAlias = "list[nn.Parameter]"
-# (the module, parameters of the rule, the others, our hyperparameters with lr and weight_decay) -> optimizer
-Build: TypeAlias = "Callable[[Any, Params, Params, Mapping[str, Any]], Any]"
+
+
+def _rule(chosen: Params, rest: Params, hyper: Hyper) -> Any:
+    return chosen
+
+
+def _flagged(chosen: Params, rest: Params, hyper: Hyper) -> Any:
+    return [{"params": chosen, "use_muon": True}]
+
+
+def _all(chosen: Params, rest: Params, hyper: Hyper) -> Any:
+    return [*chosen, *rest]
+
+
+def _from_the_second_step(chosen: Params, rest: Params, hyper: Hyper) -> Any:
+    # At step 1 it would differentiate twice; from step 2 on, only once in `update_period` steps.
+    return [{"params": [*chosen, *rest], "step": 1}]
+
+
+def _projected(chosen: Params, rest: Params, hyper: Hyper) -> Any:
+    names = {"rank": "rank", "update_proj_gap": "update_gap", "scale": "scale"}
+    own = {name: hyper[ours] for name, ours in names.items()}
+    return [{"params": chosen, **own, "projection_type": "std"}, {"params": rest}]
 
 
 @dataclass(frozen=True)
@@ -24,25 +46,32 @@ class Peer:
     Attributes:
         row: our optimizer that it is compared with.
         module: what to import; its first part is the package.
-        name: of the class, and how it is printed with the package.
-        build: makes it.
+        name: of the class, and how it is printed with the package; `variant` is printed in brackets.
+        params: what it gets of (parameters of the rule, the others, our hyperparameters).
+        same: its arguments that are called as ours, besides lr and weight_decay.
+        more: its other arguments by our hyperparameters.
         at_most: the most that a step of ours may take in units of its own.
         matrices: compare on the matrices only, since the two treat other parameters differently.
         only_bfloat16: whether its Newton-Schulz iterations run in bfloat16 only.
+        variant: of the class.
     """
 
     row: str
     module: str
     name: str
-    build: Build
+    params: Callable[[Params, Params, Hyper], Any]
+    same: tuple[str, ...]
+    more: Callable[[Hyper], Hyper] = lambda hyper: {}
     at_most: float | None = None
     matrices: bool = False
     only_bfloat16: bool = False
+    variant: str = ""
 
     @property
     def label(self) -> str:
         """Package and class."""
-        return f"{self.module.partition('.')[0]} {self.name}"
+        variant = f"({self.variant})" if self.variant else ""
+        return f"{self.module.partition('.')[0]} {self.name}{variant}"
 
     @property
     def version(self) -> str | None:
@@ -50,7 +79,7 @@ class Peer:
         package = self.module.partition(".")[0]
         return None if importlib.util.find_spec(package) is None else importlib.metadata.version(package)
 
-    def obstacle(self, hyper: Mapping[str, Any]) -> str:
+    def obstacle(self, hyper: Hyper) -> str:
         """Why it can't be compared with ours at these hyperparameters; empty if it can."""
         if self.version is None:
             return "not installed"
@@ -58,134 +87,90 @@ class Peer:
             return "iterates in bfloat16 only"
         return ""
 
-    def make(self, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Optimizer:
+    def make(self, chosen: Params, rest: Params, hyper: Hyper) -> Optimizer:
         """The optimizer; whatever its package raises comes through."""
-        optimizer: Optimizer = self.build(importlib.import_module(self.module), chosen, rest, hyper)
+        same = {name: hyper[name] for name in ("lr", "weight_decay", *self.same)}
+        cls = getattr(importlib.import_module(self.module), self.name)
+        optimizer: Optimizer = cls(self.params(chosen, rest, hyper), **same, **self.more(hyper))
         return optimizer
 
 
-def _settings(hyper: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: hyper[name] for name in ("lr", "weight_decay", *names)}
-
-
-def _muon(hyper: Mapping[str, Any]) -> dict[str, Any]:
-    return _settings(hyper, "momentum", "nesterov", "ns_steps")
-
-
-def _beta2(hyper: Mapping[str, Any]) -> float:
+def _beta2(hyper: Hyper) -> float:
     beta2: float | None = hyper["beta2"]
     return hyper["momentum"] if beta2 is None else beta2
 
 
-def _torch_muon(torch_optim: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    return torch_optim.Muon(chosen, adjust_lr_fn="original", **_muon(hyper))
-
-
-def _timm_muon(timm: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    groups = [{"params": chosen, "use_muon": True}]
-    return timm.Muon(groups, adjust_lr_fn="original", ns_coefficients="original", **_muon(hyper))
-
-
-def _kozistr_muon(library: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    return library.Muon([{"params": chosen, "use_muon": True}], **_muon(hyper))
-
-
-def _heavyball_muon(heavyball: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    betas = (hyper["momentum"], 0.99)  # the second one is of no use to it
-    return heavyball.Muon(chosen, betas=betas, nesterov=hyper["nesterov"], **_settings(hyper))
-
-
-def _kozistr_normuon(library: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    groups = [{"params": chosen, "use_muon": True}]
-    return library.NorMuon(groups, beta2=hyper["beta2"], eps=hyper["eps"], **_muon(hyper))
-
-
-def _kozistr_adamuon(library: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    # Without the sign and without Nesterov momentum: two passes over memory less than ours.
-    groups = [{"params": chosen, "use_muon": True}]
-    betas = (hyper["momentum"], _beta2(hyper))
-    return library.AdaMuon(groups, betas=betas, **_settings(hyper, "ns_steps", "eps"))
-
-
-def _timm_adamuon(timm: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    # Without the sign.
-    groups = [{"params": chosen, "use_muon": True}]
-    betas = (0.9, _beta2(hyper))  # the first one is its fallback's
-    return timm.Muon(groups, algo="adamuon", ns_coefficients="original", betas=betas, **_muon(hyper))
-
-
-def _fused_adamw(torch_optim: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    # One pass over memory: for rules that make two, a measure of what these cost.
-    return torch_optim.AdamW([*chosen, *rest], fused=True, **_settings(hyper, "betas", "eps"))
-
-
-def _timm_cautious(timm: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    # The class behind its name "cadamw".
-    return timm.AdamWLegacy([*chosen, *rest], caution=True, **_settings(hyper, "betas", "eps"))
-
-
-def _timm_mars(timm: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    return timm.Mars(
-        [*chosen, *rest], betas_1d=hyper["aux_betas"], **_settings(hyper, "betas", "eps", "gamma")
-    )
-
-
-def _kozistr_sophia(library: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    # At step 1 it would differentiate twice; from step 2 on, only once in `update_period` steps.
-    groups = [{"params": [*chosen, *rest], "step": 1}]
-    return library.SophiaH(groups, p=1.0, update_period=10**9, **_settings(hyper, "betas", "eps"))
-
-
-def _kozistr_soap(library: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    return library.SOAP(
-        [*chosen, *rest],
-        max_precondition_dim=hyper["max_precond_dim"],
-        **_settings(hyper, "betas", "shampoo_beta", "eps", "correct_bias", "precondition_frequency"),
-    )
-
-
-def _heavyball_soap(heavyball: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    beta = hyper["shampoo_beta"]
-    return heavyball.SOAP(
-        [*chosen, *rest],
-        shampoo_beta=hyper["betas"][1] if beta is None else beta,
-        merge_dims=False,
-        **_settings(hyper, "betas", "eps", "precondition_frequency", "max_precond_dim"),
-    )
-
-
-def _kozistr_galore(library: Any, chosen: Params, rest: Params, hyper: Mapping[str, Any]) -> Any:
-    projected = {
-        "params": chosen,
-        "rank": hyper["rank"],
-        "update_proj_gap": hyper["update_gap"],
-        "scale": hyper["scale"],
-        "projection_type": "std",
-    }
-    return library.GaLore([projected, {"params": rest}], **_settings(hyper, "betas", "eps"))
-
-
 _KOZISTR = "pytorch_optimizer"
-_NEWTON_SCHULZ: Final[dict[str, Any]] = {"matrices": True, "only_bfloat16": True}
+_NS: Final[dict[str, Any]] = {"matrices": True, "only_bfloat16": True}
+_MUON, _ADAM = ("momentum", "nesterov", "ns_steps"), ("betas", "eps")
+_SHAMPOO = (*_ADAM, "precondition_frequency")
+
+
+def _original(hyper: Hyper) -> Hyper:
+    return {"adjust_lr_fn": "original"}
+
+
+def _timm_original(hyper: Hyper) -> Hyper:
+    return {"adjust_lr_fn": "original", "ns_coefficients": "original"}
+
+
+def _heavyball_muon(hyper: Hyper) -> Hyper:
+    return {"betas": (hyper["momentum"], 0.99)}  # the second one is of no use to it
+
+
+def _kozistr_adamuon(hyper: Hyper) -> Hyper:
+    # Without the sign and without Nesterov momentum: two passes over memory less than ours.
+    return {"betas": (hyper["momentum"], _beta2(hyper))}
+
+
+def _timm_adamuon(hyper: Hyper) -> Hyper:
+    # Without the sign. The first beta is its fallback's.
+    return {"algo": "adamuon", "ns_coefficients": "original", "betas": (0.9, _beta2(hyper))}
+
+
+def _fused(hyper: Hyper) -> Hyper:
+    # One pass over memory: for rules that make two, a measure of what these cost.
+    return {"fused": True}
+
+
+def _heavyball_soap(hyper: Hyper) -> Hyper:
+    beta = hyper["shampoo_beta"]
+    return {"shampoo_beta": hyper["betas"][1] if beta is None else beta, "merge_dims": False}
+
 
 # Several peers of a row with the same bound: ours must keep it against the fastest, hence against all.
 PEERS: Final = (
-    Peer("muon", "torch.optim", "Muon", _torch_muon, 1.0, **_NEWTON_SCHULZ),
-    Peer("muon", "timm.optim", "Muon", _timm_muon, **_NEWTON_SCHULZ),
-    Peer("muon", _KOZISTR, "Muon", _kozistr_muon, **_NEWTON_SCHULZ),
-    Peer("muon", "heavyball", "Muon", _heavyball_muon, **_NEWTON_SCHULZ),
-    Peer("normuon", _KOZISTR, "NorMuon", _kozistr_normuon, 1.0, **_NEWTON_SCHULZ),
-    Peer("adamuon", _KOZISTR, "AdaMuon", _kozistr_adamuon, 1.0, **_NEWTON_SCHULZ),
-    Peer("adamuon", "timm.optim", "Muon(adamuon)", _timm_adamuon, 1.0, **_NEWTON_SCHULZ),
-    Peer("adamw", "torch.optim", "AdamW(fused)", _fused_adamw, 1.2),
-    Peer("cautious", "torch.optim", "AdamW(fused)", _fused_adamw, 2.5),
-    Peer("mars", "torch.optim", "AdamW(fused)", _fused_adamw, 2.5),
-    Peer("cautious", "timm.optim", "cadamw", _timm_cautious, 0.9),
-    Peer("mars", "timm.optim", "Mars", _timm_mars, 0.9),
-    Peer("sophia", _KOZISTR, "SophiaH", _kozistr_sophia, 1.0),
-    Peer("soap", _KOZISTR, "SOAP", _kozistr_soap, 1.0),
-    Peer("soap", "heavyball", "SOAP", _heavyball_soap, 1.0),
-    Peer("galore", _KOZISTR, "GaLore", _kozistr_galore, 1.0),
+    Peer("muon", "torch.optim", "Muon", _rule, _MUON, _original, 1.0, **_NS),
+    Peer("muon", "timm.optim", "Muon", _flagged, _MUON, _timm_original, **_NS),
+    Peer("muon", _KOZISTR, "Muon", _flagged, _MUON, **_NS),
+    Peer("muon", "heavyball", "Muon", _rule, ("nesterov",), _heavyball_muon, **_NS),
+    Peer("normuon", _KOZISTR, "NorMuon", _flagged, (*_MUON, "beta2", "eps"), at_most=1.0, **_NS),
+    Peer("adamuon", _KOZISTR, "AdaMuon", _flagged, ("ns_steps", "eps"), _kozistr_adamuon, 1.0, **_NS),
+    Peer("adamuon", "timm.optim", "Muon", _flagged, _MUON, _timm_adamuon, 1.0, **_NS, variant="adamuon"),
+    Peer("adamw", "torch.optim", "AdamW", _all, _ADAM, _fused, 1.2, variant="fused"),
+    Peer("cautious", "torch.optim", "AdamW", _all, _ADAM, _fused, 2.5, variant="fused"),
+    Peer("mars", "torch.optim", "AdamW", _all, _ADAM, _fused, 2.5, variant="fused"),
+    Peer(
+        "cautious",
+        "timm.optim",
+        "AdamWLegacy",
+        _all,
+        _ADAM,
+        lambda _: {"caution": True},
+        0.9,
+        variant="cadamw",
+    ),
+    Peer("mars", "timm.optim", "Mars", _all, (*_ADAM, "gamma"), lambda h: {"betas_1d": h["aux_betas"]}, 0.9),
+    Peer(
+        *("sophia", _KOZISTR, "SophiaH", _from_the_second_step, _ADAM),
+        *(lambda _: {"p": 1.0, "update_period": 10**9}, 1.0),
+    ),
+    Peer(
+        *("soap", _KOZISTR, "SOAP", _all, (*_SHAMPOO, "shampoo_beta", "correct_bias")),
+        *(lambda h: {"max_precondition_dim": h["max_precond_dim"]}, 1.0),
+    ),
+    Peer("soap", "heavyball", "SOAP", _all, (*_SHAMPOO, "max_precond_dim"), _heavyball_soap, 1.0),
+    Peer("galore", _KOZISTR, "GaLore", _projected, _ADAM, at_most=1.0),
 )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -127,7 +126,7 @@ _COLUMNS = (
 
 
 def measure(model: str, rounds: int) -> Report:
-    """Measure time and memory.
+    """Measure time and memory: ratios of both sets of layers, then the floor and the memory.
 
     Raises:
         ValueError: there is no such model.
@@ -139,6 +138,7 @@ def measure(model: str, rounds: int) -> Report:
             progress.begin(f"{include} layers of {model}")
             rows.append(times_of(model, include, rounds, progress.advance))
     peaks = {method: memory_of(model, method) for method in METHODS}
+    about = environment.describe_with_cpu_flags("cpu")
     facts = {
         "subject": "spectra",
         "model": model,
@@ -146,15 +146,10 @@ def measure(model: str, rounds: int) -> Report:
         "clock": "CPU time",
         "largest_bytes": largest_bytes,
         "most_memory": MOST_MEMORY,
-        "environment": environment.describe_with_cpu_flags("cpu"),
+        "environment": about,
         "rows": rows,
         "peak_bytes": peaks,
     }
-    return report(facts, rows, peaks)
-
-
-def report(facts: Mapping[str, Any], rows: Sequence[SpectraRow], peaks: Mapping[str, int]) -> Report:
-    """Ratios of both sets of layers, then the floor and the memory."""
     cells = [
         [row.include, row.layers, ratio.name, ratio.n, ratio.median, ratio.interval, ratio.verdict]
         for row in rows
@@ -162,8 +157,7 @@ def report(facts: Mapping[str, Any], rows: Sequence[SpectraRow], peaks: Mapping[
     ]
     notes = [Note("bench_floor", times=[f"{row.floor.median:.1f} ms for {row.include}" for row in rows])]
     for method, peak in peaks.items():
-        share = peak / facts["largest_bytes"]
+        share = peak / largest_bytes
         notes.append(Note("bench_spectra_memory", method=method, peak=peak, share=share, most=MOST_MEMORY))
-    above = machine(facts["environment"], in_bfloat16=False)
-    title = f"{facts['model']}, 1 thread, {facts['clock']}"
-    return Report("bench spectra", title, [table(_COLUMNS, cells, above=above, notes=notes)], data=facts)
+    grid = table(_COLUMNS, cells, above=machine(about, in_bfloat16=False), notes=notes)
+    return Report("bench spectra", f"{model}, 1 thread, CPU time", [grid], data=facts)

@@ -87,7 +87,7 @@ def entry(label: str, ns_dtype: str | None = None) -> Entry:
     except ValueError as error:
         raise UsageError(f"'{label}' can't be measured: {error}") from None
     for key, special in _PERIODS.items():
-        period = hyper.get(key, 1)
+        period: Any = hyper.get(key, 1)
         if period > 1:
             first = key == "interval" and hyper["interval_phase"] == "first"
             return Entry(label, name, hyper, period, 0 if first else special, {**hyper, key: 2})

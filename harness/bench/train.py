@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import models
 from harness import tasks
 from harness.bench.machine import Peak, check_device, in_fresh_process, peak_of
-from harness.bench.turns import DROPPED, INTERVAL, Clock, Measurement, clock_of, machine, take_turns
+from harness.bench.turns import DROPPED, INTERVAL, Clock, Measurement, Timed, clock_of, machine, take_turns
 from harness.bench.twin import counterpart, twin
 from harness.cost.gpus import recognised
 from harness.data.loss import linear_cross_entropy
@@ -126,22 +126,14 @@ class Trainer:
     """One side: a model that makes steps with the fused AdamW.
 
     Args:
+        setup: what both sides share.
         model: its parameters are trained.
         loss: mean loss of a batch.
-        batches: on the device; a step takes the next.
-        precision: of the forward pass.
-        steps: of a turn.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        loss: Callable[[Batch], Tensor],
-        batches: list[Batch],
-        precision: Precision,
-        steps: int,
-    ) -> None:
-        self._loss, self._batches, self._precision, self._steps = loss, batches, precision, steps
+    def __init__(self, setup: Setup, model: nn.Module, loss: Callable[[Batch], Tensor]) -> None:
+        self._loss, self._batches = loss, setup.batches()
+        self._precision, self._steps = setup.precision, setup.work.steps
         self._optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
         self._made = 0
         self.losses: list[float] = []
@@ -201,13 +193,13 @@ class Setup:
     def ours(self, model: nn.Module) -> Trainer:
         """Our side."""
         task, forward = self.task(), self._forward(model)
-        return self._side(model, lambda batch: task.loss(forward, batch) / batch.count)
+        return Trainer(self, model, lambda batch: task.loss(forward, batch) / batch.count)
 
     def theirs(self, model: nn.Module) -> Trainer:
         """The other side. `shift_labels` are targets, so that theirs does not shift them itself."""
         forward = self._forward(model)
-        return self._side(
-            model, lambda one: forward(one.inputs, labels=one.targets, shift_labels=one.targets).loss
+        return Trainer(
+            self, model, lambda b: forward(b.inputs, labels=b.targets, shift_labels=b.targets).loss
         )
 
     def both(self) -> tuple[Trainer, Trainer]:
@@ -224,9 +216,6 @@ class Setup:
 
     def _forward(self, model: nn.Module) -> Any:
         return torch.compile(model) if self.compiled else model
-
-    def _side(self, model: nn.Module, loss: Callable[[Batch], Tensor]) -> Trainer:
-        return Trainer(model, loss, self.batches(), self.precision, self.work.steps)
 
 
 @dataclass(frozen=True)
@@ -332,41 +321,28 @@ def _memory(setup: Setup, side: str, threads: int) -> int:
 LOSS_SHAPE = (2048, 512, 32000)  # tokens, width and words: eight sequences of llama-60m
 
 
-class LossSide:
-    """The loss and the gradients of random hidden states and weights.
+def loss_side(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> Timed:
+    """The loss of random hidden states and its gradients: "chunked" or "plain", with inputs of its own.
 
-    Args:
-        loss: of (hidden, weight, targets), summed.
-        hidden, weight, targets: its arguments.
+    They are the same for both.
     """
-
-    def __init__(
-        self,
-        loss: Callable[[Tensor, Tensor, Tensor], Tensor],
-        hidden: Tensor,
-        weight: Tensor,
-        targets: Tensor,
-    ) -> None:
-        self._loss, self._hidden, self._weight, self._targets = loss, hidden, weight, targets
-
-    def step(self, clock: Clock) -> float:
-        """Forward and backward; return how long it took."""
-        began = clock()
-        loss = self._loss(self._hidden, self._weight, self._targets)
-        torch.autograd.backward(loss / len(self._targets))
-        seconds = clock() - began
-        self._hidden.grad = self._weight.grad = None
-        return seconds
-
-
-def loss_side(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> LossSide:
-    """The side "chunked" or "plain" with inputs of its own, the same for both."""
     generator = torch.Generator().manual_seed(0)
-    states = torch.empty(rows, hidden, dtype=dtype).normal_(generator=generator)
-    weight = torch.empty(words, hidden, dtype=dtype).normal_(std=0.02, generator=generator)
+    states = torch.empty(rows, hidden, dtype=dtype).normal_(generator=generator).to(device)
+    weight = torch.empty(words, hidden, dtype=dtype).normal_(std=0.02, generator=generator).to(device)
     targets = torch.randint(words, (rows,), generator=generator).to(device)
-    loss = linear_cross_entropy if kind == "chunked" else _plain
-    return LossSide(loss, states.to(device).requires_grad_(), weight.to(device).requires_grad_(), targets)
+    inputs = (states.requires_grad_(), weight.requires_grad_())
+    loss_of = linear_cross_entropy if kind == "chunked" else _plain
+
+    def work() -> Tensor:
+        loss = loss_of(*inputs, targets)
+        torch.autograd.backward(loss / len(targets))
+        return loss.detach()
+
+    def forget() -> None:
+        for tensor in inputs:
+            tensor.grad = None
+
+    return Timed(work, forget)
 
 
 def _plain(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
@@ -448,7 +424,7 @@ def measure(
         "peak_bytes": peaks,
         "losses": losses,
     }
-    return report(facts, rows, peaks, losses)
+    return report(facts)
 
 
 _COLUMNS = (
@@ -467,13 +443,9 @@ _COLUMNS = (
 )
 
 
-def report(
-    facts: Mapping[str, Any],
-    rows: Sequence[TrainRow],
-    peaks: Mapping[str, Sequence[int]],
-    losses: Sequence[LossRow],
-) -> Report:
+def report(facts: Mapping[str, Any]) -> Report:
     """A line per model, ours beside that of `transformers`, then the loss."""
+    rows, peaks = facts["rows"], facts["peak_bytes"]
     compiled = ", compiled" if facts["compile"] else ""
     title = (
         f"{facts['dtype']}{compiled}, {facts['device']}, 1 CPU thread, {facts['clock']}, "
@@ -491,7 +463,7 @@ def report(
         Note("bench_gap", gap=gap),
     ]
     n, hidden, words = facts["loss_shape"]
-    for loss in losses:
+    for loss in facts["losses"]:
         sizes = {
             "ours": loss.chunked_bytes,
             "plain": loss.plain_bytes,

@@ -30,6 +30,25 @@ class Steps(Protocol):
         """Make a step; return how long it took."""
 
 
+class Timed:
+    """Does some work in a step.
+
+    Args:
+        work: what is timed.
+        before: what is done before it, outside of its time.
+    """
+
+    def __init__(self, work: Callable[[], object], before: Callable[[], object]) -> None:
+        self.work, self._before = work, before
+
+    def step(self, clock: Clock) -> float:
+        """Make a step; return how long it took."""
+        self._before()
+        began = clock()
+        self.work()
+        return clock() - began
+
+
 def take_turns(
     ours: Steps,
     theirs: Steps,

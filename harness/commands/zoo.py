@@ -128,7 +128,7 @@ def models(args: argparse.Namespace) -> int:
 
     They are counted with its own settings; a task may bring another vocabulary.
     """
-    facts = [
+    facts: list[dict[str, Any]] = [
         {
             "name": row.name,
             "kind": row.kind,

@@ -138,7 +138,7 @@ def find(config: RunConfig, cache: Path, device: str) -> Simulated | None:
     place = _place(cache, config, device)
     if place.name not in _here:
         value = atomic.read_json(place)
-        if not typed.fits(_File, value):  # no file, or that of other code
+        if value is None or not typed.fits(_File, value):  # no file, or that of other code
             return None
         work, memory = typed.made(TrainingFlops, value["work"]), typed.made(Memory, value["memory"])
         if work is None or memory is None:

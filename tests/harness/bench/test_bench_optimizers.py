@@ -301,7 +301,7 @@ def test_what_fails_in_other_code_is_said(bench, monkeypatch):
     def fail(*args):
         raise RuntimeError("no compiler\nand much more")
 
-    broken = peers.Peer("adam", "torch.optim", "Adam", fail)
+    broken = peers.Peer("adam", "torch.optim", "Adam", fail, ())
     monkeypatch.setattr(peers, "PEERS", (broken,))
     (found,) = bench.beside(entry("adam"), silent)
     assert found.note == "fails: RuntimeError: no compiler" and found.ratio is None
@@ -430,7 +430,7 @@ def test_tables_tell_what_is_met():
         return Row(label, label, {}, step, ratio, 10, 5.0, 12345.6, {"float32": 2.5e12}, 0.5, 57.0, 12.0)
 
     rows = [row("htmuon_mix:mix_set=k7", [1.5, 1.6], 1.55), row("b", [1.6, 1.7], 1.55), row("c", [2.0], None)]
-    found = report(FACTS, rows, [])
+    found = report(FACTS | {"rows": rows, "beside": []})
     assert found.title == "llama-60m, vocabulary 9: 1,000 parameters in float32, cpu, 1 thread, CPU time"
     (section,) = found.sections
     assert [one[-1].value for one in section.rows] == ["1.55 met", "1.55 MISSED", ""]
@@ -446,7 +446,7 @@ def test_the_table_of_peers_leaves_out_what_was_not_measured():
     ratio = Measurement.of("x", "x", [12.345], 1.05)
     found = PeerRow("adamuon", "pytorch_optimizer AdaMuon", "4.1.0", True, one, one, ratio, 8.0)
     missing = dataclasses.replace(found, ratio=None, note="not installed")
-    _, section = report(FACTS, [], [found, missing]).sections
+    _, section = report(FACTS | {"rows": [], "beside": [found, missing]}).sections
     (row,) = section.rows
     assert [row[0].value, row[1].value, row[-1].value] == [
         *("adamuon *", "pytorch_optimizer AdaMuon", "1.05 MISSED")

@@ -54,7 +54,7 @@ def test_a_side_measures_all_its_steps(cache):
 @pytest.mark.parametrize(("dtype", "rel"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 def test_chunked_and_plain_loss_do_the_same(dtype, rel):
     sides = [train.loss_side(kind, 30, 8, 50, dtype, "cpu") for kind in ("chunked", "plain")]
-    losses = [side._loss(side._hidden, side._weight, side._targets).item() for side in sides]
+    losses = [side.work().item() for side in sides]
     assert losses[0] == pytest.approx(losses[1], rel=rel)
     times = iter([1.0, 3.0])
     assert sides[0].step(lambda: next(times)) == 2.0
@@ -103,9 +103,10 @@ def test_the_report_has_a_line_per_model_and_loss():
     row = train.TrainRow(work, *times, 10240.0, 0.5, 90e9, 0.001, 1e-5, work.tokens, work.flops)
     facts = {"dtype": "float32", "device": "cpu", "compile": False, "clock": "CPU time", "transformers": "5"}
     about = {"cpu": "x", "cpu_capability": "AVX2", "torch": "2", "cpu_flags": None, "native_bfloat16": True}
-    facts |= {"loss_shape": (1, 2, 3), "environment": about}
+    facts |= {"loss_shape": (1, 2, 3), "environment": about, "rows": [row]}
     loss = train.LossRow("float32", Measurement.of("x", "x", [0.5]), 2**20, 2**21)
-    (section,) = train.report(facts, [row], {"llama-60m": (2**30, 3 * 2**29)}, [loss]).sections
+    facts |= {"peak_bytes": {"llama-60m": (2**30, 3 * 2**29)}, "losses": [loss]}
+    (section,) = train.report(facts).sections
     cells = [column.text(cell) for column, cell in zip(section.columns, section.rows[0], strict=True)]
     assert " ".join(cells) == ("llama-60m 4 x 256 1 100.0 112.0 1.120 1.120 .. 1.120 10240 50% 1024 1536 0.1")
     assert [note.kind for note in section.notes] == ["bench_train_columns", "bench_gap", "bench_loss"]
