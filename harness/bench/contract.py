@@ -130,15 +130,15 @@ def lowers_the_loss_of_a_net(build: Build, **settings: Any) -> None:
 def lowers_a_loss(build: Build) -> None:
     """Both losses above, each with one of RATES."""
     for learns in (lowers_a_quadratic, lowers_the_loss_of_a_net):
-        said = []
+        reasons = []
         for rate in RATES:
             try:
                 learns(build, lr=rate)
                 break
             except AssertionError as error:
-                said.append(str(error))
+                reasons.append(str(error))
         else:
-            raise AssertionError(f"with no lr of {', '.join(map(str, RATES[1:]))}: {said[0]}")
+            raise AssertionError(f"with no lr of {', '.join(map(str, RATES[1:]))}: {reasons[0]}")
 
 
 # --- it is a function of weights, gradients and its own state ---
@@ -317,9 +317,9 @@ def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:
         return backward(net)
 
     before = copied(net.parameters())
-    found: object = optimizer.step(closure)
+    loss: object = optimizer.step(closure)
     _demand(calls == [True], f"step(closure) calls it {len(calls)} times, with gradients enabled: {calls}")
-    _demand(found == backward(Net()), f"step(closure) returns {found}, not the closure's loss")
+    _demand(loss == backward(Net()), f"step(closure) returns {loss}, not the closure's loss")
     optimizer.step(closure)  # SOAP moves nothing in its first step
     _demand(not equal(before, net.parameters()), "step(closure) does not move the weights")
 

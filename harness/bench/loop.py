@@ -170,7 +170,9 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
 
 def _means(steps: list[Seconds], length: int) -> list[Seconds]:
     rounds = (steps[i : i + length] for i in range(0, len(steps), length))
-    return [(statistics.fmean(s[0] for s in one), statistics.fmean(s[1] for s in one)) for one in rounds]
+    return [
+        (statistics.fmean(s[0] for s in steps_), statistics.fmean(s[1] for s in steps_)) for steps_ in rounds
+    ]
 
 
 def step_measurements(timing: Timing) -> list[Measurement]:
@@ -239,6 +241,9 @@ def report(about: Mapping[str, Any], figures: Sequence[Measurement]) -> Report:
     """
     title = f"{MODEL} on {TASK}, {BATCH_SIZE} x {tasks.spec(TASK).seq_len} tokens per step, 1 thread"
     above = [Note("bench_cpu", cpu=about["cpu"], torch=about["torch"])]
-    rows = [[one.name, one.n, one.median, one.interval, one.unit, one.verdict] for one in figures]
+    rows = [
+        [figure.name, figure.n, figure.median, figure.interval, figure.unit, figure.verdict]
+        for figure in figures
+    ]
     facts = {"subject": "loop", "settings": SETTINGS, "threads": 1, "environment": about, "figures": figures}
     return Report("bench loop", title, [table(_COLUMNS, rows, above=above)], data=facts)

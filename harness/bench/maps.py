@@ -88,13 +88,13 @@ class Map:
         shape = SHAPES.get(self.name)
         return left * (shape(values) if shape else values.pow(self.hyper.get("p", p))) @ right
 
-    def score(self, found: Tensor, factors: Factors, p: float) -> tuple[float, float]:
-        """Relative Frobenius error of `found`, and the cosine of its angle to the truth."""
-        found, true = found.double(), self.truth(factors, p)
-        cosine = ((found * true).sum() / (found.norm() * true.norm())).item()
+    def score(self, mapped: Tensor, factors: Factors, p: float) -> tuple[float, float]:
+        """Relative Frobenius error of `mapped`, and the cosine of its angle to the truth."""
+        mapped, true = mapped.double(), self.truth(factors, p)
+        cosine = ((mapped * true).sum() / (mapped.norm() * true.norm())).item()
         if self.scaled:
             return max(0.0, 1 - cosine**2) ** 0.5, cosine
-        return ((found - true).norm() / true.norm()).item(), cosine
+        return ((mapped - true).norm() / true.norm()).item(), cosine
 
 
 _SETS = ("k5", "k6", "k7", "k8", "k6_accurate", "k7_accurate")
@@ -110,9 +110,9 @@ MEASURED: Final = (
     Map("ns_root small", "ns_root", {"gram_side": "small", "ns_dtype": "float32"}),
     Map("rank_power", "rank_power"),
     Map("stream_power", "stream_power"),
-    *(Map(f"mix {one}", "mix_power", {"mix_set": one, "mix_dtype": "float32"}) for one in _SETS),
-    *(Map(f"mix {one} bf16", "mix_power", {"mix_set": one, "mix_dtype": "bfloat16"}) for one in _SETS),
-    *(Map(f"mix {one} f16", "mix_power", {"mix_set": one, "mix_dtype": "float16"}) for one in _SETS),
+    *(Map(f"mix {mix}", "mix_power", {"mix_set": mix, "mix_dtype": "float32"}) for mix in _SETS),
+    *(Map(f"mix {mix} bf16", "mix_power", {"mix_set": mix, "mix_dtype": "bfloat16"}) for mix in _SETS),
+    *(Map(f"mix {mix} f16", "mix_power", {"mix_set": mix, "mix_dtype": "float16"}) for mix in _SETS),
     Map("soft_muon", "soft_muon", scaled=True),
     Map("contra_muon", "contra_muon", scaled=True),
     Map("dynmuon p=0.25", "dynmuon", {"p": 0.25}),  # of the powers up to 1 it takes those up to 1/2
@@ -174,12 +174,12 @@ def on_synthetic(matrices: Mapping[str, Tensor], p: float) -> Iterator[Error]:
     """Every map on every matrix; a map with memory sees the matrix `WARM_STEPS` times."""
     for name, matrix in matrices.items():
         factors = factors_of(matrix)
-        for one in MEASURED:
+        for map_ in MEASURED:
             state: dict[str, Any] = {}
-            found = one(matrix, p, state)
+            mapped = map_(matrix, p, state)
             for _ in range(WARM_STEPS - 1 if state else 0):
-                found = one(matrix, p, state)
-            yield Error(one.label, name, *one.score(found, factors, p))
+                mapped = map_(matrix, p, state)
+            yield Error(map_.label, name, *map_.score(mapped, factors, p))
 
 
 # --- matrices from a run ---
@@ -219,20 +219,20 @@ def looks(steps: int) -> list[int]:
 def on_captured(steps: int, cache: Path, p: float) -> Iterator[Error]:
     """Every map at some steps of a run; a map with memory follows all steps."""
     states: dict[tuple[str, str], dict[str, Any]] = {}
-    with_memory = [one for one in MEASURED if one.name == "stream_power"]
+    with_memory = [map_ for map_ in MEASURED if map_.name == "stream_power"]
     for step, matrices in enumerate(captured(steps, cache), start=1):
         look = step in looks(steps)
         factors = {name: factors_of(matrix) for name, matrix in matrices.items() if look}
-        for one in MEASURED if look else with_memory:
-            found = {
-                name: one(matrix, p, states.setdefault((one.label, name), {}))
+        for map_ in MEASURED if look else with_memory:
+            mapped = {
+                name: map_(matrix, p, states.setdefault((map_.label, name), {}))
                 for name, matrix in matrices.items()
             }
             if look:
-                scores = {name: one.score(found[name], factors[name], p) for name in found}
+                scores = {name: map_.score(mapped[name], factors[name], p) for name in mapped}
                 error, cosine = map(statistics.median, zip(*scores.values(), strict=True))
                 each = {name: error for name, (error, _) in scores.items()}
-                yield Error(one.label, f"t={step}", error, cosine, each)
+                yield Error(map_.label, f"t={step}", error, cosine, each)
 
 
 # --- the report ---

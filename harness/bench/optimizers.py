@@ -388,14 +388,14 @@ def report(facts: Mapping[str, Any]) -> Report:
     ]
     sections = [table(columns, cells, above=[*above, Note("bench_peaks", peaks=peaks)], notes=notes)]
     measured = [
-        [one.label + (" *" if one.matrices else ""), one.peer, one.ratio.n, one.ours.median]
-        + [one.theirs.median, one.ratio.median, one.ratio.interval, one.ratio.verdict]
-        for one in beside
-        if one.ours is not None and one.theirs is not None and one.ratio is not None
+        [row.label + (" *" if row.matrices else ""), row.peer, row.ratio.n, row.ours.median]
+        + [row.theirs.median, row.ratio.median, row.ratio.interval, row.ratio.verdict]
+        for row in beside
+        if row.ours is not None and row.theirs is not None and row.ratio is not None
     ]
-    alone = any(one.matrices and one.ratio is not None for one in beside)
+    alone = any(row.matrices and row.ratio is not None for row in beside)
     missing = [
-        Note("bench_no_peer", label=one.label, peer=one.peer, reason=one.note) for one in beside if one.note
+        Note("bench_no_peer", label=row.label, peer=row.peer, reason=row.note) for row in beside if row.note
     ]
     if measured or missing:
         matrices = [Note("bench_matrices_alone")] if alone else []

@@ -35,8 +35,8 @@ def _from_the_second_step(chosen: Params, rest: Params, hyper: Hyper) -> Any:
 
 def _projected(chosen: Params, rest: Params, hyper: Hyper) -> Any:
     names = {"rank": "rank", "update_proj_gap": "update_gap", "scale": "scale"}
-    own = {name: hyper[ours] for name, ours in names.items()}
-    return [{"params": chosen, **own, "projection_type": "std"}, {"params": rest}]
+    sizes = {name: hyper[ours] for name, ours in names.items()}
+    return [{"params": chosen, **sizes, "projection_type": "std"}, {"params": rest}]
 
 
 @dataclass(frozen=True)

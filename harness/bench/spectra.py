@@ -54,16 +54,16 @@ def times_of(
     weights = models.build(model).state_dict()
     measured = chosen(weights, include)
     with threadpool_limits(1):
-        found = []
+        seconds = []
         for done in range(DROPPED + rounds):
             times = _round(measured)
             began = time.process_time()
             chosen(weights, include)
             times[1:] += time.process_time() - began
             if done >= DROPPED:
-                found.append(times)
+                seconds.append(times)
             after_round()
-    floor, *ours = np.array(found).T
+    floor, *ours = np.array(seconds).T
     ratios = [
         Measurement.ratio(f"{name} / floor", "x", times, floor, MOST_TIME)
         for name, times in zip(METHODS, ours, strict=True)

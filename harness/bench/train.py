@@ -182,8 +182,8 @@ class Setup:
     def batches(self) -> list[Batch]:
         """The first few, on the device, without gaps: `transformers` takes no others."""
         task, device = self.task(), self.precision.device
-        found = [task.batch(step) for step in range(BATCHES)]
-        return [Batch(b.inputs.contiguous(), b.targets.contiguous(), b.count).to(device) for b in found]
+        batches = [task.batch(step) for step in range(BATCHES)]
+        return [Batch(b.inputs.contiguous(), b.targets.contiguous(), b.count).to(device) for b in batches]
 
     def model(self) -> nn.Module:
         """Ours, freshly initialised."""
@@ -311,8 +311,8 @@ def _memory(setup: Setup, side: str, threads: int) -> int:
         for _ in range(MEMORY_STEPS):
             trainer.step(lambda: 0.0)
 
-    for one in ("ours", "theirs"):  # loads what either imports when it is first used
-        train(replace(setup, work=warm_up), one)
+    for each in ("ours", "theirs"):  # loads what either imports when it is first used
+        train(replace(setup, work=warm_up), each)
     return peak_of(lambda: train(setup, side), setup.precision.device)
 
 
@@ -471,7 +471,7 @@ def report(facts: Mapping[str, Any]) -> Report:
             "hidden": hidden,
             "words": words,
         }
-        found = {"dtype": loss.dtype, "ratio": loss.ratio.median, "interval": loss.ratio.interval}
-        notes.append(Note("bench_loss", **found, **sizes))
+        words_ = {"dtype": loss.dtype, "ratio": loss.ratio.median, "interval": loss.ratio.interval}
+        notes.append(Note("bench_loss", **words_, **sizes))
     above = machine(facts["environment"], in_bfloat16=facts["dtype"] != "float32")
     return Report("bench train", title, [table(_COLUMNS, cells, above=above, notes=notes)], data=facts)

@@ -65,7 +65,7 @@ def counterpart(name: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _family(name: str) -> Family:
-    found = family(name)
-    if found is None:
+    known = family(name)
+    if known is None:
         raise UsageError(f"'{name}' has no counterpart in transformers; name a llama or a gpt2.")
-    return found
+    return known

@@ -89,11 +89,11 @@ def _table(args: argparse.Namespace, places: list[Place]) -> pd.DataFrame:
     with Progress(len(layers), "layers") as progress:
         for place, layer in layers:
             try:
-                found = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
+                measured = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
             except ValueError as error:
                 raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
-            words = {"aliases": " ".join(found.aliases), "flags": " ".join(found.flags)}
-            rows.append({"place": place.label, **place.about, **dataclasses.asdict(found), **words})
+            words = {"aliases": " ".join(measured.aliases), "flags": " ".join(measured.flags)}
+            rows.append({"place": place.label, **place.about, **dataclasses.asdict(measured), **words})
             progress.advance()
     fields = [field.name for field in dataclasses.fields(LayerSpectrum)]
     table = pd.DataFrame(rows, columns=["place", *RUN_COLUMNS, *fields])

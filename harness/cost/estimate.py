@@ -128,19 +128,19 @@ def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estim
     return Estimate(config, made.work, made.memory, whole.memory.states, steps, note, cache)
 
 
-def offer(found: Estimate, processor: Processor, records: Sequence[RunRecord]) -> Offer:
+def offer(run: Estimate, processor: Processor, records: Sequence[RunRecord]) -> Offer:
     """The time of a run on `config.processes` processors of one kind, which `found` was made for.
 
     Args:
-        found: its work and memory.
+        run: its work and memory.
         processor: its kind.
         records: finished runs, of which those on this kind of processor correct the data sheet.
     """
-    config = found.config
-    times = price.times(found.work, config, processor, found.memory.gradients)
-    step, basis = _calibrated(found, times, processor, records)
-    seconds = None if found.steps is None else found.steps * step
-    fits = found.memory.peak <= processor.memory * 1e9 if processor.memory else None
+    config = run.config
+    times = price.times(run.work, config, processor, run.memory.gradients)
+    step, basis = _calibrated(run, times, processor, records)
+    seconds = None if run.steps is None else run.steps * step
+    fits = run.memory.peak <= processor.memory * 1e9 if processor.memory else None
     return Offer(processor, config.processes, times, step, seconds, basis, fits)
 
 
@@ -148,21 +148,21 @@ def offer(found: Estimate, processor: Processor, records: Sequence[RunRecord]) -
 
 
 def _calibrated(
-    found: Estimate, times: Times, processor: Processor, records: Sequence[RunRecord]
+    run: Estimate, times: Times, processor: Processor, records: Sequence[RunRecord]
 ) -> tuple[float, Note]:
     """Seconds of a step and the basis."""
     there = [record for record in records if _is_on(record, processor)]
-    kind = _place_free(run_class(found.config))
+    kind = _place_free(run_class(run.config))
     same = [record for record in there if _place_free(run_class(record.config)) == kind]
     if same:
         step = statistics.median(record.useful_seconds / record.steps for record in same)
         return step, Note("cost_basis_measured", runs=len(same))
-    similar = {run_class(record.config): record for record in there if _is_similar(record, found.config)}
+    similar = {run_class(record.config): record for record in there if _is_similar(record, run.config)}
     ratios = []  # measured time / that of the data sheet, for the latest runs, one of each class
     for record in list(similar.values())[-_LOOKED_AT:]:
         try:
             config = resolve_config(record.settings)
-            other = estimate(config, found.cache, "cuda")
+            other = estimate(config, run.cache, "cuda")
         except (NotEstimatedError, UsageError):  # of other code
             continue
         by_sheet = price.times(other.work, config, processor, other.memory.gradients).step

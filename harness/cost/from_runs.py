@@ -55,8 +55,8 @@ def _evaluation(store: Store, records: Sequence[RunRecord]) -> float:
     for record in records:
         wall = wall_seconds(store.files(record.key), record)
         if wall is not None:
-            own = record.config.get("evaluation") or {}
-            made = passes(record.steps, own.get("every", 0), bool(own.get("untrained")))
+            evaluation = record.config.get("evaluation") or {}
+            made = passes(record.steps, evaluation.get("every", 0), bool(evaluation.get("untrained")))
             rests.append((wall - record.useful_seconds) / made)
     return max(0.0, statistics.median(rests)) if rests else 0.0
 

@@ -87,12 +87,12 @@ def known(root: Path | None = None, file: Path | None = None) -> dict[str, Proce
     Raises:
         UsageError: a file has unknown keys, or values that are no numbers.
     """
-    found = dict(PROCESSORS)
+    table = dict(PROCESSORS)
     places = [place for place in (root and root / FILE,) if place and place.is_file()]
     for place in [*places, *([file] if file else [])]:
         for name, entry in read_yaml(place).items():
-            found[name] = _of_user(str(name), entry, found, place)
-    return found
+            table[name] = _of_user(str(name), entry, table, place)
+    return table
 
 
 def find(name: str, table: Mapping[str, Processor]) -> Processor:
@@ -130,15 +130,15 @@ def _of_user(name: str, entry: Any, table: Mapping[str, Processor], place: Path)
         if key not in (*_NUMBERS, *_WORDS):
             raise UsageError(f"Unknown key '{key}' of {where}; {nearest(str(key), (*_NUMBERS, *_WORDS))}")
         _check(key, value, where)
-    own = {"source": str(place), **{key: value for key, value in entry.items() if key != "like"}}
+    given = {"source": str(place), **{key: value for key, value in entry.items() if key != "like"}}
     if "like" in entry:
-        return dataclasses.replace(find(entry["like"], table), **{"device": "", **own, "name": name})
+        return dataclasses.replace(find(entry["like"], table), **{"device": "", **given, "name": name})
     missing = [key for key in _NEEDED if key not in entry]
     if missing:
         raise UsageError(f"The entry {where} lacks {missing[0]}; it needs {', '.join(_NEEDED)}, or `like`.")
     plain = dict.fromkeys(("tf32", "bfloat16", "float16", "float64"), entry["float32"])
     plain |= {"float16": entry.get("bfloat16", entry["float32"])}
-    return Processor(**{"name": name, "link": _PCIE, **plain, **own})
+    return Processor(**{"name": name, "link": _PCIE, **plain, **given})
 
 
 def _check(key: str, value: Any, where: str) -> None:

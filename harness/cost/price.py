@@ -84,14 +84,14 @@ def times(work: TrainingFlops, config: RunConfig, processor: Processor, gradient
     n, cores = config.processes, config.threads if processor.cpu else 1
     owners = n if config.shard_optimizer else 1  # of equal parts of the optimizer's work, at best
     bandwidth = BANDWIDTH * cores * processor.bandwidth * 1e9
-    own = _products(work.optimizer_kinds, config, processor) / cores
+    products = _products(work.optimizer_kinds, config, processor) / cores
     dense = sum(work.optimizer_kinds.get(kind, 0.0) for kind in KINDS) / (
         DECOMPOSITIONS * cores * processor.rate("float32")
     )
     return Times(
         products=_products(work.kinds, config, processor) / (n * cores),
         traffic=work.moved / n / bandwidth,
-        optimizer_products=own / owners,
+        optimizer_products=products / owners,
         optimizer_decompositions=dense / owners,
         optimizer_traffic=work.optimizer_moved / owners / bandwidth,
         exchange=_exchange(n, gradients, processor, broadcast=owners > 1),

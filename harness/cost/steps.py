@@ -105,8 +105,8 @@ def matrices(config: RunConfig, shapes: Shapes) -> Iterator[tuple[tuple[int, int
     """
     optimizer, model, mode, ledger = _prepared(config, shapes)
     with mode, ledger:
-        own = {p for p, how in treatments(optimizer).items() if how.rule != "AdamW" and not how.fallback}
-        lots = [lot for lot in _lots(optimizer, 1) if lot.params[0] in own and lot.params[0].ndim > 1]
+        ours = {p for p, how in treatments(optimizer).items() if how.rule != "AdamW" and not how.fallback}
+        lots = [lot for lot in _lots(optimizer, 1) if lot.params[0] in ours and lot.params[0].ndim > 1]
         with _as_on_a_gpu(optimizer, ledger):
             for lot in lots:
                 _measure(lot, optimizer, ledger, 1)
@@ -199,12 +199,12 @@ def _measure(lot: Lot, optimizer: Optimizer, ledger: Ledger, period: int) -> Non
 
 def _shorten_periods(optimizer: Optimizer) -> int:
     """Make the period of dear steps two, so that a few steps show both kinds, and return what it was."""
-    found = 1
+    period = 1
     for group in optimizer.param_groups:
         for name in PERIODS:
             if group.get(name, 1) > 1:
-                found, group[name] = group[name], 2
-    return found
+                period, group[name] = group[name], 2
+    return period
 
 
 def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, owners: int) -> Steps:
@@ -220,7 +220,7 @@ def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, o
             calls += share * lot.times * tally.calls
     params = {p for group in optimizer.param_groups for p in group["params"]}
     others = "AdamW" if optimizers.spec(name).has_aux else ""
-    own = [p for p, how in treatments(optimizer).items() if how.rule != others and not how.fallback]
+    ours = [p for p, how in treatments(optimizer).items() if how.rule != others and not how.fallback]
     return Steps(
         {kind: float(count) for kind, count in flops.items()},
         moved,
@@ -228,7 +228,7 @@ def _summed(name: str, optimizer: Optimizer, lots: Sequence[Lot], period: int, o
         state=_state(lots, owners),
         workspace=max((lot.workspace for lot in lots), default=0),
         parameters=sum(p.numel() for p in params),
-        matrix=sum(p.numel() for p in own if p.ndim > 1),
+        matrix=sum(p.numel() for p in ours if p.ndim > 1),
     )
 
 
@@ -249,7 +249,8 @@ def _state(lots: Sequence[Lot], owners: int) -> int:
 
 def memory_of(state: object) -> int:
     """Bytes of memory that an optimizer's state, or a part of it, keeps alive; shared memory counts once."""
-    return sum({one._cdata: one.nbytes() for one in map(Tensor.untyped_storage, _tensors(state))}.values())
+    storages = map(Tensor.untyped_storage, _tensors(state))
+    return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
 
 def _tensors(value: object) -> Iterator[Tensor]:

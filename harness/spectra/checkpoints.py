@@ -44,9 +44,9 @@ def read(path: Path) -> Tensors:
     if not path.exists():
         raise UsageError(f"There is no file or folder '{path}'.")
     file = _of_folder(path) if path.is_dir() else path
-    found = _read_file(file)
-    shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
-    return {name: found[name] for name in names.in_order(shapes)}
+    tensors = _read_file(file)
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    return {name: tensors[name] for name in names.in_order(shapes)}
 
 
 def _of_folder(folder: Path) -> Path:
@@ -80,10 +80,10 @@ def _read_shards(index: Path) -> dict[str, Stored | Tensor]:
     missing = [file for file in files if not (index.parent / file).exists()]
     if missing:
         raise UsageError(f"'{index}' names {counted(len(missing), 'missing file')}, such as '{missing[0]}'.")
-    found: dict[str, Stored | Tensor] = {}
+    tensors: dict[str, Stored | Tensor] = {}
     for file in files:
-        found |= _read_file(index.parent / file)
-    return found
+        tensors |= _read_file(index.parent / file)
+    return tensors
 
 
 # --- safetensors ---
@@ -147,5 +147,5 @@ def _tensors(content: Any) -> dict[str, Tensor]:
 
 
 def _damaged(file: Path, error: Exception) -> UsageError:
-    said = " ".join(str(error).split()) or type(error).__name__
-    return UsageError(f"The file '{file}' can't be read: {said[:200].rstrip('.')}.")
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return UsageError(f"The file '{file}' can't be read: {reason[:200].rstrip('.')}.")

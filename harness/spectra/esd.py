@@ -40,8 +40,8 @@ def esd(weight: Weight, *, conv_norm: float = CONV_NORM) -> Floats:
         ValueError: the weight has not 2 to 4 dimensions, or no data of its own (a sharded or meta tensor).
     """
     parts = [eigenvalues(matrix) for matrix in matrices(weight)]
-    found = np.sort(np.concatenate(parts)) if len(parts) != 1 else parts[0]
-    return found if weight.ndim == 2 else found * conv_norm
+    evals = np.sort(np.concatenate(parts)) if len(parts) != 1 else parts[0]
+    return evals if weight.ndim == 2 else evals * conv_norm
 
 
 def singular_values(matrix: Weight) -> Floats:
@@ -80,8 +80,8 @@ def float64(weight: Weight) -> Floats:
     _check(weight)
     if isinstance(weight, np.ndarray):
         return weight.astype(np.float64, copy=False)
-    found: Floats = weight.detach().cpu().double().numpy()
-    return found
+    values: Floats = weight.detach().cpu().double().numpy()
+    return values
 
 
 def _check(weight: Weight) -> None:
@@ -100,8 +100,8 @@ def eigenvalues(matrix: Weight) -> Floats:
     gram = _gram(matrix)  # the copy in float64 is gone before LAPACK makes one of the Gram matrix
     if not np.isfinite(np.diagonal(gram)).all():  # each weight is in one entry of the diagonal, squared
         return np.full(len(gram), np.nan)
-    found: Floats = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-    return found
+    evals: Floats = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    return evals
 
 
 def _gram(weight: Weight) -> Floats:

@@ -42,10 +42,10 @@ _TABLE_RATIO = 8  # a matrix outside of all blocks that is so much longer than w
 
 def clean(name: str) -> str:
     """The name without what wrappers of the model have put before it."""
-    found = _WRAPPERS.sub("", name)
-    while found.startswith("module."):
-        found = found.removeprefix("module.")
-    return found
+    name = _WRAPPERS.sub("", name)
+    while name.startswith("module."):
+        name = name.removeprefix("module.")
+    return name
 
 
 def kind(name: str, shape: tuple[int, ...]) -> str:
@@ -72,12 +72,12 @@ def _of_matrix(name: str, leaf: str, parts: list[str], shape: tuple[int, ...]) -
         return {"intermediate": "up", "output": "down"}.get(parts[-3] if len(parts) > 2 else "", "other")
     if leaf.isdigit():
         return _of_number(leaf, parts)
-    found = _KIND_OF.get(leaf, "other")
-    if found == "head" and inside:
+    kind_ = _KIND_OF.get(leaf, "other")
+    if kind_ == "head" and inside:
         return "other"
-    if found == "other" and not inside and len(shape) == 2 and max(shape) >= _TABLE_RATIO * min(shape):
+    if kind_ == "other" and not inside and len(shape) == 2 and max(shape) >= _TABLE_RATIO * min(shape):
         return "embed"
-    return found
+    return kind_
 
 
 def _of_number(leaf: str, parts: list[str]) -> str:
@@ -93,11 +93,11 @@ def in_order(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
     number = blocks(shapes)
 
     def place(name: str) -> tuple[object, ...]:
-        found = kind(name, shapes[name])
+        kind_ = kind(name, shapes[name])
         block = number[name]
-        part = 1 if block is not None else 0 if found in ("embed", "conv") else 2
+        part = 1 if block is not None else 0 if kind_ in ("embed", "conv") else 2
         parts = tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
-        return part, -1 if block is None else block, KINDS.index(found), parts
+        return part, -1 if block is None else block, KINDS.index(kind_), parts
 
     return sorted(shapes, key=place)
 
@@ -108,8 +108,8 @@ def blocks(names: Iterable[str]) -> dict[str, int | None]:
     Where blocks stand in stages (ResNet), they are counted through.
     """
     names = list(names)
-    found = {name: _STAGED.search(name) or _PLAIN.search(name) for name in names}
-    places = {name: tuple(map(int, match.groups())) for name, match in found.items() if match}
+    matches = {name: _STAGED.search(name) or _PLAIN.search(name) for name in names}
+    places = {name: tuple(map(int, match.groups())) for name, match in matches.items() if match}
     staged: list[tuple[int, ...]] = sorted({place for place in places.values() if len(place) == 2})
     return {name: _number(places.get(name), staged) for name in names}
 

@@ -88,7 +88,7 @@ def _layers(layers: pd.DataFrame) -> Section:
     for row in rows:
         flags = [Note("spectra_flags", flags=row["flags"].split())] if row["flags"] else []
         alphas.setdefault(_words(row), {})[row["place"]] = _cell(row["alpha"]).noted(*flags)
-    grid = [[*layer, *(own.get(place, Cell()) for place in places)] for layer, own in alphas.items()]
+    grid = [[*layer, *(cells.get(place, Cell()) for place in places)] for layer, cells in alphas.items()]
     return table([*_LAYER, *columns], grid, title="layers side by side")
 
 

@@ -83,16 +83,16 @@ def fit_alpha(
         raise ValueError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
     if not xmin_pos > 1:
         raise ValueError(f"xmin_pos must be above 1, not {xmin_pos}")
-    found = np.sort(np.asarray(evals, dtype=np.float64))
-    if found.ndim != 1:
-        raise ValueError(f"eigenvalues must be a vector, not of shape {found.shape}")
-    if not np.isfinite(found).all():
-        return _nothing(method, len(found), "not_finite")
+    values = np.sort(np.asarray(evals, dtype=np.float64))
+    if values.ndim != 1:
+        raise ValueError(f"eigenvalues must be a vector, not of shape {values.shape}")
+    if not np.isfinite(values).all():
+        return _nothing(method, len(values), "not_finite")
     if min_eval is not None:
-        found = found[found > min_eval]
+        values = values[values > min_eval]
     if method == "hill_mid":
-        return _hill_mid(found, xmin_pos, cut)
-    return _by_distance(found[found > cut], method, bins)
+        return _hill_mid(values, xmin_pos, cut)
+    return _by_distance(values[values > cut], method, bins)
 
 
 def _hill_mid(evals: Floats, xmin_pos: float, cut: float) -> PLFit:
@@ -159,15 +159,15 @@ def _slopes(logs: Floats) -> Floats:
 
 def _distances(logs: Floats, slopes: Floats) -> Floats:
     """max_j |1 - (e_j/e_i)^(1-alpha_i) - (j-i)/n_i| over j >= i, for the first i; some rows at a time."""
-    found = np.empty(len(slopes))
+    distances = np.empty(len(slopes))
     powers = np.where(np.isinf(slopes), 0.0, -slopes)  # in a flat tail all ratios are 1, and so all powers
     start = 0
     while start < len(slopes):
         width = len(logs) - start
         rows = min(max(1, _BLOCK // width), len(slopes) - start)
-        found[start : start + rows] = _block(logs[start:], powers[start : start + rows])
+        distances[start : start + rows] = _block(logs[start:], powers[start : start + rows])
         start += rows
-    return found
+    return distances
 
 
 def _block(logs: Floats, powers: Floats) -> Floats:
@@ -181,8 +181,8 @@ def _block(logs: Floats, powers: Floats) -> Floats:
     np.abs(table, out=table)
     for row in range(1, len(rows)):
         table[row, :row] = 0.0
-    found: Floats = table.max(axis=1)
-    return found
+    greatest: Floats = table.max(axis=1)
+    return greatest
 
 
 def _fit(method: str, evals: Floats, start: int, slope: float, distance: float) -> PLFit:
