@@ -1,17 +1,28 @@
-"""What every tracker can do, and the table of trackers. None of them is imported before it is asked for."""
+"""What every tracker can do, and the table of trackers. None of them is imported before it is asked for.
+
+Some are a folder of folders, one per run, each complete or not there: a run's folder is filled under a temporary
+name, gets a marker as its last file, and is renamed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from harness.errors import UsageError
 from harness.exchange.outgoing import Outgoing
+from harness.system import atomic
+from harness.system.folders import make_folder
+
+MARKER = "htbench.json"  # {"key": ..., "digest": ...}
+_LOCK = ".htbench.lock"
 
 # name -> (module that has `destination(options)`, the options that it takes)
 TRACKERS = {
@@ -39,21 +50,20 @@ class Options:
     project: str | None = None
 
 
-class Destination(Protocol):
-    """A place that runs are exported to. Only one process at a time writes to it."""
+@dataclass(frozen=True)
+class Destination:
+    """A place that runs are exported to. Only one process at a time writes to it.
 
-    @property
-    def place(self) -> str:
-        """The place in words."""
+    Attributes:
+        place: in words.
+        present: the digests of the runs that are completely there, by key, read from the destination.
+        write: writes a run in place of all that is there of its key. A process that is killed meanwhile leaves
+            nothing that `present` counts.
+    """
 
-    def present(self) -> Mapping[str, str]:
-        """The digests of the runs that are completely there, by key, read from the destination."""
-
-    def write(self, run: Outgoing) -> None:
-        """Write a run in place of all that is there of its key.
-
-        A process that is killed meanwhile leaves nothing that `present` counts.
-        """
+    place: str
+    present: Mapping[str, str]
+    write: Callable[[Outgoing], None]
 
 
 def open_destination(name: str, options: Options) -> AbstractContextManager[Destination]:
@@ -79,3 +89,77 @@ def require(extra: str, *modules: str) -> None:
         spec = importlib.util.find_spec(module)
         if spec is None or spec.origin is None:
             raise UsageError(f"{module} is not installed; `pip install 'htbench[{extra}]'` brings it.")
+
+
+# --- destinations that are folders ---
+
+
+class Folders:
+    """The folders of exported runs below `home`; `held` makes one.
+
+    Args:
+        home: it exists, and this process holds its lock.
+        pattern: where the folders of runs are, such as `*/*`.
+    """
+
+    def __init__(self, home: Path, pattern: str) -> None:
+        self.home = home
+        self.found: dict[str, list[tuple[Path, str]]] = {}  # key -> folders with their digests
+        for path in sorted(home.glob(f"{pattern}/{MARKER}")):
+            content = atomic.read_json(path)
+            if isinstance(content, dict) and {"key", "digest"} <= content.keys():
+                self.found.setdefault(content["key"], []).append((path.parent, content["digest"]))
+
+    def present(self) -> dict[str, str]:
+        """The digest of each run that is here."""
+        return {key: folders[-1][1] for key, folders in self.found.items()}
+
+    def put(self, run: Outgoing, digest: str, fill: Callable[[Path], Path], within: str = "") -> None:
+        """Replace all that is here of a run.
+
+        Args:
+            run: whose folder it is.
+            digest: for the marker.
+            fill: makes the run's folder in an empty one and returns its path; its name stays.
+            within: the folder below `home` that it goes into.
+        """
+        temporary = atomic.temporary_name(self.home / run.key)
+        temporary.mkdir()
+        try:
+            made = fill(temporary)
+            atomic.write_json(made / MARKER, {"key": run.key, "digest": digest})
+            for place, _, names in os.walk(made):  # wait until all of it is on the disk
+                for name in names:
+                    with open(Path(place, name), "rb") as file:
+                        os.fsync(file.fileno())
+                atomic.sync_folder(Path(place))
+            for old, _ in self.found.pop(run.key, []):  # what a killed process leaves of it is temporary
+                discarded = atomic.temporary_name(self.home / old.name)
+                os.rename(old, discarded)
+                shutil.rmtree(discarded, ignore_errors=True)
+            target = self.home / within / made.name
+            make_folder(target.parent)
+            os.rename(made, target)
+            atomic.sync_folder(target.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self.found[run.key] = [(target, digest)]
+
+
+@contextlib.contextmanager
+def held(home: Path, pattern: str) -> Iterator[Folders]:
+    """Make the folder, hold its lock, and remove what a killed export has left.
+
+    Raises:
+        UsageError: it can't be made or written to.
+    """
+    make_folder(home)
+    with atomic.locked(home / _LOCK):
+        _clear(home)
+        yield Folders(home, pattern)
+        _clear(home)  # a tracker's own process may have written after its run had ended
+
+
+def _clear(home: Path) -> None:
+    for remains in list(atomic.temporaries(home)):
+        shutil.rmtree(remains, ignore_errors=True)

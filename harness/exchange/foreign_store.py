@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.exchange.foreign_record import ForeignRun, record_of
+from harness.exchange.foreign import ForeignRun
 from harness.paper.experiments import scale_of
+from harness.show.note import Note
 from harness.store import Attempt, Store
 from harness.store.layout import sweeps_folder
 from harness.store.points import (
@@ -42,12 +43,12 @@ class Stored:
     Attributes:
         taken: number of new runs by status.
         here: number of runs that are here already.
-        refused: sentences on runs that were not taken.
+        refused: why a run was not taken, a note for each.
     """
 
     taken: Counter[str] = field(default_factory=Counter)
     here: int = 0
-    refused: list[str] = field(default_factory=list)
+    refused: list[Note] = field(default_factory=list)
 
 
 def check_name(root: Path, name: str) -> None:
@@ -98,17 +99,17 @@ def _take(
     for point in points.values():
         alike[_name(point)].append(point)
     for run in runs:
-        record = record_of(run)
-        point = _point(record)
-        before = store.record(record.key)
+        record = run.record()
+        point, before = _point(record), store.record(record.key)
         wrong = _difference(store, before, record, run) or _other_settings(point, alike[_name(point)])
         if before is None and not wrong and not dry_run:
             wrong = _write_run(store, record, run)
         if wrong:
-            done.refused.append(f"{_called(run)} {wrong}")
+            seed = None if run.seed is None else str(run.seed)  # 0 is one, too
+            done.refused.append(Note(wrong.kind, run=run.run, of=run.optimizer, seed=seed, **wrong.fields))
             continue
         done.here += before is not None
-        done.taken[record.status] += before is None
+        done.taken[str(record.status)] += before is None
         if points.setdefault(record.key, point) is point:
             alike[_name(point)].append(point)
     return done, list(points.values())
@@ -128,43 +129,39 @@ def _point(record: RunRecord) -> Point:
     return Point(settings[IMPORTED], settings["optimizer.name"], SEARCH, record.key, settings)
 
 
-def _called(run: ForeignRun) -> str:
-    word = f" '{run.run}'" if run.run else ""
-    seed = "" if run.seed is None else f", seed {run.seed},"
-    return f"run{word} of '{run.optimizer}'{seed}"
+def _name(point: Point) -> tuple[Any, ...]:
+    return tuple(point.overrides.get(name) for name in _NAMES)
 
 
 # --- what is here already ---
 
 
-def _difference(store: Store, before: RunRecord | None, record: RunRecord, run: ForeignRun) -> str:
-    """How the stored record of a run differs from the file's, in words."""
+def _difference(store: Store, before: RunRecord | None, record: RunRecord, run: ForeignRun) -> Note | None:
+    """How the stored record of a run differs from the file's."""
     if before is None:
-        return ""
+        return None
     ours, theirs = _told(before), _told(record)
-    names = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
-    if names:
-        told = ", ".join(f"{name}={ours.get(name)} here and {theirs.get(name)} in the file" for name in names)
-        return f"has {told}; ours stays"
+    if names := [name for name in ours | theirs if ours.get(name) != theirs.get(name)]:
+        return _conflict(names, ours, theirs)
     path = store.files(before.key).metrics
     if path.exists() and path.read_bytes() != _curve(run).encode():
-        return "has another curve in the file, though it ends alike; ours stays"
-    return ""
+        return Note("import_other_curve")
+    return None
+
+
+def _conflict(names: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]) -> Note:
+    differing = [f"{name}={here.get(name)} here and {there.get(name)} in the file" for name in names]
+    return Note("import_conflict", differing=differing)
 
 
 def _told(record: RunRecord) -> dict[str, Any]:
-    where, time = record.environment, record.seconds_per_step
-    told = {
-        "metric": where["task"],
-        "hardware": where.get("gpu"),
-        "seconds_per_step": time,
-        "note": record.note,
-    }
-    return {"status": record.status, "steps": record.steps, **record.metrics, **told}
+    told = {"metric": record.environment["task"], "hardware": record.environment.get("gpu")}
+    told |= {"seconds_per_step": record.seconds_per_step, "note": record.note}
+    return {"status": str(record.status), "steps": record.steps, **record.metrics, **told}
 
 
-def _other_settings(point: Point, stored: Iterable[Point]) -> str:
-    """How a stored run of the same name has other settings, in words.
+def _other_settings(point: Point, stored: Iterable[Point]) -> Note | None:
+    """How a stored run of the same name has other settings.
 
     Runs without a word of their own are the same if no setting that both tell differs.
     """
@@ -173,30 +170,25 @@ def _other_settings(point: Point, stored: Iterable[Point]) -> str:
         there = other.overrides
         names = [name for name in sorted(here.keys() | there.keys()) if here.get(name) != there.get(name)]
         if names and (here[RUN] or not any(name in here and name in there for name in names)):
-            told = ", ".join(f"{n}={there.get(n)} here and {here.get(n)} in the file" for n in names)
-            return f"has {told}; ours stays"
-    return ""
-
-
-def _name(point: Point) -> tuple[Any, ...]:
-    return tuple(point.overrides.get(name) for name in _NAMES)
+            return _conflict(names, there, here)
+    return None
 
 
 # --- files ---
 
 
-def _write_run(store: Store, record: RunRecord, run: ForeignRun) -> str:
-    """Write the run's folder; returns why that can't be done, in words."""
+def _write_run(store: Store, record: RunRecord, run: ForeignRun) -> Note | None:
+    """Write the run's folder; returns why that can't be done."""
     import yaml
 
     make_folder(store.run_folder(record.key).parent)
     store.reset_failure(record.key)  # an import that was killed twice
     claim = store.claim(record.key, yaml.safe_dump(record.config, sort_keys=False, allow_unicode=True))
     if not isinstance(claim, Attempt):
-        return "is imported by another process at this moment; the same command takes it later"
+        return Note("import_at_work")
     atomic.write_text(claim.files.metrics, _curve(run))
     claim.finish(record)
-    return ""
+    return None
 
 
 def _curve(run: ForeignRun) -> str:
@@ -216,5 +208,5 @@ def _write_sweep(root: Path, name: str, points: list[Point], source: Mapping[str
 def sources(root: Path, name: str) -> list[dict[str, Any]]:
     """What the runs of an import were read from, the first file first; none if that is not known."""
     content = atomic.read_json(sweep_folder(root, name) / SOURCE)
-    found = content.get(IMPORTED) if isinstance(content, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    imports = content.get(IMPORTED) if isinstance(content, dict) else None
+    return [source for source in imports if isinstance(source, dict)] if isinstance(imports, list) else []

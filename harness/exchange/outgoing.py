@@ -1,7 +1,7 @@
-"""What of a finished run leaves the store, the same for every tracker. Torch-free.
+"""What leaves the store, the same for every tracker: which runs, and what of each. Torch-free.
 
-The identity is the run's key. A tracker keeps the digest of what it was given: an export writes a run again
-only if the digest differs.
+Finished runs leave whose record agrees with their curve. The identity is the run's key. A tracker keeps the
+digest of what it was given: an export writes a run again only if the digest differs.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness.config.names import flatten
-from harness.display import shown
-from harness.store import curve
-from harness.store.points import REPLICATE, Point
+from harness.errors import UsageError
+from harness.show.note import Note
+from harness.show.numbers import setting
+from harness.show.status import Status
+from harness.store import Store, curve
+from harness.store.integrity import contradiction
+from harness.store.points import REPLICATE, Point, known_sweeps, read_points
 from harness.store.record import RunRecord
 
 FORMAT = 1  # raised when the same run would leave with other content
@@ -90,6 +95,51 @@ class Outgoing:
         return self.began + step * self.seconds_per_step
 
 
+@dataclass
+class Chosen:
+    """What an export is about.
+
+    Attributes:
+        runs: those that leave, in the order of the sweeps' names and plans, then runs without a sweep.
+        unfinished: how many stay, by status: running, waiting, failed or pruned.
+        refused: run -> how its record contradicts its curve.
+    """
+
+    runs: list[Outgoing] = field(default_factory=list)
+    unfinished: Counter[Status] = field(default_factory=Counter)
+    refused: dict[str, Note] = field(default_factory=dict)
+
+
+def choose(store: Store, sweeps: Sequence[str] = ()) -> Chosen:
+    """The runs of some sweeps; of the whole store if none is named.
+
+    Raises:
+        UsageError: an unknown sweep, a damaged plan, or an empty store.
+    """
+    known, keys = known_sweeps(store.root, sweeps), store.keys()
+    chosen, points = Chosen(), [point for name in known for point in read_points(store.root, name)]
+    wanted = [point for point in points if not sweeps or point.sweep in sweeps]
+    if not (wanted or keys):
+        raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
+    planned = [point.key for point in wanted if point.key]
+    chosen.unfinished[Status.WAITING] += len(wanted) - len(planned)  # slots that have no settings yet
+    keys = list(dict.fromkeys(planned if sweeps else planned + keys))
+    wanting: dict[str, list[Point]] = defaultdict(list)
+    for point in points:
+        wanting[point.key].append(point)
+    ended = set()
+    for key, record in store.each_record(keys):
+        ended.add(key)
+        if record.status == Status.PRUNED:  # another study may resume it
+            chosen.unfinished[Status.PRUNED] += 1
+        elif what := contradiction(store.run_folder(key), record):
+            chosen.refused[key] = what
+        else:
+            chosen.runs.append(outgoing(record, wanting[key], store.files(key).metrics))
+    chosen.unfinished.update(store.state(key).status for key in keys if key not in ended)
+    return chosen
+
+
 def outgoing(record: RunRecord, points: Sequence[Point], path: Path) -> Outgoing:
     """What leaves of one run.
 
@@ -101,13 +151,25 @@ def outgoing(record: RunRecord, points: Sequence[Point], path: Path) -> Outgoing
     settings = record.settings
     stages = [point.stage for point in points if point.sweep == points[0].sweep]
     stage = REPLICATE if REPLICATE in stages else next(iter(stages), "")
+    place = {
+        "key": record.key,
+        "sweeps": ",".join(sorted({point.sweep for point in points})),
+        "block": points[0].block if points else "",
+        "stage": stage,
+        "status": str(record.status),
+        "note": record.note,
+    }
+    where = record.environment
+    environment = {name: where[name] for name in _ENVIRONMENT if name in where}
+    if machine := where.get("gpu") or where.get("cpu"):
+        environment["machine"] = machine
     return Outgoing(
         key=record.key,
         name=_name(record, settings),
         group=points[0].sweep if points else ALONE,
         job_type=str(settings.get("replica") or stage or "run"),
-        place=_place(record, points, stage),
-        config=settings | _environment(record.environment),
+        place={f"htbench.{name}": text for name, text in place.items() if text},
+        config=settings | {f"environment.{name}": value for name, value in environment.items()},
         summary=_summary(record),
         steps=record.steps,
         began=datetime.fromisoformat(record.began).timestamp() if record.began else 0.0,
@@ -116,49 +178,24 @@ def outgoing(record: RunRecord, points: Sequence[Point], path: Path) -> Outgoing
     )
 
 
-def word(value: Any) -> str:
-    """A setting as text: as in a YAML file."""
-    return shown(tuple(value) if isinstance(value, list) else value)
-
-
 def _name(record: RunRecord, settings: Mapping[str, Any]) -> str:
     parts = [str(settings.get("optimizer.name", ""))[:_LONGEST]]
     for name, short in (("optimizer.lr", "lr"), ("seed", "seed")):
         if settings.get(name) is not None:
-            parts.append(f"{short}{word(settings[name])}")
+            parts.append(f"{short}{setting(settings[name])}")
     parts.append(record.key)
-    if record.status != "completed":
-        parts.append(record.status)
+    if record.status != Status.COMPLETED:
+        parts.append(str(record.status))
     return re.sub(r"[^\w.+-]+", "_", "-".join(parts)).lstrip(".")
-
-
-def _place(record: RunRecord, points: Sequence[Point], stage: str) -> dict[str, str]:
-    texts = {
-        "key": record.key,
-        "sweeps": ",".join(sorted({point.sweep for point in points})),
-        "block": points[0].block if points else "",
-        "stage": stage,
-        "status": record.status,
-        "note": record.note,
-    }
-    return {f"htbench.{name}": text for name, text in texts.items() if text}
-
-
-def _environment(environment: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: environment[name] for name in _ENVIRONMENT if name in environment}
-    machine = environment.get("gpu") or environment.get("cpu")
-    found |= {"machine": machine} if machine else {}
-    return {f"environment.{name}": value for name, value in found.items()}
 
 
 def _summary(record: RunRecord) -> dict[str, float]:
     """The metrics by their own names; other figures as `run/NAME`, questions as `downstream/NAME`."""
-    figures: dict[str, Any] = dict(record.metrics)
     names = ("steps", "useful_seconds", "seconds_per_step", "peak_memory", "attempts")
-    figures |= {f"run/{name}": getattr(record, name) for name in names if getattr(record, name) is not None}
-    figures |= {f"run/{name}": value for name, value in record.cost.items()}
-    answers = flatten(record.downstream)
-    figures |= {f"downstream/{name}": value for name, value in answers.items() if value is not None}
+    of_run = {name: getattr(record, name) for name in names} | dict(record.cost)
+    figures: dict[str, Any] = dict(record.metrics)
+    for group, values in (("run", of_run), ("downstream", flatten(record.downstream))):
+        figures |= {f"{group}/{name}": value for name, value in values.items() if value is not None}
     return {name: _number(value) for name, value in figures.items() if _is_figure(value)}
 
 

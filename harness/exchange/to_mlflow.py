@@ -11,13 +11,14 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.errors import RunFailedError, UsageError
 from harness.exchange.destination import Destination, Options, require
-from harness.exchange.outgoing import Outgoing, word
+from harness.exchange.outgoing import Outgoing
+from harness.show.numbers import setting
 from harness.system import atomic
 from harness.system.folders import make_folder
 
@@ -26,7 +27,6 @@ _SQLITE = "sqlite:///"
 _SCHEMES = (_SQLITE, "postgresql", "mysql", "mssql", "http://", "https://")
 # What mlflow takes in one request, and at most as a value (mlflow.utils.validation).
 _PARAMS, _METRICS, _LONGEST, _PAGE = 100, 1000, 5000, 1000
-_Item = TypeVar("_Item")
 
 
 @contextlib.contextmanager
@@ -42,13 +42,13 @@ def destination(options: Options) -> Iterator[Destination]:
     logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # it tells of each table, and errors twice
     if not uri.startswith(_SQLITE):  # a server: it has no lock that we could hold
         with _complaints(uri):
-            yield Mlflow(uri)
+            yield _opened(uri, None)
         return
     path = Path(uri.removeprefix(_SQLITE).partition("?")[0]).absolute()
     make_folder(path.parent)
     with atomic.locked(path.with_name(f".{path.name}.htbench.lock")), _complaints(uri):
         _make_database(path)
-        yield Mlflow(uri, path.parent)
+        yield _opened(uri, path.parent)
 
 
 def _make_database(path: Path) -> None:
@@ -80,71 +80,58 @@ def _complaints(uri: str) -> Iterator[None]:
         ) from error
 
 
-class Mlflow:
-    """A tracking database or server of mlflow.
+def _opened(uri: str, folder: Path | None) -> Destination:
+    """A tracking database or server; `folder` is that of a database in a file, for what belongs to its runs."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param, ViewType
 
-    Args:
-        uri: its address.
-        folder: of the database, for artifacts that others may add; None: the server has a place.
-    """
+    client = MlflowClient(tracking_uri=uri)
+    experiments = {found.name: found for found in _pages(client.search_experiments, view_type=ViewType.ALL)}
+    live = [found.experiment_id for found in experiments.values() if found.lifecycle_stage == "active"]
+    there: dict[str, list[tuple[str, str]]] = {}  # key -> runs with their digests
+    for found in _pages(client.search_runs, experiment_ids=live, filter_string=f"tags.`{KEY}` != ''"):
+        tags = found.data.tags
+        there.setdefault(tags[KEY], []).append((found.info.run_id, tags.get(COMPLETE, "")))
 
-    def __init__(self, uri: str, folder: Path | None = None) -> None:
-        from mlflow import MlflowClient
-        from mlflow.entities import ViewType
+    def experiment(name: str) -> str:
+        """The id of the experiment of a sweep, which is made if it is not there."""
+        if name not in experiments:
+            # By default a database takes the folder in which the command happens to run.
+            client.create_experiment(name, artifact_location=str(folder / "mlruns" / name) if folder else None)
+            experiments[name] = client.get_experiment_by_name(name)
+        found = experiments[name]
+        if found.lifecycle_stage != "active":
+            raise UsageError(
+                f"The experiment '{name}' is deleted in {uri}; `mlflow experiments restore "
+                f"--experiment-id {found.experiment_id}` brings it back, or give another --uri."
+            )
+        return str(found.experiment_id)
 
-        self.place, self._folder = uri, folder
-        self._client = MlflowClient(tracking_uri=uri)
-        every = _pages(self._client.search_experiments, view_type=ViewType.ALL)
-        self._experiments = {one.name: one for one in every}
-        self._found: dict[str, list[tuple[str, str]]] = {}  # key -> runs with their digests
-        live = [one.experiment_id for one in every if one.lifecycle_stage == "active"]
-        for run in _pages(self._client.search_runs, experiment_ids=live, filter_string=f"tags.`{KEY}` != ''"):
-            tags = run.data.tags
-            self._found.setdefault(tags[KEY], []).append((run.info.run_id, tags.get(COMPLETE, "")))
-
-    def present(self) -> Mapping[str, str]:
-        """By the tags."""
-        complete = {key: [digest for _, digest in runs if digest] for key, runs in self._found.items()}
-        return {key: digests[0] for key, digests in complete.items() if len(digests) == 1}
-
-    def write(self, run: Outgoing) -> None:
+    def write(run: Outgoing) -> None:
         """A run of its own, after those of this key are deleted."""
-        from mlflow.entities import Metric, Param
-
-        client, began = self._client, _milliseconds(run.began)
-        for old, _ in self._found.pop(run.key, []):
+        for old, _ in there.pop(run.key, []):
             client.delete_run(old)
+        texts = run.place | {"htbench.group": run.group, "htbench.job_type": run.job_type}
+        tags = {name: text[:_LONGEST] for name, text in texts.items()}
+        began = _milliseconds(run.began)
         made = client.create_run(
-            self._experiment(run.group), start_time=began, tags=_tags(run), run_name=run.name
+            experiment(run.group), start_time=began, tags=tags, run_name=run.name
         ).info.run_id
-        params = [Param(_name(name), word(value)[:_LONGEST]) for name, value in run.config.items()]
-        for some in _chunks(params, _PARAMS):
-            client.log_batch(made, params=some)
+        params = [Param(_name(name), setting(value)[:_LONGEST]) for name, value in run.config.items()]
+        for start in range(0, len(params), _PARAMS):
+            client.log_batch(made, params=params[start : start + _PARAMS])
         metrics = [
             Metric(_name(name), value, _milliseconds(run.time(step)), step)
             for step, row in run.rows_and_summary()
             for name, value in row.items()
         ]
-        for some in _chunks(metrics, _METRICS):
-            client.log_batch(made, metrics=some)
+        for start in range(0, len(metrics), _METRICS):
+            client.log_batch(made, metrics=metrics[start : start + _METRICS])
         client.set_terminated(made, "FINISHED", end_time=_milliseconds(run.time(run.steps)))
         client.set_tag(made, COMPLETE, run.digest)
-        self._found[run.key] = [(made, run.digest)]
 
-    def _experiment(self, name: str) -> str:
-        """The id of the experiment of a sweep, which is made if it is not there."""
-        if name not in self._experiments:
-            # By default a database takes the folder in which the command happens to run.
-            place = str(self._folder / "mlruns" / name) if self._folder else None
-            self._client.create_experiment(name, artifact_location=place)
-            self._experiments[name] = self._client.get_experiment_by_name(name)
-        found = self._experiments[name]
-        if found.lifecycle_stage != "active":
-            raise UsageError(
-                f"The experiment '{name}' is deleted in {self.place}; `mlflow experiments restore "
-                f"--experiment-id {found.experiment_id}` brings it back, or give another --uri."
-            )
-        return str(found.experiment_id)
+    digests = {key: [digest for _, digest in runs if digest] for key, runs in there.items()}
+    return Destination(uri, {key: some[0] for key, some in digests.items() if len(some) == 1}, write)
 
 
 def _pages(search: Any, **terms: Any) -> list[Any]:
@@ -158,11 +145,6 @@ def _pages(search: Any, **terms: Any) -> list[Any]:
             return found
 
 
-def _tags(run: Outgoing) -> dict[str, str]:
-    texts = run.place | {"htbench.group": run.group, "htbench.job_type": run.job_type}
-    return {name: text[:_LONGEST] for name, text in texts.items()}
-
-
 def _name(name: str) -> str:
     """A name as mlflow takes it: other people's metrics may have any sign in theirs."""
     return re.sub(r"[^\w.\- /]", "_", name).strip("/. ") or "_"
@@ -170,7 +152,3 @@ def _name(name: str) -> str:
 
 def _milliseconds(seconds: float) -> int:
     return int(1000 * seconds)
-
-
-def _chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

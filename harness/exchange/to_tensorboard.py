@@ -7,13 +7,13 @@ made of TensorBoard's messages and records, so the same run gives the same bytes
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.destination import Destination, Options, require
-from harness.exchange.folders import Folders, held
-from harness.exchange.outgoing import Outgoing, word
+from harness.exchange.destination import Destination, Options, held, require
+from harness.exchange.outgoing import Outgoing
+from harness.show.numbers import setting
 
 EVENTS = "events.out.tfevents.0.htbench"  # TensorBoard reads files with `tfevents` in their name
 _VERSION = "brain.Event:2"  # the first event of every file
@@ -25,31 +25,18 @@ def destination(options: Options) -> Iterator[Destination]:
     require("tensorboard", "tensorboard")
     home = options.out or options.root / "tensorboard"
     with held(home, "*/*") as folders:
-        yield TensorBoard(home, folders)
 
+        def write(run: Outgoing) -> None:
+            def fill(folder: Path) -> Path:
+                made = folder / run.name
+                made.mkdir()
+                # A TensorBoard that runs meanwhile does not see the file before it is complete.
+                _write_events(made / "events", _events(run))
+                return (made / "events").rename(made / EVENTS).parent
 
-class TensorBoard:
-    """A log directory of TensorBoard."""
+            folders.put(run, run.digest, fill, run.group)
 
-    def __init__(self, home: Path, folders: Folders) -> None:
-        self.place = f"'{home}'"
-        self._folders = folders
-
-    def present(self) -> Mapping[str, str]:
-        """By the markers."""
-        return self._folders.digests()
-
-    def write(self, run: Outgoing) -> None:
-        """One folder with one file."""
-
-        def fill(folder: Path) -> Path:
-            made = folder / run.name
-            made.mkdir()
-            # A TensorBoard that runs meanwhile does not see the file before it is complete.
-            _write_events(made / "events", _events(run))
-            return (made / "events").rename(made / EVENTS).parent
-
-        self._folders.put(run, run.digest, fill, run.group)
+        yield Destination(f"'{home}'", folders.present(), write)
 
 
 def _write_events(path: Path, events: Iterable[Any]) -> None:
@@ -67,12 +54,11 @@ def _events(run: Outgoing) -> Iterator[Any]:
     from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
     yield Event(wall_time=run.began, file_version=_VERSION)
-    settings = {name: _hparam(value) for name, value in (run.config | run.place).items()}
+    settings = {
+        name: value if isinstance(value, bool | int | float) else setting(value)
+        for name, value in (run.config | run.place).items()
+    }
     yield Event(wall_time=run.began, summary=hparams_pb(settings, run.key, run.began))
     for step, row in run.rows_and_summary():
         values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
         yield Event(wall_time=run.time(step), step=step, summary=Summary(value=values))
-
-
-def _hparam(value: Any) -> bool | float | str:
-    return value if isinstance(value, bool | int | float) else word(value)

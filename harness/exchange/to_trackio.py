@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 from harness.errors import RunFailedError, UsageError
-from harness.exchange.destination import Destination, Options, require
-from harness.exchange.folders import held
+from harness.exchange.destination import Destination, Options, held, require
 from harness.exchange.outgoing import Outgoing
 
 DIGEST = "htbench.digest"
@@ -28,47 +27,33 @@ def destination(options: Options) -> Iterator[Destination]:
     os.environ["TRACKIO_DIR"] = str(home)  # read when it is imported
     project = options.project or "htbench"
     with held(home, "-"), _complaints(home):
-        yield Trackio(home, project)
-
-
-class Trackio:
-    """A project of trackio."""
-
-    def __init__(self, home: Path, project: str) -> None:
         from trackio.sqlite_storage import SQLiteStorage
 
-        self.place = f"'{home}'"
-        self._storage, self._project = SQLiteStorage, project
         try:
             SQLiteStorage.validate_project_name(project)
         except ValueError as error:
             raise UsageError(f"trackio refuses the project '{project}': {error}") from None
-        self._found = {
-            key: config or {} for key, config in SQLiteStorage.get_all_run_configs(project).items()
-        }
+        there = {key: config or {} for key, config in SQLiteStorage.get_all_run_configs(project).items()}
 
-    def present(self) -> Mapping[str, str]:
-        """By the configs."""
-        found = {key: config.get(DIGEST, "") for key, config in self._found.items()}
-        return {key: digest for key, digest in found.items() if digest}
+        def write(run: Outgoing) -> None:
+            if run.key in there and not SQLiteStorage.delete_run(project, run.name, run_id=run.key):
+                raise RunFailedError(f"trackio does not delete the old run {run.key} in '{home}'.")
+            rows = run.rows_and_summary()
+            SQLiteStorage.bulk_log(  # as trackio's own imports write a run: one transaction
+                project=project,
+                run=run.name,
+                run_id=run.key,
+                metrics_list=[row for _, row in rows],
+                steps=[step for step, _ in rows],
+                timestamps=[_timestamp(run.time(step)) for step, _ in rows],
+                # With these two trackio itself files a run.
+                config=run.config
+                | run.place
+                | {DIGEST: run.digest, "_Group": run.group, "_Created": _timestamp(run.began)},
+            )
 
-    def write(self, run: Outgoing) -> None:
-        """The call with which trackio's own imports write a run: one transaction."""
-        if run.key in self._found and not self._storage.delete_run(self._project, run.name, run_id=run.key):
-            raise RunFailedError(f"trackio does not delete the old run {run.key} in {self.place}.")
-        rows = run.rows_and_summary()
-        config = run.config | run.place | {DIGEST: run.digest}
-        self._storage.bulk_log(
-            project=self._project,
-            run=run.name,
-            run_id=run.key,
-            metrics_list=[row for _, row in rows],
-            steps=[step for step, _ in rows],
-            timestamps=[_timestamp(run.time(step)) for step, _ in rows],
-            # The fields with which trackio itself files a run.
-            config=config | {"_Group": run.group, "_Created": _timestamp(run.began)},
-        )
-        self._found[run.key] = config
+        present = {key: config[DIGEST] for key, config in there.items() if config.get(DIGEST)}
+        yield Destination(f"'{home}'", present, write)
 
 
 def _timestamp(seconds: float) -> str:

@@ -12,13 +12,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from harness.errors import RunFailedError, UsageError
-from harness.exchange.destination import Destination, Options, require
-from harness.exchange.folders import Folders, held
+from harness.exchange.destination import Destination, Options, held, require
 from harness.exchange.outgoing import Outgoing
 
 PATTERN = "offline-run-*"
@@ -37,60 +36,52 @@ def destination(options: Options) -> Iterator[Destination]:
     os.environ.update(_SILENT)  # read when it is imported
     logging.raiseExceptions = False  # on a full disk wandb's log would print a traceback for each line
     home = options.out or options.root / "wandb"
+    project = options.project or os.environ.get("WANDB_PROJECT") or "htbench"
+    end = f" {project}"  # of a digest: runs of another project are to be written anew
     with held(home, PATTERN) as folders:
-        yield Wandb(home, folders, options.project or os.environ.get("WANDB_PROJECT") or "htbench")
+
+        def write(run: Outgoing) -> None:
+            def fill(folder: Path) -> Path:
+                _log(run, folder, project)
+                (made,) = (folder / "wandb").glob(PATTERN)
+                for part in ("logs", "tmp"):
+                    shutil.rmtree(made / part, ignore_errors=True)
+                return made
+
+            folders.put(run, run.digest + end, fill)
+
+        there = folders.present().items()
+        present = {key: digest.removesuffix(end) for key, digest in there if digest.endswith(end)}
+        yield Destination(f"'{home}'", present, write)
         if mode == "online":
             upload(home)
 
 
-class Wandb:
-    """A folder of offline runs."""
+def _log(run: Outgoing, folder: Path, project: str) -> None:
+    """An offline run, without what wandb notes of this machine."""
+    import wandb
 
-    def __init__(self, home: Path, folders: Folders, project: str) -> None:
-        self.place = f"'{home}'"
-        self._folders, self._project = folders, project
-
-    def present(self) -> Mapping[str, str]:
-        """By the markers; runs of another project are to be written anew."""
-        end = f" {self._project}"
-        found = self._folders.digests().items()
-        return {key: digest.removesuffix(end) for key, digest in found if digest.endswith(end)}
-
-    def write(self, run: Outgoing) -> None:
-        """An offline run, without what wandb notes of this machine."""
-
-        def fill(folder: Path) -> Path:
-            self._log(run, folder)
-            (made,) = (folder / "wandb").glob(PATTERN)
-            for part in ("logs", "tmp"):
-                shutil.rmtree(made / part, ignore_errors=True)
-            return made
-
-        self._folders.put(run, f"{run.digest} {self._project}", fill)
-
-    def _log(self, run: Outgoing, folder: Path) -> None:
-        import wandb
-
-        try:
-            live = wandb.init(
-                mode="offline",
-                dir=folder,
-                project=self._project,
-                id=run.key,
-                name=run.name,
-                group=run.group,
-                job_type=run.job_type,
-                tags=_tags(run),
-                config=run.config | run.place,
-                settings=wandb.Settings(**_SETTINGS),
-            )
-            for step, row in run.rows():
-                time = {"_timestamp": run.time(step)} if run.began else {}
-                live.log(row | time, step=step)
-            live.summary.update(dict(run.summary))
-            live.finish()
-        except wandb.Error as error:
-            raise RunFailedError(f"wandb refuses run {run.key}: {error}.") from error
+    words = (run.place.get(f"htbench.{name}", "") for name in ("block", "stage", "status"))
+    try:
+        live = wandb.init(
+            mode="offline",
+            dir=folder,
+            project=project,
+            id=run.key,
+            name=run.name,
+            group=run.group,
+            job_type=run.job_type,
+            tags=list(dict.fromkeys(word[:_TAG] for word in words if word)),
+            config=run.config | run.place,
+            settings=wandb.Settings(**_SETTINGS),
+        )
+        for step, row in run.rows():
+            time = {"_timestamp": run.time(step)} if run.began else {}
+            live.log(row | time, step=step)
+        live.summary.update(dict(run.summary))
+        live.finish()
+    except wandb.Error as error:
+        raise RunFailedError(f"wandb refuses run {run.key}: {error}.") from error
 
 
 # This machine did not make the run: nothing of it belongs into the run.
@@ -105,11 +96,6 @@ _SETTINGS: dict[str, Any] = {
     "x_disable_machine_info": True,
     "x_save_requirements": False,
 }
-
-
-def _tags(run: Outgoing) -> list[str]:
-    words = (run.place.get(f"htbench.{name}", "") for name in ("block", "stage", "status"))
-    return list(dict.fromkeys(word[:_TAG] for word in words if word))
 
 
 def upload(home: Path) -> None:

@@ -6,8 +6,9 @@ characters, none of them <, > or $, it holds neither '..' nor '](', and it does 
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 
 from harness.config import Value
@@ -48,13 +49,22 @@ def shown(text: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Names of any kind for a sentence, at most twelve of them."""
-    told = [name if name.isprintable() and len(name) <= 40 else shown(name) for name in names]
-    return ", ".join(told[:12]) + (f" and {len(told) - 12} more" if len(told) > 12 else "")
+    names = [name if name.isprintable() and len(name) <= 40 else shown(name) for name in names]
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def capital(text: str) -> str:
     """A text as the begin of a sentence."""
     return text[:1].upper() + text[1:]
+
+
+@contextlib.contextmanager
+def beginning(where: str) -> Iterator[None]:
+    """Make a sentence that begins with a place of the part of a sentence that a refusal within has."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}.") from None
 
 
 def number(text: str) -> float:

@@ -17,13 +17,14 @@ from harness.config import Value
 from harness.config.settings import declarations, params_of
 from harness.errors import UsageError, nearest
 from harness.exchange import words
-from harness.exchange.metrics import HELD_OUT, TRAIN_LOSS, held_out
 from optimizers.zoo.registry import ZOO
 
 RESULT, RUN, SEED, STEP, TASK, MODEL = "result", "run", "seed", "step", "task", "model"
 HARDWARE, SECONDS, METRIC, VALUE = "hardware", "seconds_per_step", "metric", "value"
 STEPS = "schedule.steps"  # for how many steps the run was planned: as its schedule, a part of what competes
+HELD_OUT, TRAIN_LOSS = ("val_", "test_"), "train_loss"
 
+_WORDS, _WHOLE = (RESULT, RUN, TASK, MODEL, HARDWARE, METRIC), (STEP, SEED, STEPS)
 _OURS = (RESULT, RUN, SEED, STEP, TASK, MODEL, HARDWARE, SECONDS, METRIC, VALUE, TRAIN_LOSS)
 # Names that other trainers give to ours.
 _ALSO = {
@@ -33,9 +34,34 @@ _ALSO = {
 }
 # Fields of a config that the importer fills in itself.
 _FILLED = {TASK, MODEL, SEED, "data_seed", "steps", "replica", "data_fingerprint", "optimizer.name"}
-_SETTINGS = {name for name, one in declarations() if one.metadata["key"]} - _FILLED
+_SETTINGS = {name for name, declared in declarations() if declared.metadata["key"]} - _FILLED
 _FREE = re.compile(r"(optimizer|schedule)(\.[A-Za-z]\w*){1,3}")
 _FACTOR = re.compile(r"(.+)([*/])([^*/]+)")
+
+# --- metrics: the last part of a name says what it is, `val_top1_accuracy` is an accuracy ---
+
+_LOWER = "loss nll perplexity ppl error err mse rmse mae bpb bits_per_byte cross_entropy wer"
+_HIGHER = "accuracy acc top1 top5 f1 auc map bleu precision recall r2"
+_DIRECTIONS = dict.fromkeys(_LOWER.split(), False) | dict.fromkeys(_HIGHER.split(), True)
+_SHARES = ("accuracy", "acc", "top1", "top5")
+_SHORT = {"acc": "accuracy", "ppl": "perplexity"}
+_HELD_OUT = re.compile(r"(val|test)[_/]([A-Za-z][A-Za-z0-9_.-]{0,60})")
+
+
+def is_measured(name: str) -> bool:
+    """Whether one of our names is that of a metric."""
+    return name == TRAIN_LOSS or name.startswith(HELD_OUT)
+
+
+def direction(name: str) -> bool | None:
+    """Whether higher values of a metric are better; None if nothing says so."""
+    known = (word for word in _DIRECTIONS if name == word or name.endswith(f"_{word}"))
+    return next((_DIRECTIONS[word] for word in known), None)
+
+
+def is_share(name: str) -> bool:
+    """Whether a metric is a share of correct answers, in [0, 1]."""
+    return any(name == word or name.endswith(f"_{word}") for word in _SHARES)
 
 
 def ours(name: str) -> str:
@@ -43,13 +69,13 @@ def ours(name: str) -> str:
     for known in (name, name.lower()):
         if known in _ALSO or known in _OURS:
             return _ALSO.get(known, known)
-    is_setting = name in _SETTINGS or _FREE.fullmatch(name) is not None
-    return name if is_setting else held_out(name)
+    if name in _SETTINGS or _FREE.fullmatch(name):
+        return name
+    metric = _HELD_OUT.fullmatch(name)  # `val_accuracy`, `val/accuracy` or `val_acc`
+    return f"{metric[1]}_{_SHORT.get(metric[2], metric[2])}" if metric else ""
 
 
-def is_measured(name: str) -> bool:
-    """Whether one of our names is that of a metric."""
-    return name == TRAIN_LOSS or name.startswith(HELD_OUT)
+# --- columns ---
 
 
 @dataclass(frozen=True)
@@ -60,17 +86,26 @@ class Column:
     times: str = "1"
     over: str = "1"
 
+    @property
+    def is_scaled(self) -> bool:
+        """Whether its numbers are in another unit."""
+        return (self.times, self.over) != ("1", "1")
+
     def told(self, name: str) -> str:
         """The column in words: "step_ms/1000"."""
-        return (
-            name
-            + ("" if self.times == "1" else f"*{self.times}")
-            + ("" if self.over == "1" else f"/{self.over}")
-        )
+        times, over = ("" if self.times == "1" else f"*{self.times}"), ("" if self.over == "1" else f"/{self.over}")
+        return f"{name}{times}{over}"
 
-    def number(self, cells: Sequence[str]) -> float:
-        """Its cell of a line as a number in our unit. Raises UsageError, as `words.number` does."""
-        return words.scaled(cells[self.index], self.times, self.over)
+    def number(self, cells: Sequence[str], name: str) -> float:
+        """Its cell of a line as a number in our unit.
+
+        Raises:
+            UsageError: it is none; a sentence that begins with `name`.
+        """
+        try:
+            return words.scaled(cells[self.index], self.times, self.over)
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}.") from None
 
 
 @dataclass(frozen=True)
@@ -92,41 +127,38 @@ class Meaning:
 
         A mapped column has no other meaning, but that of a run's name.
         """
-        found: dict[str, Column] = {}
-        mapped = {our: one for our, text in self.maps.items() if (one := _find(text, header))}
-        taken = {one.index for one in mapped.values()}
+        mapped = {our: column for our, text in self.maps.items() if (column := _find(text, header))}
+        taken = {column.index for column in mapped.values()}
+        columns: dict[str, Column] = {}
         for index, name in sorted(enumerate(header), key=lambda pair: pair[1] != ours(pair[1])):
             our = "" if name in self.dropped else ours(name)
-            free = our not in found and our not in mapped and our not in self.constants
+            free = our not in columns and our not in mapped and our not in self.constants
             if our and free and (index not in taken or our == RUN):
-                found[our] = Column(index)
-        found |= mapped
-        used = {one.index for one in found.values()}
+                columns[our] = Column(index)
+        columns |= mapped
+        used = {column.index for column in columns.values()}
         left = [name for index, name in enumerate(header) if index not in used and name not in self.dropped]
-        return found, [name or "(no name)" for name in left]
+        return columns, [name or "(no name)" for name in left]
 
-    def name(self, theirs: str) -> tuple[str, Column]:
-        """What a name in the column `metric` means, and the factor; empty: nothing that we know."""
+    def of_metric(self, theirs: str, index: int) -> tuple[str, Column]:
+        """What a name in the column `metric` means, and its column of values; empty: nothing that we know."""
         for our, text in self.maps.items():
-            if one := _find(text, [theirs]):
-                return our, one
-        return ("" if theirs in self.dropped else ours(theirs)), Column(0)
+            if column := _find(text, [theirs]):
+                return our, Column(index, column.times, column.over)
+        return ("" if theirs in self.dropped else ours(theirs)), Column(index)
 
     def check_used(self, names: Iterable[str]) -> None:
         """Raise UsageError if a column of `maps` or `dropped` is none of `names`."""
-        known = set(names)
-        for text in self.maps.values():
-            if not _find(text, list(known)):
-                raise UsageError(f"--map: no file has a column '{text}'; {_near(text, known)}")
-        for name in sorted(self.dropped - known):
-            raise UsageError(f"--drop: no file has a column '{name}'; {_near(name, known)}")
-
-
-def _near(text: str, known: Iterable[str]) -> str:
-    """The end of a sentence on a column that is not there."""
-    known = sorted(known)
-    close = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
-    return f"did you mean {words.shown(close[0])}?" if close else f"the columns are: {words.listed(known)}"
+        known = sorted(set(names))
+        lost = [("--map", text) for text in self.maps.values() if not _find(text, known)]
+        for flag, text in lost + [("--drop", name) for name in sorted(self.dropped - set(known))]:
+            close = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
+            hint = (
+                f"did you mean {words.shown(close[0])}?"
+                if close
+                else f"the columns are: {words.listed(known)}"
+            )
+            raise UsageError(f"{flag}: no file has a column '{text}'; {hint}")
 
 
 def _find(text: str, header: Sequence[str]) -> Column | None:
@@ -165,41 +197,6 @@ def meaning(maps: Iterable[str], sets: Iterable[str], dropped: Iterable[str]) ->
     return Meaning(given, constants, frozenset(dropped))
 
 
-def constant(name: str, text: str, where: str) -> Value:
-    """A value that holds for a whole run, by our name of it.
-
-    Raises:
-        UsageError: one sentence that begins with `where`.
-    """
-    try:
-        kind = _kinds().get(name)
-        if kind is int:
-            return words.whole(words.number(text))
-        if kind is float:
-            return words.finite(text)
-        if kind is str:
-            return words.word(text)
-        return positive(words.number(text)) if name == SECONDS else words.plain(text)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}.") from None
-
-
-@functools.cache
-def _kinds() -> dict[str, object]:
-    """The types of settings that we know: a table can't sort a word among numbers."""
-    rows = (params_of(row) for row in ZOO.values())
-    known: dict[str, object] = {name: param.type for row in rows for name, param in row.items()}
-    named = dict.fromkeys((RESULT, RUN, TASK, MODEL, HARDWARE, METRIC), str)
-    return known | named | dict.fromkeys((STEP, SEED, STEPS), int)
-
-
-def positive(value: float) -> float:
-    """A time. Raises UsageError, a part of a sentence, unless it is finite and above 0."""
-    if not 0 < value < float("inf"):
-        raise UsageError(f"{value:g} is no number of seconds above 0")
-    return value
-
-
 def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     our = ours(name.strip())
@@ -209,3 +206,33 @@ def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
         known = {*_OURS, *_SETTINGS, "val_loss", "val_accuracy", "test_loss"}
         raise UsageError(f"{flag} {text}: '{name}' is none of our names; {nearest(name, known)}")
     return our, value.strip()
+
+
+def constant(name: str, text: str, where: str) -> Value:
+    """A value that holds for a whole run, by our name of it.
+
+    Raises:
+        UsageError: one sentence that begins with `where`.
+    """
+    with words.beginning(where):
+        kind = _kinds().get(name)
+        if kind is int:
+            return words.whole(words.number(text))
+        if kind is float:
+            return words.finite(text)
+        if kind is str:
+            return words.word(text)
+        if name != SECONDS:
+            return words.plain(text)
+        value = words.number(text)
+        if not 0 < value < float("inf"):
+            raise UsageError(f"{value:g} is no number of seconds above 0")
+        return value
+
+
+@functools.cache
+def _kinds() -> dict[str, object]:
+    """The types of settings that we know: a table can't sort a word among numbers."""
+    rows = (params_of(row) for row in ZOO.values())
+    known: dict[str, object] = {name: param.type for row in rows for name, param in row.items()}
+    return known | dict.fromkeys(_WORDS, str) | dict.fromkeys(_WHOLE, int)
