@@ -6,12 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.display import counted
 from harness.errors import UsageError, nearest
-from harness.exchange import export
-from harness.exchange.choose import Chosen, choose
 from harness.exchange.destination import TRACKERS, Options, open_destination
+from harness.exchange.outgoing import choose
+from harness.show.emit import emit
+from harness.show.note import Note
 from harness.show.progress import Progress
+from harness.show.report import Report
 from harness.store import Store
 
 
@@ -37,24 +38,24 @@ def give(args: argparse.Namespace, store: Store) -> int:
         raise UsageError(f"Unknown tracker '{args.to}'; {nearest(args.to, TRACKERS)}")
     chosen = choose(store, args.sweeps)
     with open_destination(args.to, Options(store.root, args.out, args.uri, args.project)) as destination:
-        work = export.needed(chosen.runs, destination)
-        with Progress(len(work.runs), "runs", parts=len(work.runs)) as progress:
-            export.write(work, destination, progress.begin, progress.advance)
-        print(_told(work, chosen, destination.place), flush=True)
+        there = destination.present
+        new = [run for run in chosen.runs if there.get(run.key) != run.digest]
+        with Progress(len(new), "runs", parts=len(new)) as progress:
+            for run in new:
+                progress.begin(run.name)
+                destination.write(run)
+                progress.advance()
+        note = Note(
+            "exported",
+            runs=len(new),
+            place=destination.place,
+            replaced=sum(run.key in there for run in new),
+            here=len(chosen.runs) - len(new),
+            unfinished=chosen.unfinished.total(),
+            kinds=[f"{number} {status}" for status, number in sorted(chosen.unfinished.items()) if number],
+            damaged=len(chosen.refused),
+        )
+        emit(Report("export", "", notes=[note]), args)
     for key, what in chosen.refused.items():
         print(f"htbench: left out: run {key}: {what}", file=sys.stderr)
     return 0
-
-
-def _told(work: export.Needed, chosen: Chosen, place: str) -> str:
-    """One line: "exported 12 runs to 'here', 30 were there already, 3 unfinished left out (3 running)"."""
-    number = len(work.runs)
-    parts = [f"exported {counted(number, 'run')} to {place}"]
-    parts[0] += f" ({work.replaced} in place of older content)" if work.replaced else ""
-    parts.append(f"{work.here} were there already")
-    if left := chosen.unfinished.total():
-        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(chosen.unfinished.items()) if n)
-        parts.append(f"{left} unfinished left out ({kinds})")
-    if chosen.refused:
-        parts.append(f"{len(chosen.refused)} damaged left out")
-    return ", ".join(parts)

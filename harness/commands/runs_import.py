@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from harness.display import counted
 from harness.errors import UsageError
+from harness.show.emit import emit
+from harness.show.note import Note
+from harness.show.report import Report
 from harness.store import Store
-from harness.store.copies import Difference
 from harness.store.importing import Merged, merge
 from harness.store.points import SOURCE, SPEC, sweep_folder
 from harness.system.folders import make_folder
@@ -69,96 +71,90 @@ def take(args: argparse.Namespace, store: Store) -> int:
     if args.curves:
         if args.other is not None:
             raise UsageError(f"Give a store or --curves, not both: '{args.other}'.")
-        return _foreign(args, store)
-    given = [f"--{name.replace('_', '-')}" for name in _OF_FILES if getattr(args, name) is not None]
-    if given:
-        raise UsageError(f"{given[0]} goes with --curves FILE.")
-    if args.other is None:
-        raise UsageError("Name another store, or the files of another trainer by --curves.")
-    return _store(args, store)
+        notes, remarks = _foreign(args, store)
+    else:
+        given = [f"--{name.replace('_', '-')}" for name in _OF_FILES if getattr(args, name) is not None]
+        if given:
+            raise UsageError(f"{given[0]} goes with --curves FILE.")
+        if args.other is None:
+            raise UsageError("Name another store, or the files of another trainer by --curves.")
+        notes, remarks = _store(args, store)
+    print("".join(f"htbench: {remark}\n" for remark in remarks), end="", file=sys.stderr)
+    emit(Report("import", "", notes=notes), args)
+    return 0
+
+
+def _taken(args: argparse.Namespace, taken: Counter[str], here: int, name: str = "") -> Note:
+    verb, runs = "would import" if args.dry_run else "imported", taken.total()
+    return Note("import_taken", verb=verb, runs=runs, taken=_counts(taken), name=name, here=here)
+
+
+def _counts(numbers: Mapping[str, int]) -> list[str]:
+    return [f"{number} {name}" for name, number in sorted(numbers.items()) if number]
 
 
 # --- results of other trainers ---
 
 
-def _foreign(args: argparse.Namespace, store: Store) -> int:
-    from harness.exchange import files
-    from harness.exchange.assemble import assemble
+def _foreign(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[Note]]:
+    """What was done, and what there is to say besides."""
+    from harness.exchange import gather
+    from harness.exchange.columns import meaning
+    from harness.exchange.foreign import assemble
     from harness.exchange.foreign_store import check_name, write
-    from harness.exchange.mapping import meaning
 
     if not args.name:
         raise UsageError("Give the import a name: --name NAME; its runs are shown under it.")
     check_name(store.root, args.name)
-    words = {name: getattr(args, name) or [] for name in ("map", "set", "drop")}
-    found = files.read(
-        args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]), args.restarts or ""
+    words: dict[str, Any] = {name: getattr(args, name) or [] for name in ("map", "set", "drop")}
+    restarts = args.restarts or ""
+    read = gather.read(args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]), restarts)
+    runs, remarks = assemble(args.name, read.runs, args.metric or "", args.higher_is_better)
+    source = {"files": read.files, **words, "restarts": restarts}
+    done = write(store, args.name, runs, source, dry_run=args.dry_run)
+    remarks = [*read.remarks, *remarks, *done.refused[:_SHOWN]]
+    if done.refused:
+        remarks.append(Note("import_not_taken", more=max(0, len(done.refused) - _SHOWN)))
+    notes = [Note("text", text=text) for text in read.meanings if args.dry_run]
+    notes.append(_taken(args, done.taken, done.here, args.name))
+    way, results = (
+        "higher" if runs[0].higher_is_better else "lower",
+        {(r.task, r.model, r.optimizer) for r in runs},
     )
-    runs, remarks = assemble(args.name, found.runs, args.metric or "", args.higher_is_better)
-    _say([*found.remarks, *remarks])
-    if args.dry_run:
-        print("\n".join(found.meanings))
-    told = {"files": found.files, **words, "restarts": args.restarts or ""}
-    done = write(store, args.name, runs, told, dry_run=args.dry_run)
-    _say_refused(done.refused)
-    verb = "would import" if args.dry_run else "imported"
-    taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()) if n)
-    results = len({(run.task, run.model, run.optimizer) for run in runs})
-    count = f"{counted(done.taken.total(), 'run')}{f' ({taken})' if taken else ''}"
-    print(f"{verb} {count} as '{args.name}'; {done.here} are here already")
-    way = "higher" if runs[0].higher_is_better else "lower"
-    held = f"{counted(len(runs), 'run')} of {counted(results, 'result')}"
-    print(f"the files have {held}; val_{runs[0].metric}, {way} is better")
-    return 0
-
-
-def _say_refused(sentences: Sequence[str]) -> None:
-    _say(sentences[:_SHOWN])
-    if sentences:
-        more = f"{len(sentences) - _SHOWN} more are left out likewise; " if len(sentences) > _SHOWN else ""
-        _say([f"{more}another --name takes the file as it is now"])
-
-
-def _say(remarks: Iterable[str]) -> None:
-    print("".join(f"htbench: {remark}\n" for remark in remarks), end="", file=sys.stderr)
+    notes.append(
+        Note("import_files", runs=len(runs), results=len(results), metric=f"val_{runs[0].metric}", way=way)
+    )
+    return notes, remarks
 
 
 # --- another store ---
 
 
-def _store(args: argparse.Namespace, store: Store) -> int:
+def _store(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[Note]]:
     """Merge the store `other` into this one."""
     if not args.dry_run:
         make_folder(store.root)
     done = merge(store, args.other, dry_run=args.dry_run)
-    taken = ", ".join(f"{n} {status}" for status, n in sorted(done.taken.items()))
-    verb = "would import" if args.dry_run else "imported"
-    count = f"{counted(done.taken.total(), 'run')}{f' ({taken})' if taken else ''}"
-    print(f"{verb} {count}; {done.here} are here already")
+    notes = [_taken(args, done.taken, done.here)]
     if done.completed:
-        what = Counter(name for names in done.completed.values() for name in names)
-        told = ", ".join(f"{n} {name}" for name, n in sorted(what.items()))
-        verb_of = "would complete" if args.dry_run else "completed"
-        print(f"{verb_of} {counted(len(done.completed), 'run')} of these by what is missing here ({told})")
+        verb = "would complete" if args.dry_run else "completed"
+        what = _counts(Counter(name for names in done.completed.values() for name in names))
+        notes.append(Note("import_completed", verb=verb, runs=len(done.completed), what=what))
     if done.sweeps:
-        has_studies = any((sweep_folder(args.other, name) / SPEC).exists() for name in done.sweeps)
-        hint = "; `htbench sweep index NAME` writes their studies" if has_studies else ""
-        print(f"{verb} the sweeps {', '.join(done.sweeps)}{hint}")
-    _warn(done, args.other)
-    return 0
+        studies = any((sweep_folder(args.other, name) / SPEC).exists() for name in done.sweeps)
+        verb = "would import" if args.dry_run else "imported"
+        notes.append(Note("import_sweeps", verb=verb, sweeps=done.sweeps, index="NAME" if studies else ""))
+    return notes, list(_remarks(done, args.other))
 
 
-def _warn(done: Merged, other: Path) -> None:
-    lines = [f"conflict: run {key} has {_told(what)}; ours stays" for key, what in done.conflicts.items()]
-    lines += [f"left out: run {key}: {why}" for key, why in done.left.items()]
-    lines += [f"refused: {name}: {why}" for name, why in done.refused.items()]
+def _remarks(done: Merged, other: Path) -> Iterable[Note]:
+    for key, differences in done.conflicts.items():
+        told = [f"{one.name}={one.here} here and {one.there} there" for one in differences]
+        yield Note("merge_conflict", key=key, differing=told)
+    for key, why in done.left.items():
+        yield Note("merge_left", key=key, why=str(why))
+    for name, why in done.refused.items():
+        yield Note("merge_refused", name=name, why=str(why))
     for name in done.differing:
-        takes = "`htbench sweep index FILE`, with a file that has all of them, takes in the runs"
-        if (sweep_folder(other, name) / SOURCE).exists():
-            takes = f"`htbench runs import --curves` with its files and --name {name} takes in the runs"
-        lines.append(f"sweep {name} has other points here, and ours stay; {takes}")
-    _say(lines)
-
-
-def _told(what: Iterable[Difference]) -> str:
-    return ", ".join(f"{one.name}={one.here} here and {one.there} there" for one in what)
+        is_foreign = (sweep_folder(other, name) / SOURCE).exists()
+        yield Note("merge_other_files" if is_foreign else "merge_other_points", sweep=name)

@@ -93,7 +93,10 @@ class Column:
 
     def told(self, name: str) -> str:
         """The column in words: "step_ms/1000"."""
-        times, over = ("" if self.times == "1" else f"*{self.times}"), ("" if self.over == "1" else f"/{self.over}")
+        times, over = (
+            ("" if self.times == "1" else f"*{self.times}"),
+            ("" if self.over == "1" else f"/{self.over}"),
+        )
         return f"{name}{times}{over}"
 
     def number(self, cells: Sequence[str], name: str) -> float:

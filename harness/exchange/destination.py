@@ -1,7 +1,7 @@
 """What every tracker can do, and the table of trackers. None of them is imported before it is asked for.
 
-Some are a folder of folders, one per run, each complete or not there: a run's folder is filled under a temporary
-name, gets a marker as its last file, and is renamed.
+Some are a folder of folders, one per run, each complete or not there: a run's folder is filled under a
+temporary name, gets a marker as its last file, and is renamed.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Destination:
     Attributes:
         place: in words.
         present: the digests of the runs that are completely there, by key, read from the destination.
-        write: writes a run in place of all that is there of its key. A process that is killed meanwhile leaves
-            nothing that `present` counts.
+        write: writes a run in place of all that is there of its key. A process that is killed meanwhile
+            leaves nothing that `present` counts.
     """
 
     place: str

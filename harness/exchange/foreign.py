@@ -1,7 +1,7 @@
 """Runs that another trainer made: what is reported, in which direction, and their records. Torch-free.
 
-The config of such a record says `imported: NAME`, and only what the file said: no default of ours is written in.
-Its key covers this config, so that it can never be the key of a run of ours.
+The config of such a record says `imported: NAME`, and only what the file said: no default of ours is written
+in. Its key covers this config, so that it can never be the key of a run of ours.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ def assemble(
         curves.add(curve)
         for note in remarks:
             alike.setdefault(note.kind, []).append((run, note))
-    notes = [Note("import_no_metric", metric=metric, runs=len(lacking), first=lacking[0].name)] if lacking else []
+    notes = (
+        [Note("import_no_metric", metric=metric, runs=len(lacking), first=lacking[0].name)] if lacking else []
+    )
     for (first, note), *others in alike.values():
         notes.append(Note("import_remark", run=first.name, remark=str(note), others=len(others)))
     return made, notes

@@ -106,7 +106,9 @@ def _take(
             wrong = _write_run(store, record, run)
         if wrong:
             seed = None if run.seed is None else str(run.seed)  # 0 is one, too
-            done.refused.append(Note(wrong.kind, run=run.run, of=run.optimizer, seed=seed, **wrong.fields))
+            done.refused.append(
+                Note("import_refused", run=run.run, of=run.optimizer, seed=seed, why=str(wrong))
+            )
             continue
         done.here += before is not None
         done.taken[str(record.status)] += before is None

@@ -1,4 +1,4 @@
-"""Files of other trainers to runs: tables to lines with meaning, lines to runs, and what is read of all files."""
+"""Files of other trainers to runs: tables to lines with meaning, and lines to runs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,11 @@ class Reader:
         told = {name: column for name, column in self.columns.items() if name not in of_lines}
         for number, cells in self.table.lines:
             try:
-                facts, step, values = self._facts(told, cells), self._step(cells), self._values(measured, cells)
+                facts, step, values = (
+                    self._facts(told, cells),
+                    self._step(cells),
+                    self._values(measured, cells),
+                )
                 is_named = bool(self.table.run) or (not self.run and (RUN in facts or SEED in facts))
                 yield Line(self.table.name, number, facts, step, values, is_named)
             except UsageError as error:
@@ -140,8 +144,8 @@ class Reader:
     def _step(self, cells: Sequence[str]) -> int | None:
         column = self.columns.get(STEP)
         if column is None:
-            step: Any = self.means.constants.get(STEP)
-            return step
+            constant_step: int | None = self.means.constants.get(STEP)
+            return constant_step
         if not cells[column.index].strip():
             return None
         value = column.number(cells, STEP)
@@ -276,9 +280,9 @@ def gather(lines: Iterable[Line], restarts: str = "") -> list[Gathered]:
         if stretches[-1].begins_anew(line) and line.is_named:
             if restarts not in RESTARTS:
                 line.refuse(
-                    f"{stretches[-1].name} returns to its first step, {line.step}. `--restarts runs` makes runs "
-                    "of what its log has one after the other, `--restarts last` lets the last line of a step "
-                    "count."
+                    f"{stretches[-1].name} returns to its first step, {line.step}. `--restarts runs` makes "
+                    "runs of what its log has one after the other, `--restarts last` lets the last line of a "
+                    "step count."
                 )
             if restarts == RUNS:
                 stretches.append(Gathered(stretch=len(stretches) + 1))
@@ -300,8 +304,8 @@ def _check_split(runs: Sequence[Gathered]) -> None:
             first = group[0]
             changing = {n for run in group for n in run.facts if run.facts[n] != first.facts.get(n)}
             raise UsageError(
-                f"{words.capital(first.name)} changes its {' and '.join(sorted(changing))} from line to line; "
-                "leave that column out with --drop, or tell the runs apart by a column run."
+                f"{words.capital(first.name)} changes its {' and '.join(sorted(changing))} from line to "
+                "line; leave that column out with --drop, or tell the runs apart by a column run."
             )
 
 
@@ -314,7 +318,10 @@ def join(runs: Sequence[Gathered], lines: Sequence[Line], file: str) -> list[Not
     Raises:
         UsageError: the file does not tell which run a line is of, or contradicts the curves.
     """
-    told, known = {name for line in lines for name in line.facts}, {name for run in runs for name in run.facts}
+    told, known = (
+        {name for line in lines for name in line.facts},
+        {name for run in runs for name in run.facts},
+    )
     shared = [name for name in (*_NAMES, SEED) if name in told & known]
     if RUN not in shared and not {RESULT, SEED} <= set(shared):
         raise UsageError(f"'{file}' and the curves must both have a column run, or both result and seed.")

@@ -1,14 +1,14 @@
 """Files of other trainers as tables of text: CSV, and what Weights & Biases and TensorBoard export.
 
-A CSV file is UTF-8, with or without a byte order mark; commas, semicolons or tabs; any end of line. Nothing is
-guessed: a file in another encoding, or with lines of different lengths, is refused with file and line.
+A CSV file is UTF-8, with or without a byte order mark; commas, semicolons or tabs; any end of line. Nothing
+is guessed: a file in another encoding, or with lines of different lengths, is refused with file and line.
 
 Weights & Biases exports charts: `Step`, then for each run `NAME - METRIC`, `NAME - METRIC__MIN`,
 `NAME - METRIC__MAX`; the table of runs: `Name`, `State` ...; and the history of a run (`run.history()` or
 `scan_history()` as CSV): `_step`, `_runtime`, a column per metric.
 
-TensorBoard exports CSV files of scalars, `Wall time`, `Step`, `Value`, with run and tag in the name of the file
-alone, as in `run-adamw-tag-val_loss.csv`. Its folders of event files may hold a folder per run.
+TensorBoard exports CSV files of scalars, `Wall time`, `Step`, `Value`, with run and tag in the name of the
+file alone, as in `run-adamw-tag-val_loss.csv`. Its folders of event files may hold a folder per run.
 """
 
 from __future__ import annotations
@@ -167,7 +167,11 @@ def _chart(table: Table) -> Table:
     """
     header, means = table.header, Counter[str]()
     columns = {
-        index: (run, metric, [header.index(end) for end in (f"{name}{_LEAST}", f"{name}{_MOST}") if end in header])
+        index: (
+            run,
+            metric,
+            [header.index(end) for end in (f"{name}{_LEAST}", f"{name}{_MOST}") if end in header],
+        )
         for index, name in enumerate(header)
         for run, _, metric in [name.rpartition(_BETWEEN)]
         if index and not name.endswith((_LEAST, _MOST)) and not metric.startswith("_")
@@ -177,7 +181,9 @@ def _chart(table: Table) -> Table:
     for number, cells in table.lines:
         for index, (run, metric, ends) in columns.items():
             if value := cells[index].strip():
-                lines.append((number, [cells[0], run, *(value if name == metric else "" for name in metrics)]))
+                lines.append(
+                    (number, [cells[0], run, *(value if name == metric else "" for name in metrics)])
+                )
                 means[run] += any(cells[end].strip() not in ("", value) for end in ends)
     return Table(table.name, [header[0], "run", *metrics], lines, means=means)
 

@@ -81,7 +81,7 @@ def _complaints(uri: str) -> Iterator[None]:
 
 
 def _opened(uri: str, folder: Path | None) -> Destination:
-    """A tracking database or server; `folder` is that of a database in a file, for what belongs to its runs."""
+    """A tracking database or server; `folder` is that of a database, for what belongs to its runs."""
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, ViewType
 
@@ -97,7 +97,9 @@ def _opened(uri: str, folder: Path | None) -> Destination:
         """The id of the experiment of a sweep, which is made if it is not there."""
         if name not in experiments:
             # By default a database takes the folder in which the command happens to run.
-            client.create_experiment(name, artifact_location=str(folder / "mlruns" / name) if folder else None)
+            client.create_experiment(
+                name, artifact_location=str(folder / "mlruns" / name) if folder else None
+            )
             experiments[name] = client.get_experiment_by_name(name)
         found = experiments[name]
         if found.lifecycle_stage != "active":

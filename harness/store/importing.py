@@ -23,14 +23,13 @@ from harness.config.names import settings_of
 from harness.config.settings import as_stored
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
-from harness.exchange.foreign_record import key_of
 from harness.show.status import Status
 from harness.store import Attempt, Reason, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
 from harness.store.integrity import CHANGED, contradiction
 from harness.store.layout import PACKED, RUNS, SWEEPS
 from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, STUDY, read_points, sweep_folder, sweep_names
-from harness.store.record import RunRecord, is_imported
+from harness.store.record import RunRecord, is_imported, key_of_imported
 from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
 from harness.system import atomic, seal
 from harness.system.folders import make_folder
@@ -225,7 +224,7 @@ class _Run:
 
 def _keys(config: dict[str, Any]) -> set[str]:
     """The keys that a run with this stored config may have."""
-    return {key_of(config)} if is_imported(config) else stored_keys(as_stored(settings_of(config)))
+    return {key_of_imported(config)} if is_imported(config) else stored_keys(as_stored(settings_of(config)))
 
 
 def _only_there(there: Path, here: Path) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -24,9 +26,15 @@ def is_imported(config: Mapping[str, Any]) -> bool:
     """Whether a stored config, nested or by dotted names, is that of a run that others made.
 
     Such a run has no checkpoint, no code of ours, and only the settings that its file told
-    (`harness/exchange/foreign_record.py`).
+    (`harness/exchange/foreign.py`).
     """
     return bool(config.get(IMPORTED))
+
+
+def key_of_imported(config: Mapping[str, Any]) -> str:
+    """The key of such a run: the first 12 hex digits of the SHA-256 of its config's canonical JSON."""
+    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def timestamp(seconds: float) -> str:
@@ -53,7 +61,7 @@ class RunRecord:
         attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.
         divergence: why a run diverged, after `steps`: a `kind` of DIVERGENCES with its values.
-        remark: on a run that others made, in words.
+        remarks: on a run that others made: what its file leaves open, each a `kind` of REMARKS with values.
         timing: the time of a step over all attempts (`harness/train/timing.py`); empty if not measured. It
             includes the periodic work of the optimizer, but no evaluations and no checkpoints. `mean`:
             seconds per step. `sd`: the sample standard deviation over windows of steps, absent with one
@@ -83,7 +91,7 @@ class RunRecord:
     attempts: int
     environment: dict[str, Any]
     divergence: dict[str, Any] = dataclasses.field(default_factory=dict)
-    remark: str = ""
+    remarks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     pruned_by: list[str] = dataclasses.field(default_factory=list)
     repeated_steps: int = 0
     timing: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -103,16 +111,12 @@ class RunRecord:
         """Why the run has not completed."""
         if self.status is Status.PRUNED:
             return Note("pruned", step=self.steps, studies=list(filter(None, self.pruned_by)))
-        if not self.divergence:
-            return None
-        return Note(
-            self.divergence["kind"], **{name: x for name, x in self.divergence.items() if name != "kind"}
-        )
+        return _note(self.divergence) if self.divergence else None
 
     @property
     def note(self) -> str:
         """What people should know of the run, in words; empty if there is nothing."""
-        return "; ".join(filter(None, (str(self.why or ""), self.remark)))
+        return "; ".join(map(str, filter(None, (self.why, *map(_note, self.remarks)))))
 
     def ends(self, study: str = "") -> bool:
         """Whether the run has ended for `study` (empty: outside of any study)."""
@@ -142,15 +146,22 @@ def _is_sound(record: RunRecord) -> bool:
         and type(config.get("task")) is str
         and typed.fits(_Told if is_imported(config) else RunConfig, config)
         and all(typed.fits(_Evaluation, one) for one in record.downstream.values())
-        and _is_divergence(record.divergence)
+        and (not record.divergence or _is_fact(record.divergence, DIVERGENCES))
+        and all(_is_fact(remark, REMARKS) for remark in record.remarks)
         and min(record.steps, record.attempts, record.repeated_steps) >= 0
         and all(_is_time(one) for one in (record.began, record.ended) if one)
     )
 
 
-def _is_divergence(value: dict[str, Any]) -> bool:
-    declared = DIVERGENCES.get(value["kind"]) if type(value.get("kind")) is str else None
-    return not value or (declared is not None and typed.fits(declared, value))
+def _is_fact(value: dict[str, Any], known: Mapping[str, Mapping[str, type]]) -> bool:
+    fields = known.get(value["kind"]) if type(value.get("kind")) is str else None
+    return fields is not None and all(
+        name in value and typed.fits(kind, value[name]) for name, kind in fields.items()
+    )
+
+
+def _note(fact: Mapping[str, Any]) -> Note:
+    return Note(fact["kind"], **{name: value for name, value in fact.items() if name != "kind"})
 
 
 def _is_time(word: str) -> bool:
@@ -160,25 +171,20 @@ def _is_time(word: str) -> bool:
         return False
 
 
-class _Kind(TypedDict):
-    kind: str
-
-
-class _StayedHigh(_Kind):
-    untrained: float
-    best: float
-    steps: int
-
-
-class _NotFinite(_Kind):
-    metric: str
-
-
 # Why a run may have diverged, with what is told about it (`harness/show/messages.txt`).
-DIVERGENCES: dict[str, type] = {
-    "loss_not_finite": _Kind,
-    "loss_stayed_high": _StayedHigh,
-    "metric_not_finite": _NotFinite,
+DIVERGENCES: dict[str, dict[str, type]] = {
+    "loss_not_finite": {},
+    "loss_stayed_high": {"untrained": float, "best": float, "steps": int},
+    "metric_not_finite": {"metric": str},
+}
+# What the file of a run that others made leaves open, likewise.
+REMARKS: dict[str, dict[str, type]] = {
+    "import_means": {"values": int},
+    "import_stretch": {"number": int},
+    "import_doubled": {"steps": int, "differing": int},
+    "import_cut": {"step": int},
+    "import_short": {"step": int, "planned": int},
+    "text": {"text": str},
 }
 
 

@@ -102,7 +102,7 @@ class Bench:
                 attempts=1,
                 environment=ENVIRONMENT | {"cpu": cpu} | (environment or {}),
                 timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
-                remark=note,
+                remarks=[{"kind": "text", "text": note}] if note else [],
                 pruned_by=[point.study] if status == "pruned" else [],
             )
         )

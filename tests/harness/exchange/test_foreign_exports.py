@@ -31,7 +31,7 @@ def test_the_chart_of_weights_and_biases_with_the_table_of_its_runs(take):
     first, second = take.records()
     assert first.config["run"] == "a - b" and first.config["optimizer"] == {"name": "muon", "lr": 0.02}
     assert take.curve(first)[-1] == {"step": 100, "loss": 3.25, "val_loss": 3.5}
-    assert second.note == "1 of its values are means, as its chart had them"
+    assert second.remarks == [{"kind": "import_means", "values": 1}]
     assert second.metrics == {"val_loss": 3.75} and second.config["seed"] == 2
 
 
@@ -65,8 +65,9 @@ def test_scalars_of_tensorboard_are_called_as_their_files(take):
     files = [take.file(f"{name}.csv", text.format(step=10 * i)) for i, name in enumerate(names, 1)]
     loss = take.file("run-muon_1-tag-train_loss.csv", text.format(step=10))
     _, err = take(*files, loss, *SET, "--map", "result=run")
-    assert "1 steps are told more than once, 0 with other values" in err
     first, second = take.records()
+    assert first.remarks == [{"kind": "import_doubled", "steps": 1, "differing": 0}]
+    assert f"run 'muon_1' of 'muon_1': {first.note}" in err
     assert (first.config["run"], first.steps, second.steps) == ("muon_1", 20, 30)
     assert take.curve(first)[1] == {"step": 10, "loss": 3.5, "val_loss": 3.5}
 
@@ -96,8 +97,9 @@ def test_event_folders_of_tensorboard(take):
     write_events(take.folder / "logs/muon/2", [*rows[:2], (10, "val/loss", float("nan"))])
     out, err = take(take.folder / "logs", *SET, "result=muon")
     assert "(1 completed, 1 diverged)" in out
-    assert "left out, as nothing says what they mean: lr" in err and "1 steps are told more than once" in err
+    assert "left out, as nothing says what they mean: lr" in err
     first, second = take.records()
+    assert second.remarks == [{"kind": "import_doubled", "steps": 1, "differing": 1}]
     assert first.config["run"] == "muon/1" and first.metrics == {"val_loss": 3.28}  # a float32 in the file
     assert second.status == "diverged"
     from harness.exchange.foreign_store import sources

@@ -112,12 +112,9 @@ def test_no_bytes_of_another_encoding(take):
 def test_a_doubled_step_counts_as_it_is_told_last_and_is_marked(take):
     text = HEAD + "muon,a,1,9\nmuon,a,2,8\nmuon,a,3,7.5\nmuon,a,2,8\nmuon,a,3,7\nmuon,b,2,6\n"
     _, err = take.tidy(text)
-    assert err == (
-        "htbench: 2 steps are told more than once, 1 with other values, and the last counts: 1 of 2 runs, "
-        "first run 'a' of 'muon'\n"
-    )
     first, second = take.records()
-    assert first.note == "2 steps are told more than once, 1 with other values: the last counts"
+    assert first.remarks == [{"kind": "import_doubled", "steps": 2, "differing": 1}]
+    assert err == f"htbench: run 'a' of 'muon': {first.note}\n"
     assert [row["val_loss"] for row in take.curve(first)] == [9, 8, 7] and second.note == ""
 
 
@@ -129,8 +126,12 @@ def test_a_log_that_returns_to_its_first_step_is_asked_about(take):
 
 
 def test_the_runs_of_one_log_are_runs_if_so_asked(take):
-    _, err = take.tidy(LOG, "--restarts", "runs")
-    assert "a log has several runs, one after the other; these are not its first: 1 of 3 runs" in err
+    take.tidy(LOG, "--restarts", "runs")
+    assert [record.remarks for record in take.records()] == [
+        [],
+        [{"kind": "import_stretch", "number": 2}],
+        [],
+    ]
     assert [record.config["run"] for record in take.records()] == ["a", "a#2", "b"]
     assert [record.metrics["val_loss"] for record in take.records()] == [8, 7, 6]
 
@@ -155,7 +156,7 @@ def test_a_run_that_resumed_is_one_run(take):
 def test_a_copy_of_a_curve_is_named(take):
     curve = [(step, 9 - step / 10) for step in range(12)]
     text = HEAD + "".join(f"muon,{run},{step},{loss}\n" for run in "ab" for step, loss in curve)
-    assert "the curve is that of another run, value by value: 1 of 2 runs" in take.tidy(text)[1]
+    assert "run 'b' of 'muon': its curve is that of another run, value by value\n" in take.tidy(text)[1]
 
 
 def test_values_that_are_not_finite(take):
@@ -177,15 +178,16 @@ def test_curves_that_end_elsewhere_are_marked(take):
     text += "muon,a,30,10,4,5\nmuon,a,30,20,3,\nmuon,b,10,10,4,5\nmuon,c,10,10,4,\n"
     _, err = take.tidy(text)
     assert err.splitlines() == [
-        "htbench: left out, as there is no val_loss: 1 of 3 runs, first run 'c' of 'muon'",
-        "htbench: what comes after the last val_loss is left out: 1 of 2 runs, first run 'a' of 'muon'",
-        "htbench: the curve does not end at the step that was planned: 1 of 2 runs, first run 'a' of 'muon'",
+        "htbench: 1 run is left out, as there is no val_loss: first run 'c' of 'muon'",
+        "htbench: run 'a' of 'muon': the curve after its last evaluation, up to step 20, is left out",
+        "htbench: run 'a' of 'muon': its curve ends at step 10 of 30",
     ]
     first, second = take.records()
     assert first.steps == 10 and second.note == ""
-    assert first.note == (
-        "the curve after its last evaluation, up to step 20, is left out; its curve ends at step 10 of 30"
-    )
+    assert first.remarks == [
+        {"kind": "import_cut", "step": 20},
+        {"kind": "import_short", "step": 10, "planned": 30},
+    ]
     assert first.config["schedule"] == {"steps": 30}
 
 

@@ -11,10 +11,10 @@ from harness.choice.winner import score
 from harness.cost.estimate import _is_on
 from harness.cost.from_runs import from_records
 from harness.cost.gpus import PROCESSORS
-from harness.exchange.foreign_record import key_of
 from harness.store import Store
 from harness.store.check import Survey
 from harness.store.points import read_points
+from harness.store.record import key_of_imported
 from tests.helpers.command import Htbench
 from tests.helpers.stored_runs import files
 
@@ -182,4 +182,4 @@ def test_other_commands_say_what_there_is(take, capsys):
     (take.root / "sweeps/others/points.jsonl").unlink()
     assert cli.main(["runs", "gc", "--orphans", *root]) == 2
     assert "the same `htbench runs import --curves` writes it anew" in capsys.readouterr().err
-    assert record.key == key_of(record.config)
+    assert record.key == key_of_imported(record.config)

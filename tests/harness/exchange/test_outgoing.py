@@ -6,7 +6,7 @@ import pytest
 
 from harness.cli import main
 from harness.exchange import destination
-from harness.exchange.choose import choose
+from harness.exchange.outgoing import choose
 from tests.helpers.exporting import (
     ADAMW,
     ALONE,
@@ -40,7 +40,9 @@ def test_finished_runs_leave_and_others_are_counted(source):
     chosen = choose(source.store)
     assert [run.key for run in chosen.runs] == [MUON, SEED1, ADAMW, DIVERGED, IMPORTED, ALONE]
     assert chosen.unfinished == {"waiting": 1, "pruned": 1}
-    assert chosen.refused == {EDITED: "record.json says 4 steps, metrics.jsonl 2"}
+    assert {key: str(why) for key, why in chosen.refused.items()} == {
+        EDITED: "record.json says 4 steps, metrics.jsonl 2"
+    }
 
 
 def test_sweeps_choose_runs_but_not_their_group(source):

@@ -188,7 +188,10 @@ def test_an_archive_whose_runs_are_all_in_later_ones_goes(store, three):
     pack(store, keys=store.keys()[:3])
     first = archive_file(store, 1)
     data = first.read_bytes()
-    store.amend(store.keys()[0], lambda record: dataclasses.replace(record, remark="amended"))
+    store.amend(
+        store.keys()[0],
+        lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "amended"}]),
+    )
     pack(store, keys=store.keys()[:3])
     first.write_bytes(data)
     known = seen(store)
@@ -201,7 +204,9 @@ def test_an_amended_run_shows_its_new_record_and_is_packed_again(store, three):
     pack(store)
     key = store.keys()[0]
     when = store.files(key).record.stat().st_mtime_ns
-    amended = store.amend(key, lambda record: dataclasses.replace(record, remark="amended"))
+    amended = store.amend(
+        key, lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "amended"}])
+    )
     for one in (store, Store(store.root)):
         assert one.record(key) == amended and one.records([key]) == {key: amended}
     assert Path(store.files(key).record).exists() and store.files(key).record.stat().st_mtime_ns == when
@@ -219,7 +224,10 @@ def test_an_amendment_of_the_same_size_and_time_is_not_lost(store):
     pack(store)
     key = store.keys()[0]
     for word in ("abc", "xyz"):
-        store.amend(key, lambda record, word=word: dataclasses.replace(record, remark=word))
+        store.amend(
+            key,
+            lambda record, word=word: dataclasses.replace(record, remarks=[{"kind": "text", "text": word}]),
+        )
         pack(store)
         assert store.record(key).note == word and not folders(store)
 
@@ -228,7 +236,9 @@ def test_a_record_that_is_amended_while_it_is_packed_is_not_lost(store, monkeypa
     key, original = store.keys()[0], packing.archive.read
 
     def amend_meanwhile(path):
-        store.amend(key, lambda record: dataclasses.replace(record, remark="amended"))
+        store.amend(
+            key, lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "amended"}])
+        )
         return original(path)
 
     with monkeypatch.context() as meanwhile:
@@ -330,7 +340,9 @@ def test_runs_that_are_elsewhere_are_not_brought_back_from_a_damaged_archive(sto
     pack(store)
     path = archive_file(store, 1)
     damaged = path.read_bytes()[:-10]
-    amended = store.amend(key, lambda record: dataclasses.replace(record, remark="amended"))
+    amended = store.amend(
+        key, lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "amended"}])
+    )
     pack(store)
     path.write_bytes(damaged)
     with packing.packing(store):

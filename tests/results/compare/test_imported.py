@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 
-from harness.exchange.foreign_record import ForeignRun, config_of, key_of, record_of
+from harness.exchange.foreign import ForeignRun
 from harness.store import Store
 from harness.store.points import Point, write_points
 from results import frame as public_frame
@@ -28,14 +28,13 @@ def put(tmp_path):
     def write(*runs, root=tmp_path / "store", name="bench"):
         store = Store(root)
         for run in runs:
-            record = record_of(run)
+            record = run.record()
             attempt = store.claim(record.key, "")
             text = "".join(json.dumps(row) + "\n" for row in run.curve)
             (store.run_folder(record.key) / "metrics.jsonl").write_text(text)
             attempt.finish(record)
         points = [
-            Point(name, run.optimizer, "search", key_of(config_of(run)), record_of(run).settings)
-            for run in runs
+            Point(name, run.optimizer, "search", run.record().key, run.record().settings) for run in runs
         ]
         (root / "sweeps" / name).mkdir(parents=True, exist_ok=True)
         write_points(root, name, points)

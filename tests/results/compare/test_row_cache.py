@@ -115,7 +115,9 @@ def test_a_record_of_the_same_size_and_time_is_read_again(store, made):
 
 def test_an_amended_record_is_seen(store):
     key = load(store)["key"].iloc[0]
-    store.amend(key, lambda record: dataclasses.replace(record, remark="looked at again"))
+    store.amend(
+        key, lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "looked at again"}])
+    )
     assert load(store)["reason"].iloc[0] == "looked at again"
 
 
