@@ -81,7 +81,7 @@ def spectra(args: argparse.Namespace) -> int:
 
 
 def _table(args: argparse.Namespace, places: list[Place]) -> pd.DataFrame:
-    """A row per layer and place, with all columns of `LayerSpectrum`; names and flags in one word each."""
+    """A row per layer and place, with all columns of `LayerSpectrum`."""
     import pandas as pd
 
     layers = [(place, layer) for place in places for layer in _layers(place, args)]
@@ -92,8 +92,7 @@ def _table(args: argparse.Namespace, places: list[Place]) -> pd.DataFrame:
                 measured = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
             except ValueError as error:
                 raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
-            words = {"aliases": " ".join(measured.aliases), "flags": " ".join(measured.flags)}
-            rows.append({"place": place.label, **place.about, **dataclasses.asdict(measured), **words})
+            rows.append({"place": place.label, **place.about, **dataclasses.asdict(measured)})
             progress.advance()
     fields = [field.name for field in dataclasses.fields(LayerSpectrum)]
     table = pd.DataFrame(rows, columns=["place", *RUN_COLUMNS, *fields])

@@ -67,7 +67,7 @@ def report(layers: pd.DataFrame, about: Mapping[str, Any], *, small_n: bool) -> 
     notes += [] if comparable else [Note("spectra_shapes_differ")]
     summary = [[_cell(row[column.name]) for column in _MEANS] for row in _rows(means)]
     sections = [_layers(layers), table(_MEANS, summary, title="means over layers", notes=notes)]
-    facts = {**about, "layers": list(_rows(layers)), "summary": list(_rows(means))}
+    facts = {**about, "layers": list(_rows(_joined(layers))), "summary": list(_rows(means))}
     return Report("spectra", f"by {about['method']}", sections, data=facts)
 
 
@@ -77,7 +77,8 @@ def _layers(layers: pd.DataFrame) -> Section:
         has_random = layers["alpha_random"].notna().any()
         columns = [column for column in _NUMBERS if has_random or column.name != "alpha_random"]
         cells = [
-            [*_words(row), *(_cell(row[column.name]) for column in columns), row["flags"]] for row in rows
+            [*_words(row), *(_cell(row[column.name]) for column in columns), " ".join(row["flags"])]
+            for row in rows
         ]
         return table([*_LAYER, *columns, _FLAGS], cells, title=places[0])
     optimizers = {row["place"]: row["optimizer"] or "" for row in rows}
@@ -86,7 +87,7 @@ def _layers(layers: pd.DataFrame) -> Section:
     ]
     alphas: dict[tuple[str, ...], dict[str, Cell]] = {}
     for row in rows:
-        flags = [Note("spectra_flags", flags=row["flags"].split())] if row["flags"] else []
+        flags = [Note("spectra_flags", flags=row["flags"])] if row["flags"] else []
         alphas.setdefault(_words(row), {})[row["place"]] = _cell(row["alpha"]).noted(*flags)
     grid = [[*layer, *(cells.get(place, Cell()) for place in places)] for layer, cells in alphas.items()]
     return table([*_LAYER, *columns], grid, title="layers side by side")
@@ -95,7 +96,7 @@ def _layers(layers: pd.DataFrame) -> Section:
 def _words(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Name, kind and shape."""
     shape = f"{row['rows']} x {row['cols']}" + (f" x {row['kernel']}" if row["kernel"] > 1 else "")
-    return " = ".join([row["name"], *row["aliases"].split()]), row["kind"], shape
+    return " = ".join([row["name"], *row["aliases"]]), row["kind"], shape
 
 
 def _cell(value: Any) -> Cell:
@@ -151,8 +152,14 @@ def summarize(
 # --- files ---
 
 
+def _joined(layers: pd.DataFrame) -> pd.DataFrame:
+    """With the aliases of a layer and its flags in a word each."""
+    return layers.assign(**{name: layers[name].map(" ".join) for name in ("aliases", "flags")})
+
+
 def as_csv(layers: pd.DataFrame) -> str:
     """The layers as CSV, numbers with all their digits."""
+    layers = _joined(layers)
     words = layers.select_dtypes(exclude="number").columns
     harmless = {name: [csv_cell(x) if isinstance(x, str) else x for x in layers[name]] for name in words}
     return layers.assign(**harmless).to_csv(index=False)
@@ -173,6 +180,6 @@ def write(path: Path, layers: pd.DataFrame) -> None:
         if path.suffix == ".csv":
             file.write(as_csv(layers).encode())
         else:
-            layers.to_parquet(file, index=False)
+            _joined(layers).to_parquet(file, index=False)
 
     atomic.write_with(path, put)
