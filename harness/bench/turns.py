@@ -134,7 +134,7 @@ class Measurement:
         thrown n times shows at most k heads or at most k tails. Below six values it is the range and covers
         less.
         """
-        n, ordered = len(values), sorted(values)
+        n, ordered = len(values), sorted(map(float, values))  # plain ones, also of arrays
         tails = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))
         k = max(0, sum(tail <= 0.025 for tail in tails) - 1)
         return cls(name, unit, n, statistics.median(ordered), ordered[k], ordered[n - 1 - k], target)
