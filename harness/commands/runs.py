@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from harness import tasks
-from harness.commands import runs_export, runs_import, runs_pack
+from harness.commands import runs_export, runs_import
 from harness.config import Value
 from harness.config.yaml_text import read_words
-from harness.display import Column, aligned, document, duration, memory, terminal_width
 from harness.errors import UsageError, nearest
+from harness.show.emit import emit
+from harness.show.note import Note
+from harness.show.numbers import memory
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, Section, table
 from harness.show.status import ENDED, Status
-from harness.store import Store, listing
+from harness.store import Store, listing, packing, unpacking
 from harness.store.gc import garbage, remove
 from harness.store.listing import STATUSES, Row
-from harness.store.record import RunRecord
 
 NEWEST = 50  # the default limit of the table; JSON has all
+_DAY = 86400.0
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +52,16 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     give = actions.add_parser("export", help="write finished runs to TensorBoard, mlflow, W&B or trackio")
     runs_export.add_arguments(give)
     pack = actions.add_parser("pack", help="put finished runs into archives: a thousand runs in one file")
-    runs_pack.add_pack_arguments(pack)
+    pack.add_argument("--dry-run", action="store_true", help="only say what would be packed")
+    pack.add_argument(
+        "--older-than", type=float, default=0.0, metavar="DAYS", help="only runs that ended so long ago"
+    )
+    pack.add_argument(
+        "--sweep", action="append", metavar="NAME", help="only runs that this sweep wants; may be repeated"
+    )
     unpack = actions.add_parser("unpack", help="bring packed runs back into their folders")
-    runs_pack.add_unpack_arguments(unpack)
+    unpack.add_argument("keys", nargs="*", metavar="KEY", help="a run, or the first digits of its key")
+    unpack.add_argument("--all", action="store_true", help="all runs; of damaged archives what can be read")
     for action in (ls, gc, take, give, pack, unpack):  # before or after the action's name
         action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
@@ -62,8 +73,8 @@ def runs(args: argparse.Namespace) -> int:
         "gc": _gc,
         "import": runs_import.take,
         "export": runs_export.give,
-        "pack": runs_pack.pack,
-        "unpack": runs_pack.unpack,
+        "pack": _pack,
+        "unpack": _unpack,
     }
     status: int = actions[args.action](args, Store(args.root))
     return status
@@ -79,18 +90,12 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     keys = None if args.sweep is None else listing.keys_of(store, [args.sweep])
     found = listing.rows(store, _statuses(args), wanted, keys)
     limit = args.limit or (None if args.all or args.json else NEWEST)
-    shown = found[:limit]
-    if args.json:
-        print(document([_plain(row) for row in shown]))
-    elif shown:
-        print(_table(shown))
-    else:
-        print(f"No such run in '{store.root}'.", file=sys.stderr)
-    if len(found) > len(shown) and args.limit is None:
-        hidden = len(found) - len(shown)
-        print(
-            f"htbench: {hidden} older runs are left out; `htbench runs ls --all` has them.", file=sys.stderr
-        )
+    shown, hidden = found[:limit], len(found[limit or len(found) :])
+    notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
+    sections = [_section(shown)] if shown and not args.json else []
+    data = [_facts(row) for row in shown] if args.json else None
+    empty = Note("no_such_run", root=store.root)
+    emit(Report("runs ls", "", sections, notes, data=data, empty=empty), args)
     return 0
 
 
@@ -104,33 +109,31 @@ def _statuses(args: argparse.Namespace) -> Sequence[Status]:
     return [known[word] for word in args.status.split(",")]
 
 
-_COLUMNS = {
-    "key": Column(words=True, rank=0),
-    "optimizer": Column(words=True, least=8, rank=1),
-    "status": Column(words=True, rank=1),
-    "val": Column(words=True, rank=1),
-    "lr": Column(rank=1),
-    "task": Column(words=True, least=6, rank=3),
-    "model": Column(words=True, least=8, rank=3),
-    "age": Column(words=True, rank=5),
-    "steps": Column(rank=6),
-    "s/step": Column(rank=7),
-    "host": Column(words=True, least=8, rank=8),
-    "code": Column(words=True, rank=9),
-}
 _SHOWN = ("task", "model", "optimizer.name", "optimizer.lr", "steps")  # in columns of their own
+_BEFORE = (
+    Column("key", kind="text"),
+    Column("task", kind="text", least=6, importance=7),
+    Column("model", kind="text", least=8, importance=7),
+    Column("optimizer", kind="text", least=8, importance=9),
+    Column("lr", importance=9),
+)
+_AFTER = (
+    Column("status", kind="text", importance=9),
+    Column("steps", importance=4),
+    Column("val", kind="text", importance=9),
+    Column("s/step", importance=3),
+    Column("code", kind="text", importance=1),
+    Column("age", kind="text", unit="s", importance=5),
+    Column("host", kind="text", least=8, importance=2),
+)
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _section(rows: Sequence[Row]) -> Section:
     """The runs with the settings that tell them apart: always the seed, p where there is one."""
     names = ["optimizer.p"] if any("optimizer.p" in row.settings for row in rows) else []
-    names += ["seed"]
-    names += [name for name in _varying(rows) if name not in (*names, *_SHOWN)]
-    columns = [name.removeprefix("optimizer.") for name in names]
-    head = ["key", "task", "model", "optimizer", "lr", *columns]
-    head += ["status", "steps", "val", "s/step", "code", "age", "host"]
-    kinds = dict.fromkeys(columns, Column(rank=2)) | _COLUMNS
-    return aligned([head, *(_cells(row, names) for row in rows)], kinds, terminal_width())
+    names = [name for name in dict.fromkeys([*names, "seed", *_varying(rows)]) if name not in _SHOWN]
+    own = [Column(name.removeprefix("optimizer."), importance=8) for name in names]
+    return table([*_BEFORE, *own, *_AFTER], [_cells(row, names) for row in rows])
 
 
 def _varying(rows: Sequence[Row]) -> list[str]:
@@ -149,51 +152,40 @@ def _word(value: Value) -> str:
     return ",".join(map(_word, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _cells(row: Row, names: Sequence[str]) -> list[str]:
-    record, config = row.record, row.settings
-    reason = row.state.reason if row.state is not None else None
+def _cells(row: Row, names: Sequence[str]) -> list[Any]:
+    facts, record = _facts(row), row.record
+    value = None
+    if record is not None:
+        metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
+        value = record.metrics.get(f"val_{metric}")
+    pace, failure = facts["seconds_per_step"], row.state.reason if row.state is not None else None
     return [
         row.key,
-        *(_word(config.get(name, "?")) for name in _SHOWN[:4]),
-        *(_word(config.get(name, "")) for name in names),
-        row.status + (f" ({reason})" if reason else ""),
-        "" if record is None else str(record.steps),
-        "" if record is None else _metric(record),
-        "" if record is None or record.seconds_per_step is None else f"{record.seconds_per_step:.3g}",
-        *("" if record is None else str(record.environment.get("code", ""))[:24],),
-        duration(max(1.0, time.time() - row.time)),
-        _host(row),
+        *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4]),
+        *(_word(row.settings.get(name, "")) for name in names),
+        f"{row.status} ({failure})" if failure else str(row.status),
+        facts["steps"],
+        "" if value is None else f"{metric} {value:.4g}",
+        "" if pace is None else f"{pace:.3g}",
+        facts["code"][:24],
+        max(1.0, time.time() - row.time),
+        facts["host"],
     ]
 
 
-def _metric(record: RunRecord) -> str:
-    """The validation metric of the task, in words."""
-    metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
-    value = record.metrics.get(f"val_{metric}")
-    return "" if value is None else f"{metric} {value:.4g}"
-
-
-def _host(row: Row) -> str:
-    if row.record is not None:
-        return str(row.record.environment.get("host", ""))
-    return row.state.owner.host if row.state is not None and row.state.owner is not None else ""
-
-
-def _reason(row: Row) -> str:
-    """Why a run did not complete."""
-    failure = row.state.reason if row.state is not None else None
-    return str(row.reason or failure or (row.record.note if row.record is not None else ""))
-
-
-def _plain(row: Row) -> dict[str, Any]:
-    record = row.record
+def _facts(row: Row) -> dict[str, Any]:
+    """What JSON says of a run (docs/json.md)."""
+    record, state = row.record, row.state
+    environment = record.environment if record is not None else {}
+    owner = state.owner if state is not None else None
+    why = row.reason or (state.reason if state is not None else record.note if record is not None else "")
     return {
         "key": row.key,
         "status": row.status,
-        "reason": _reason(row),
+        "reason": str(why or ""),
         "time": row.time,
-        "host": _host(row),
-        "code": record.environment.get("code", "") if record is not None else "",
+        "host": owner.host if owner else str(environment.get("host", "")),
+        "code": str(environment.get("code", "")),
         "steps": record.steps if record is not None else None,
         "seconds_per_step": record.seconds_per_step if record is not None else None,
         "metrics": record.metrics if record is not None else {},
@@ -203,16 +195,77 @@ def _plain(row: Row) -> dict[str, Any]:
 
 # --- gc ---
 
+_GARBAGE = (Column("kind", kind="text"), Column("size", unit="B"), Column("path", kind="text"))
+
 
 def _gc(args: argparse.Namespace, store: Store) -> int:
-    counts, sizes = Counter[str](), Counter[str]()
-    for item in garbage(store, pruned=args.pruned, orphans=args.orphans):
-        if not args.dry_run and not remove(store, item):
-            continue
-        print(f"{item.kind:10}  {memory(item.size):>12}  {item.path.relative_to(store.root)}")
-        counts[item.kind] += 1
+    found = [
+        item
+        for item in garbage(store, pruned=args.pruned, orphans=args.orphans)
+        if args.dry_run or remove(store, item)
+    ]
+    counts, sizes = Counter(item.kind for item in found), Counter[str]()
+    for item in found:
         sizes[item.kind] += item.size
-    verb = "would go" if args.dry_run else "removed"
-    told = ", ".join(f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items())
-    print(f"{verb}: {told or 'nothing'}")
+    told = [f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items()] or ["nothing"]
+    rows = [[item.kind, item.size, str(item.path.relative_to(store.root))] for item in found]
+    notes = [Note("garbage" if args.dry_run else "garbage_removed", what=told)]
+    emit(Report("runs gc", "", [table(_GARBAGE, rows)] if rows else [], notes), args)
+    return 0
+
+
+# --- pack, unpack ---
+
+
+def _pack(args: argparse.Namespace, store: Store) -> int:
+    if not args.older_than >= 0:
+        raise UsageError(f"--older-than takes a number of days from 0, not {args.older_than:g}.")
+    keys = None if args.sweep is None else listing.keys_of(store, args.sweep)
+    if not store.root.exists():
+        raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
+    if args.dry_run:
+        choice = packing.choose(store, keys, args.older_than * _DAY)
+        todo = packing.plan(store, choice.keys)
+    else:
+        with packing.packing(store, _wait):
+            choice = packing.choose(store, keys, args.older_than * _DAY)
+            todo = packing.plan(store, choice.keys)
+            with Progress(sum(map(len, todo.runs)), "runs", parts=len(todo.runs)) as progress:
+                packing.pack(store, todo, progress.begin, progress.advance)
+    facts = {
+        "runs": len(choice.keys),
+        "archives": len(todo.runs),
+        "old": max(0, sum(map(len, todo.runs)) + len(todo.gone) - len(choice.keys)) if todo.runs else 0,
+        "left": choice.left.total(),
+        "why": [f"{n} {why}" for why, n in sorted(choice.left.items())],
+    }
+    emit(Report("runs pack", "", notes=[Note("would_pack" if args.dry_run else "packed", **facts)]), args)
+    return 0
+
+
+def _wait() -> None:
+    print(f"htbench: {Note('another_packer')}", file=sys.stderr)
+
+
+def _unpack(args: argparse.Namespace, store: Store) -> int:
+    if bool(args.keys) == args.all:
+        raise UsageError("Say which runs: their keys, or --all.")
+    wanted, notes = {store.find(word) for word in args.keys}, list[Note]()
+    if not store.packed.look().archives and not store.packed.look().damaged:
+        emit(Report("runs unpack", "", notes=[Note("none_is_packed")]), args)
+        return 0
+    with packing.packing(store, _wait):
+        for saved in unpacking.salvage(store) if args.all else ():
+            notes.append(Note("salvaged", runs=saved.runs, path=saved.path))
+            notes += [Note("lost_in_archive", runs=saved.lost)] if saved.lost else []
+        packed = store.packed.now()
+        keys = set(packed.runs) if args.all else wanted
+        if elsewhere := sorted(key for key in keys if key not in packed.runs):
+            raise UsageError(
+                f"Run {elsewhere[0]} is not packed; its files are in '{store.run_folder(elsewhere[0])}'."
+            )
+        parts = len({packed.runs[key].path for key in keys})
+        with Progress(len(keys), "runs", parts=parts) as progress:
+            unpacking.unpack(store, keys, progress.begin, progress.advance)
+    emit(Report("runs unpack", "", notes=[*notes, Note("unpacked", runs=len(keys))]), args)
     return 0

@@ -11,6 +11,7 @@ from harness import cli
 from harness.commands import doctor
 from harness.errors import EXIT_USAGE
 from harness.store import Store, archive
+from harness.system.finding import Finding
 from results.formats.render import FORMATS
 from sweeps.plan import slots
 from sweeps.spec.sweep_file import load
@@ -49,7 +50,8 @@ def home(trained, tmp_path):
 
 def examined(home):
     """What `doctor` says of the store."""
-    return doctor.examine(home / "store", (doctor._store,))
+    found = doctor.examine(home / "store", (doctor._store,))
+    return [Finding(one.level, one.subject, str(one.finding), str(one.advice)) for one in found]
 
 
 @pytest.fixture
