@@ -24,7 +24,7 @@ import models
 from harness import tasks
 from harness.bench.turns import AT_MOST, INTERVAL, Measurement
 from harness.config import Value
-from harness.config.key import run_key
+from harness.config.key import resolved
 from harness.config.settings import resolve_config, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
@@ -156,15 +156,16 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     length = 2 * log_every
     total = length * (rounds + 1) + 1  # the last step is followed by the evaluation and not by another one
     config = resolve_config(SETTINGS | {"steps": total, "log_every": log_every})
-    attempt = Store(root).claim(run_key(config), to_yaml(config))
+    run = resolved(config)
+    attempt = Store(root).claim(run.key, to_yaml(config))
     assert isinstance(attempt, Attempt)
     losses: list[float] = []
     with attempt:
-        training = loop.Training.start(config, attempt, cache_folder(root), Monitor())
+        training = loop.Training(run, attempt, cache_folder(root), Monitor())
         bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
         turns = Turns(training.task.batch, bare)
         training.task.batch = turns.batch  # type: ignore[method-assign]
-        training.result()
+        training.outcome()
     return Timing(_means(turns.harness, length)[1:], _means(turns.bare, length)[1:], losses)
 
 

@@ -9,9 +9,10 @@ import sys
 from multiprocessing.connection import wait
 
 from harness.commands import one_run
-from harness.config import RunConfig, limits
-from harness.config.key import resolved
+from harness.config import limits
+from harness.config.key import ResolvedRun, resolved
 from harness.config.settings import resolve_config
+from harness.cost import kept
 from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -39,8 +40,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train with a progress bar and print the metrics."""
     config = resolve_config(one_run.settings(args.words, "`htbench sweep run {file}` trains it"))
+    run = resolved(config)
     if not started():  # the launcher of several processes has checked it
-        resolved(config)
         limits.check_data(config, cache_folder(args.root))
         limits.warn(limits.check_here(config))
     make_folder(args.root)
@@ -50,24 +51,24 @@ def run(args: argparse.Namespace) -> int:
     shown.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has all messages
     logging.basicConfig(handlers=[shown], format="%(message)s")
     try:
-        return _train(args, config)
+        return _train(args, run)
     except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
         if is_main():  # an error ends all processes: report it once
             raise
         return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
 
 
-def _train(args: argparse.Namespace, config: RunConfig) -> int:
+def _train(args: argparse.Namespace, run: ResolvedRun) -> int:
     from tqdm import tqdm
 
     from harness.train import run as train  # imports torch
 
     hidden = args.quiet or not is_main()
-    with tqdm(total=config.steps, unit="step", disable=hidden, dynamic_ncols=True) as bar:
+    with tqdm(total=run.config.steps, unit="step", disable=hidden, dynamic_ncols=True) as bar:
         monitor = Monitor(lambda step: bar.update(step - bar.n))
         monitor.stop_on_signals()
         with joined() as group:
-            record = train.run(config, Store(args.root), monitor, group)
+            record = train.run(run, Store(args.root), monitor, group, kept.for_record)
     if group.is_main:
         print(
             f"run {record.key}: {record.status} after {record.steps} steps"

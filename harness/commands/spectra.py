@@ -146,9 +146,9 @@ def _place(word: str, root: Path) -> Place:
 
 
 def _of_run(word: str, files: RunFolder) -> Place:
-    from harness.train import weights  # imports torch
+    from harness.train import checkpoint  # imports torch
 
-    tensors, step = weights.load(files)
+    tensors, step = checkpoint.load_weights(files)
     record = RunRecord.from_json(atomic.read_json(files.record))
     try:
         settings = record.settings if record else settings_of(read_yaml(files.config, resolve=False))

@@ -22,7 +22,7 @@ _ROOMS = {
     "harness.data": "augment corpus digits glyphs images loss order pictures pydocs randaugment task text",
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.prepare": "corpus pictures",
-    "harness.train": "curvature divergence learner loop model optimizer schedule",
+    "harness.train": "building curvature divergence learner loop schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
         "adam assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral stacks"

@@ -118,7 +118,7 @@ def _digest(value: object) -> str:
 
 def release() -> dict[str, str]:
     """The content of `released.json` for the code as it is now."""
-    rows = map(_declared, (*optimizers.ZOO.values(), *models.SIZES.values()))
+    rows = (_declared(row) for table in (optimizers.ZOO, models.SIZES) for row in table.values())
     return dict(sorted({**digest.everything(), **dict(rows)}.items()))
 
 

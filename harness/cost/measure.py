@@ -22,6 +22,7 @@ import psutil
 
 from harness import tasks
 from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
+from harness.config.key import resolved
 from harness.config.settings import resolve_config, to_settings
 from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
 from harness.errors import RunFailedError, UsageError
@@ -187,6 +188,6 @@ def _timed(
         replica=f"calibration {steps} {log_every}",
     )
     began = time.perf_counter()
-    record = run(short, store, monitor)
+    record = run(resolved(short), store, monitor)
     total = time.perf_counter() - began
     return record, total, evaluations[-1], arrivals[-1] - evaluated[-1]

@@ -25,7 +25,7 @@ from harness.cost.shapes import LM, Shapes
 from harness.data.images import ImageTask
 from harness.data.task import SPLITS, Batch, cross_entropy, evaluating
 from harness.parallel.group import ALONE, buckets, flattened
-from harness.train.model import build_model
+from harness.train.building import build_model
 
 if TYPE_CHECKING:
     from harness.data.text import TextTask

@@ -24,7 +24,7 @@ from harness.cost.ledger import DECOMPOSITIONS, Ledger, Tally
 from harness.cost.passes import fake_model, fake_task
 from harness.cost.shapes import Shapes
 from harness.parallel.sharding import deal_out
-from harness.train.optimizer import build_optimizer
+from harness.train.building import build_optimizer
 from optimizers import spectral
 from optimizers.base import UpdateRule
 from optimizers.cost import separable

@@ -16,7 +16,7 @@ from harness.export.families import FAMILIES, Family, family
 from harness.store import Store
 from harness.store.record import RunRecord
 from harness.store.run_folder import RunFolder
-from harness.train import weights
+from harness.train.checkpoint import load_weights
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Trained:
         files, record = store.files(key), store.record(key)
         config = record.config if record is not None else read_yaml(files.config, resolve=False)
         row = _family(key, str(config.get("model")))
-        state, step = weights.load(files)
+        state, step = load_weights(files)
         settings = _settings(key, config, row, state)
         found = cls(key, files, config, record, row, settings, state, step)
         found.module()  # refuses weights of other shapes

@@ -62,7 +62,7 @@ class RunRecord:
         environment: versions, hardware, code version, data fingerprint.
         divergence: why a run diverged, after `steps`: a `kind` of DIVERGENCES with its values.
         remarks: on a run that others made: what its file leaves open, each a `kind` of REMARKS with values.
-        timing: the time of a step over all attempts (`harness/train/timing.py`); empty if not measured. It
+        timing: the time of a step over all attempts (`harness/train/progress.py`); empty if not measured. It
             includes the periodic work of the optimizer, but no evaluations and no checkpoints. `mean`:
             seconds per step. `sd`: the sample standard deviation over windows of steps, absent with one
             window. `steps`: steps counted. `warmup`: steps left out at the start of each attempt. `cpu`: CPU

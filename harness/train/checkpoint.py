@@ -1,16 +1,25 @@
-"""The checkpoint: one file from which a run resumes, bit for bit on the CPU."""
+"""The checkpoint, from which a run resumes bit for bit on the CPU, and the weights that a run keeps."""
 
 from __future__ import annotations
 
+import logging
 import zipfile
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from harness.errors import UsageError
 from harness.parallel.sharding import Shards
+from harness.store.curve import covers, read
+from harness.store.record import RunRecord, is_imported
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
+from harness.train.progress import Progress
+
+log = logging.getLogger("htbench")
 
 
 def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: dict[str, Any]) -> None:
@@ -73,6 +82,35 @@ def load(path: Path) -> dict[str, Any]:
     return state
 
 
+def load_sound(path: Path, metrics: Path) -> tuple[Progress, dict[str, Any] | None]:
+    """Load the checkpoint if the run can resume from it; else return a progress at step 0 and None.
+
+    Args:
+        path: the checkpoint; it may be missing or damaged.
+        metrics: the curve. It must have the loss of every update up to the checkpoint.
+
+    Returns:
+        the progress, and the state that `load` returns.
+
+    Raises:
+        OSError: the system can't read the checkpoint now; it may be valid.
+    """
+    if not path.exists():
+        return Progress(), None
+    try:
+        saved = load(path)
+        progress = Progress.of_plain(saved["loop"])
+    except UnusableCheckpointError as error:
+        log.warning("%s; starting from the first step", error)
+    except (TypeError, KeyError) as error:
+        log.warning("%s was written by other code (%s); starting from the first step", path.name, error)
+    else:
+        if covers(read(metrics), progress.step):
+            return progress, saved
+        log.warning("%s lacks steps before %d; starting from the first step", metrics.name, progress.step)
+    return Progress(), None
+
+
 def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: Shards) -> None:
     """Restore weights, optimizer state (this process's part of it) and random state.
 
@@ -91,3 +129,35 @@ def restore(state: dict[str, Any], model: torch.nn.Module, optimizer: Shards) ->
     torch.set_rng_state(state["rng"])
     if state["cuda_rng"]:
         torch.cuda.set_rng_state(state["cuda_rng"][0])  # of our GPU, whatever its number
+
+
+def load_weights(files: RunFolder) -> tuple[dict[str, Tensor], int | None]:
+    """The final weights of a run in the store, or those of its last checkpoint, on the CPU.
+
+    Returns:
+        the model's state_dict, and the step of the checkpoint; None: the weights are the final ones.
+
+    Raises:
+        UsageError: the run has kept neither, or the file is damaged.
+    """
+    if files.weights.exists():
+        try:
+            return dict(torch.load(files.weights, map_location="cpu", weights_only=True)), None
+        except (RuntimeError, EOFError, ValueError, KeyError, UnpicklingError) as error:
+            said = " ".join(str(error).split())
+            raise UsageError(f"The weights '{files.weights}' are damaged: {said[:200]}.") from None
+    try:
+        saved = load(files.checkpoint)
+        return saved["model"], int(saved["loop"]["step"])
+    except UnusableCheckpointError as error:
+        key, record = files.path.name, RunRecord.from_json(atomic.read_json(files.record))
+        if record is not None and is_imported(record.config):
+            why = f"Run {key} was made by another trainer; the store has its curve, but no weights."
+        elif files.checkpoint.exists():
+            why = f"The checkpoint of run {key} can't be used: {error}."
+        else:
+            why = (
+                f"Run {key} has kept no weights; train it again with checkpoint.keep_weights=true and, to "
+                f"make it a run of its own, replica=weights."
+            )
+        raise UsageError(why) from None

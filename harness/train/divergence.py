@@ -9,8 +9,7 @@ share of the run.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from harness.config import DivergenceConfig
 from harness.show.note import Note
@@ -56,7 +55,3 @@ class Divergence:
             return False
         fall, left = untrained - self.best, untrained - self.smoothed
         return fall > rule.below * untrained and left < fall / rule.factor
-
-    def to_json(self) -> dict[str, Any]:
-        """The state as plain values, for the checkpoint."""
-        return asdict(self)

@@ -1,25 +1,20 @@
-"""What a run learns from and what learns: data, a model with its optimizer, and how a batch updates them."""
+"""A model with its optimizer, and how a batch updates them. A thread gathers the next one for a GPU."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from pathlib import Path
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 
-import models
-from harness import tasks
-from harness.config import RunConfig
+from harness.config.key import ResolvedRun
 from harness.data.task import Batch, Task
-from harness.errors import UsageError
 from harness.parallel.group import Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, schedule
-from harness.train.batches import Batches, ahead_on
-from harness.train.model import build_model
-from harness.train.optimizer import build_optimizer, own_groups
+from harness.train.building import build_model, build_optimizer, scheduled_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
 
@@ -32,35 +27,40 @@ class AgreedOutOfMemoryError(torch.OutOfMemoryError):
     """Memory lacks in some process of the run, and all of them know: they can try again together."""
 
 
-def load_task(config: RunConfig, key: str, cache: Path) -> Task:
-    """The data of a run. Raises UsageError if it is not what the config was made for."""
-    if config.data_fingerprint != tasks.fingerprint(config.task):
-        raise UsageError(
-            f"The data of '{config.task}' has changed since run {key} was planned "
-            f"(fingerprint {config.data_fingerprint}, now {tasks.fingerprint(config.task)}); "
-            f"plan the sweep anew."
-        )
-    task: Task = tasks.build(
-        config.task,
-        cache=cache,
-        batch_size=config.batch_size,
-        seq_len=config.seq_len,
-        data_seed=config.data_seed,
-        **tasks.options(config.task, config),
-    )
-    if config.batch_size > task.epoch_size:
-        raise UsageError(
-            f"batch_size={config.batch_size} is more than the {task.epoch_size} training samples "
-            f"of '{config.task}'."
-        )
-    return task
+class Batches:
+    """The batch of a step, on the CPU.
+
+    Since a batch is a pure function of (data_seed, step), the next one can be made ahead, and no state of a
+    loader has to be saved.
+
+    Args:
+        task: makes the batches.
+        group: the processes of the run.
+        ahead: gather the next batch in a thread. On a CPU this would take its time from the step.
+    """
+
+    def __init__(self, task: Task, group: Group, *, ahead: bool) -> None:
+        self.task, self.group = task, group
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches") if ahead else None
+        self._next: tuple[int, Future[Batch]] | None = None
+
+    def at(self, step: int) -> Batch:
+        """The batch of 0-based `step`."""
+        if self._thread is None:
+            return self.task.batch(step, self.group)
+        expected, self._next = self._next, None
+        if expected is None or expected[0] != step:
+            expected = step, self._thread.submit(self.task.batch, step, self.group)
+        batch = expected[1].result()
+        self._next = step + 1, self._thread.submit(self.task.batch, step + 1, self.group)
+        return batch
 
 
 class Learner:
     """A model and its optimizer before the first update. Equal arguments give equal numbers.
 
     Args:
-        config: of the run.
+        run: its config and its rows.
         task: data and loss.
         total: updates of the run, for the learning rate.
         device: of the model.
@@ -71,11 +71,12 @@ class Learner:
         halved: whether it is half of what the config asks for, since the device lacked memory.
     """
 
-    def __init__(self, config: RunConfig, task: Task, total: int, device: torch.device, group: Group) -> None:
-        self.config, self.task, self.total, self.device, self.group = config, task, total, device, group
+    def __init__(self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group) -> None:
+        config = self.config = run.config
+        self.run, self.task, self.total, self.device, self.group = run, task, total, device, group
         self.micro_batch = config.micro_batch or config.batch_size
         self.halved = False
-        self.batches = Batches(task, group, ahead=ahead_on(device))
+        self.batches = Batches(task, group, ahead=device.type == "cuda")
 
         torch.set_num_threads(config.threads)
         # For convolutions and matrix products; torch's own default is TF32 for convolutions only.
@@ -86,7 +87,7 @@ class Learner:
             device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
         self.optimizer = build_optimizer(config, self.model)
-        self._scheduled = {name: own_groups(config, self.optimizer, name) for name in config.schedule.hyper}
+        self._scheduled = scheduled_groups(config, self.optimizer, run.optimizer.has_aux)
         self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
         divided = config.shard_optimizer and separable(self.optimizer)
         self.shards = Shards(self.optimizer, group, seconds_of_a_step if divided else None)
@@ -163,7 +164,7 @@ class Learner:
     def _halve(self, samples: int) -> bool:
         """Halve the micro-batch, once; return False if it can't be done, or would change batch statistics."""
         part = min(self.micro_batch, samples)
-        if self.halved or part < 2 or models.spec(self.config.model).batch_norm:
+        if self.halved or part < 2 or self.run.model.batch_norm:
             return False
         self.micro_batch, self.halved = (part + 1) // 2, True
         return True

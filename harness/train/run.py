@@ -7,28 +7,39 @@ outcome, as if all had been killed.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from harness import tasks
 from harness.config import RunConfig
-from harness.config.key import ResolvedRun, resolved, run_key
+from harness.config.key import ResolvedRun
 from harness.config.settings import to_yaml
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
+from harness.parallel import device
 from harness.parallel.group import ALONE, Group
 from harness.show.status import Status
 from harness.store import Attempt, Reason, RunState, Store
+from harness.store.curve import finite
 from harness.store.layout import cache_folder
 from harness.store.owner import may_be_ending
-from harness.store.record import RunRecord
-from harness.train.loop import Training, log
+from harness.store.record import RunRecord, timestamp
+from harness.system import environment
+from harness.train import checkpoint
+from harness.train.loop import Outcome, Training, log
 from harness.train.monitor import Monitor
+from harness.train.progress import warm_up
+
+# What the record tells of a run's cost besides, by its config, the cache of its store, and "cpu" or "cuda".
+Count = Callable[[RunConfig, Path, str], Mapping[str, float]]
 
 # The store can't be written to, or the caller's own progress goes into a pipe that nobody reads any more. The
 # run itself is valid: the same command resumes it.
@@ -37,14 +48,21 @@ _OUTER_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO
 PAUSE = 1.0  # seconds between two looks at an owner that is ending
 
 
-def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: Group = ALONE) -> RunRecord:
+def run(
+    resolved: ResolvedRun,
+    store: Store,
+    monitor: Monitor | None = None,
+    group: Group = ALONE,
+    count: Count = lambda config, cache, device: {},
+) -> RunRecord:
     """Train one run to its end, or as far as `monitor` lets it, unless its record exists already.
 
     Args:
-        config: resolved (`harness.config.settings.resolve_config`).
+        resolved: as `harness.config.key.resolved` makes it.
         store: the store of the run; an interrupted run resumes from its last checkpoint.
         monitor: stop requests and progress.
         group: the processes of the run; each of them calls this function.
+        count: what the record tells of its cost besides, such as `harness.cost.kept.for_record`.
 
     Returns:
         the record, new or found.
@@ -54,20 +72,23 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
             process of `group` was killed.
         StoppedError: `monitor` asked for a stop; the checkpoint is on disk.
         LostOwnershipError: another process took the run over.
-        UsageError: the data or the code is not what the config was made for, or the batch can't be divided
-            among `group`.
+        UsageError: the data is not what the config was made for, or the batch can't be divided among `group`.
     """
     monitor = monitor or Monitor()
-    made = resolved(config)
-    check_processes(made, group.size)
-    attempt = _claim(config, store, monitor, group)
+    check_processes(resolved, group.size)
+    attempt = _claim(resolved, store, monitor, group)
     if isinstance(attempt, RunRecord):
         return attempt
     key = attempt.key
     with attempt if group.is_main else nullcontext(), _log_to(attempt.files.log, group):
         log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
         try:
-            return Training.start(config, attempt, cache_folder(store.root), monitor, group).result()
+            training = Training(resolved, attempt, cache_folder(store.root), monitor, group)
+            outcome = training.outcome()
+            record = _finish(training, outcome, count) if group.is_main else None
+            written = group.broadcast(record)
+            assert written is not None
+            return written
         except StoppedError:
             if group.is_main:
                 attempt.end(Reason.STOPPED)
@@ -77,7 +98,11 @@ def run(config: RunConfig, store: Store, monitor: Monitor | None = None, group: 
         except PeerLostError as error:
             log.error("the run ended: %s", error)
             attempt.check()
-            raise RunFailedError(f"Run {key} ended: {_why(store.state(key))}.") from error
+            state = store.state(key)
+            why = f"({state.reason or Reason.STOPPED}) {state.message}"
+            if not (state.reason or state.message):
+                why = "one of its processes was killed; the same command goes on from the last checkpoint"
+            raise RunFailedError(f"Run {key} ended: {why}.") from error
         except UsageError as error:
             attempt.end(Reason.STOPPED, str(error))
             raise
@@ -105,11 +130,14 @@ def check_processes(run: ResolvedRun, started: int) -> None:
         )
 
 
-def _claim(config: RunConfig, store: Store, monitor: Monitor, group: Group) -> Attempt | RunRecord:
+# --- the claim ---
+
+
+def _claim(run: ResolvedRun, store: Store, monitor: Monitor, group: Group) -> Attempt | RunRecord:
     """The claim of the main process, in all processes: their attempt, or the existing record."""
-    key, verdict, claim = run_key(config), None, None
+    key, verdict, claim = run.key, None, None
     if group.is_main:
-        claim = _patient_claim(key, to_yaml(config), store, monitor)
+        claim = _patient_claim(key, to_yaml(run.config), store, monitor)
         verdict = None if claim is None else _verdict(key, claim)
     verdict = group.broadcast(verdict)
     if verdict is None:
@@ -123,20 +151,20 @@ def _claim(config: RunConfig, store: Store, monitor: Monitor, group: Group) -> A
 
 def _patient_claim(key: str, text: str, store: Store, monitor: Monitor) -> Attempt | RunState | None:
     """The claim, once an owner whose job is ending has saved; None if `monitor` asks for a stop before."""
+
+    def is_to_come(claim: Attempt | RunState) -> bool:
+        """Whether the run is at work, but may soon be free."""
+        return isinstance(claim, RunState) and claim.status is Status.RUNNING and may_be_ending(claim.owner)
+
     claim, until = store.claim(key, text, monitor.study), time.monotonic() + monitor.patience
-    if _is_to_come(claim) and monitor.patience:
+    if is_to_come(claim) and monitor.patience:
         log.warning("run %s waits for %s, whose job is ending", key, claim.owner)
-    while _is_to_come(claim) and time.monotonic() < until:
+    while is_to_come(claim) and time.monotonic() < until:
         if monitor.stop_requested:
             return None
         time.sleep(PAUSE)
         claim = store.claim(key, text, monitor.study)
     return claim
-
-
-def _is_to_come(claim: Attempt | RunState) -> bool:
-    """Whether the run is at work, but may soon be free."""
-    return isinstance(claim, RunState) and claim.status is Status.RUNNING and may_be_ending(claim.owner)
 
 
 def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord | str:
@@ -149,11 +177,56 @@ def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord
     return f"Run {key} {what}{': ' if claim.message else ''}{claim.message}."
 
 
-def _why(state: RunState) -> str:
-    """The reason that the lost process has left in the store, in words."""
-    if state.reason or state.message:
-        return f"({state.reason or Reason.STOPPED}) {state.message}"
-    return "one of its processes was killed; the same command goes on from the last checkpoint"
+# --- the end ---
+
+
+def _finish(training: Training, outcome: Outcome, count: Count) -> RunRecord:
+    """Write the record, with the metrics, what the run took, and how it was made."""
+    config, attempt, learner, progress = (
+        training.config,
+        training.attempt,
+        training.learner,
+        training.progress,
+    )
+    device_type, cache = learner.device.type, cache_folder(attempt.store.root)
+    if config.checkpoint.keep_weights and outcome.status is Status.COMPLETED:
+        attempt.check()
+        checkpoint.save_weights(attempt.files.weights, learner.model)
+    times = progress.times.summary(warm_up(training.total))
+    samples = progress.step * config.batch_size
+    made_here = {"threads": config.threads, "compile": config.compile}
+    if learner.halved:  # otherwise the config says it
+        made_here["micro_batch"] = learner.micro_batch
+    record = RunRecord(
+        key=attempt.key,
+        config=json.loads(json.dumps(dataclasses.asdict(config))),  # as it is read again: lists, no tuples
+        status=outcome.status,
+        metrics=finite(outcome.metrics),
+        steps=progress.step,
+        useful_seconds=progress.seconds,
+        seconds_per_step=times.get("mean"),
+        timing=times,
+        peak_memory=device.peak_memory(device_type),
+        cost={
+            "parameters": sum(p.numel() for p in learner.model.parameters()),
+            "samples": samples,
+            "tokens": samples * (config.seq_len or 0),
+            **count(config, cache, device_type),
+        },
+        attempts=attempt.number,
+        repeated_steps=attempt.store.repeated_steps(attempt.key),
+        environment=environment.describe(device_type, config.data_fingerprint, training.group.size)
+        | tasks.described(config.task)
+        | made_here,
+        began=timestamp(attempt.first_began),
+        ended=timestamp(time.time()),
+        divergence={"kind": outcome.diverged.kind, **outcome.diverged.fields} if outcome.diverged else {},
+        pruned_by=[training.monitor.study]
+        * (outcome.status is Status.PRUNED and bool(training.monitor.study)),
+    )
+    shown = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
+    log.info("%s after %d steps: %s", record.status, record.steps, shown)
+    return attempt.finish(record)
 
 
 def _reason(error: Exception) -> Reason:
@@ -170,16 +243,15 @@ def _log_to(path: Path, group: Group) -> Iterator[None]:
 
     Of several processes only the main one logs information; all log warnings and errors.
     """
-    file = path.open("a", encoding="utf-8")  # `FileHandler` would follow a link
-    handler = logging.StreamHandler(file)
     who = f" process {group.rank}:" if group.size > 1 else ""
-    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s{who} %(message)s"))
     level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO if group.is_main else logging.WARNING)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
-        file.close()
+    with path.open("a", encoding="utf-8") as file:  # `FileHandler` would follow a link
+        handler = logging.StreamHandler(file)
+        handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s{who} %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO if group.is_main else logging.WARNING)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(level)

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from harness.config import RunConfig, parts
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
+from harness.cost import kept
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError
 from harness.parallel.group import Group, is_main, joined
 from harness.store import Store
@@ -92,4 +93,4 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
 def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
     from harness.train.run import run  # imports torch
 
-    return run(config, store, monitor, group)
+    return run(resolved(config), store, monitor, group, kept.for_record)

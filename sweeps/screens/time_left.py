@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.store import Kind, RunState, Store, curve
 from harness.store.layout import cache_folder
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.train.timing import warm_up
+from harness.train.progress import warm_up
 from sweeps.plan.states import settled
 
 LONG = 10_000  # steps of a run whose steps nobody knows

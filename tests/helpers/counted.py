@@ -11,8 +11,7 @@ from harness.cost import shapes
 from harness.cost.passes import fake_task
 from harness.data.task import Batch
 from harness.parallel.group import ALONE
-from harness.train.model import build_model
-from harness.train.optimizer import build_optimizer
+from harness.train.building import build_model, build_optimizer
 
 aten = torch.ops.aten
 

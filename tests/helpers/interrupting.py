@@ -2,6 +2,8 @@
 
 import pytest
 
+from harness.config.key import resolved
+from harness.cost import kept
 from harness.errors import StoppedError
 from harness.store import Store
 from harness.store import curve as metrics
@@ -22,10 +24,10 @@ class StopAfter(Monitor):
 
 def finish(config, root):
     store = Store(root)
-    record = run.run(config, store)
+    record = run.run(resolved(config), store, count=kept.for_record)
     return record, metrics.read(store.run_folder(record.key) / "metrics.jsonl")
 
 
 def interrupt(config, root, step):
     with pytest.raises(StoppedError, match=r"stopped at step"):
-        run.run(config, Store(root), StopAfter(step))
+        run.run(resolved(config), Store(root), StopAfter(step))

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from harness import cli
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.cost import estimate as costs
 from harness.cost import kept, price
@@ -104,7 +105,7 @@ def test_muon_on_four_a6000_is_within_a_factor_of_two_of_the_paper(model, publis
 def trained(tmp_path_factory):
     """A store with a finished run, which claims to have been on an A6000."""
     store = Store(tmp_path_factory.mktemp("trained") / "store")
-    record = run.run(resolve_config({**tiny_settings()}), store)
+    record = run.run(resolved(resolve_config({**tiny_settings()})), store, count=kept.for_record)
     on_gpu = {"gpu": "NVIDIA RTX A6000"}
     return store, dataclasses.replace(record, environment=record.environment | on_gpu, useful_seconds=8 * 0.3)
 
@@ -144,7 +145,7 @@ def test_similar_runs_correct_the_data_sheet(trained):
 def test_every_record_keeps_the_cost_of_its_class_however_short_its_run(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(kept, "_here", {})
     store = Store(tmp_path / "store")
-    short = run.run(resolve_config(tiny), store)
+    short = run.run(resolved(resolve_config(tiny)), store, count=kept.for_record)
     assert short.useful_seconds < 10, "no estimate waits for a long run"
     found = costs.estimate(resolve_config(tiny), store.root / "cache")
     assert short.cost["flops_per_step"] == found.training > 0
@@ -152,7 +153,7 @@ def test_every_record_keeps_the_cost_of_its_class_however_short_its_run(tmp_path
     assert short.cost["estimated_peak_memory"] == found.memory.peak
     monkeypatch.setattr(kept, "_here", {})
     monkeypatch.setattr(kept, "simulate", None)  # from the file
-    again = run.run(resolve_config(tiny | {"seed": 2}), store)
+    again = run.run(resolved(resolve_config(tiny | {"seed": 2})), store, count=kept.for_record)
     assert again.cost == short.cost
 
 
@@ -173,7 +174,7 @@ def test_a_run_never_fails_for_its_price(tmp_path, tiny, monkeypatch):
 
     monkeypatch.setattr(kept, "_here", {})
     monkeypatch.setattr(kept, "simulate", fail)
-    record = run.run(resolve_config(tiny), Store(tmp_path))
+    record = run.run(resolved(resolve_config(tiny)), Store(tmp_path), count=kept.for_record)
     assert record.status == "completed" and "flops_per_step" not in record.cost
 
 

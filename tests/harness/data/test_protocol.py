@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from harness import tasks
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.train import run
@@ -47,10 +47,10 @@ def test_the_number_of_training_samples_is_known_beforehand(cache, name):
 def test_a_run_says_which_protocol_it_follows(tmp_path, tiny):
     honest, paper = (resolve_config(tiny | {"protocol": word}) for word in ("honest", "paper"))
     assert run_key(honest) != run_key(paper)
-    metrics = run.run(paper, Store(tmp_path)).metrics
+    metrics = run.run(resolved(paper), Store(tmp_path)).metrics
     assert metrics["val_accuracy"] == metrics["test_accuracy"]
 
 
 def test_fewer_held_out_tokens_can_be_evaluated(tmp_path, tiny):
     settings = tiny | {"task": "pydocs", "model": "llama-nano", "steps": 1, "held_out_tokens": 640}
-    assert run.run(resolve_config(settings), Store(tmp_path)).metrics["val_samples"] == 640
+    assert run.run(resolved(resolve_config(settings)), Store(tmp_path)).metrics["val_samples"] == 640

@@ -10,7 +10,7 @@ import pytest
 
 import models
 from harness import cli
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import EXIT_USAGE
 from harness.store import Kind, Store, check, layout
@@ -413,10 +413,10 @@ def test_tables_of_two_merged_stores_are_those_of_one_that_ran_everything(htbenc
 
 def test_an_interrupted_run_goes_on_here_with_the_numbers_of_an_undisturbed_one(tmp_path, tiny, capsys):
     settings = resolve_config(tiny | {"log_every": 1})
-    calm = train.run(settings, Store(tmp_path / "calm"))
+    calm = train.run(resolved(settings), Store(tmp_path / "calm"))
     interrupt(settings, tmp_path / "theirs", 5)
     assert cli.main(["runs", "import", str(tmp_path / "theirs"), "--root", str(tmp_path / "ours")]) == 0
     ours = Store(tmp_path / "ours")
-    record = train.run(settings, ours)
+    record = train.run(resolved(settings), ours)
     assert record.metrics == calm.metrics
     assert "going on from step" in (ours.run_folder(record.key) / "log.txt").read_text()

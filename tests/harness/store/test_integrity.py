@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli import main
 from harness.commands import doctor
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import StoppedError
 from harness.show.note import Note
@@ -17,7 +17,6 @@ from harness.store.integrity import CHANGED, contradiction, lost
 from harness.store.record import RunRecord
 from harness.system import atomic
 from harness.train import run
-from harness.train.loop import Training
 from harness.train.monitor import Monitor
 
 RATES = (0.05, 0.1, 0.2)
@@ -33,7 +32,7 @@ space: {optimizer.lr: [0.05, 0.1, 0.2]}
 def _trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("integrity") / "store"
     for rate in RATES:
-        run.run(config(rate), Store(root))
+        run.run(resolved(config(rate)), Store(root))
     return root
 
 
@@ -96,7 +95,7 @@ def indexed(root, write_spec, capsys):
 @pytest.mark.parametrize("thorough", [False, True])
 def test_a_run_agrees_with_its_curve(tmp_path, settings, thorough):
     store = Store(tmp_path)
-    record = run.run(config(0.1, **settings), store)
+    record = run.run(resolved(config(0.1, **settings)), store)
     assert contradiction(store.run_folder(record.key), record, thorough=thorough) is None
     assert lost(store.run_folder(record.key)) is None
 
@@ -207,7 +206,7 @@ def test_the_folder_that_doctor_names_is_deleted_and_the_same_command_mends(stor
     true = store.record(folder.name)
     edit(folder / "record.json", other_accuracy)
     shutil.rmtree(folder)
-    assert run.run(config(0.1), store).metrics == true.metrics
+    assert run.run(resolved(config(0.1)), store).metrics == true.metrics
     assert [level for level, *_ in doctored(store.root)] == ["ok"]
 
 
@@ -277,7 +276,7 @@ def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec,
     assert state.kind is Kind.WAITING and state.lost == lost(folder) and str(state.lost) in said
     assert main(["sweep", "status", str(write_spec(SPEC)), "--root", str(store.root)]) == 0
     assert what in capsys.readouterr().out
-    again = run.run(config(0.1), store)
+    again = run.run(resolved(config(0.1)), store)
     assert again.metrics == true.metrics and again.attempts == 2
     assert indexed(store.root, write_spec, capsys) == [] and lost(folder) is None
     assert [level for level, *_ in doctored(store.root)] == ["ok"]
@@ -294,7 +293,7 @@ def test_a_record_that_the_index_has_is_mended_not_lost(store, write_spec, capsy
 
 def test_the_record_of_a_run_that_diverged_is_missed_too(tmp_path):
     store = Store(tmp_path)
-    record = run.run(config(1e30, **{"schedule.warmup": 0.0}), store)
+    record = run.run(resolved(config(1e30, **{"schedule.warmup": 0.0})), store)
     assert record.status == "diverged"
     (store.run_folder(record.key) / "record.json").unlink()
     assert "had come to its end" in store.state(record.key).message
@@ -308,20 +307,20 @@ class Stop(Monitor):
 def test_a_run_that_has_not_come_to_its_end_has_lost_nothing(tmp_path):
     store = Store(tmp_path)
     with pytest.raises(StoppedError):
-        run.run(config(0.1, log_every=1), store, Stop())
+        run.run(resolved(config(0.1, log_every=1)), store, Stop())
     key = run_key(config(0.1))
     assert lost(store.run_folder(key)) is None and not store.state(key).message
     assert doctored(store.root) == []
 
 
 def test_a_live_run_that_is_about_to_write_its_record_has_not_lost_it(tmp_path, monkeypatch):
-    store, seen, proper = Store(tmp_path), [], Training._finish
+    store, seen, proper = Store(tmp_path), [], run._finish
 
     def look_first(training, *arguments):
         seen.append((lost(training.attempt.files.path), doctored(store.root)))
         return proper(training, *arguments)
 
-    monkeypatch.setattr(Training, "_finish", look_first)
-    run.run(config(0.1), store)
+    monkeypatch.setattr(run, "_finish", look_first)
+    run.run(resolved(config(0.1)), store)
     assert seen[0][0].kind == "record_missing", "as the folder alone tells it"
     assert seen[0][1] == []

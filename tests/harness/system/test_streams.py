@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from harness import cli
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE, RunFailedError
 from harness.store import Kind, Store
@@ -124,10 +125,10 @@ def test_what_watches_a_run_may_fail_it_for_now_only(tmp_path, tiny):
 
     config = resolve_config(tiny)
     with pytest.raises(RunFailedError, match="stopped"):
-        run(config, Store(tmp_path), Monitor(progress))
+        run(resolved(config), Store(tmp_path), Monitor(progress))
     (name,) = (path.parent.name for path in tmp_path.glob("runs/*/*/log.txt"))
     assert Store(tmp_path).state(name).kind is Kind.WAITING
-    assert run(config, Store(tmp_path)).status == "completed"
+    assert run(resolved(config), Store(tmp_path)).status == "completed"
 
 
 def test_a_full_pipe_that_does_not_block_is_waited_for():

@@ -7,7 +7,7 @@ import torch
 
 from harness import tasks
 from harness.parallel.group import ALONE
-from harness.train.batches import Batches
+from harness.train.learner import Batches
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import logging
 import pytest
 import torch
 
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.train import compiling, run
@@ -66,11 +67,11 @@ def test_nothing_is_loaded_from_a_folder_of_somebody_else(own, monkeypatch):
 @pytest.mark.slow
 def test_a_compiled_run_has_the_numbers_of_the_other_and_tells_its_compile_time_apart(tmp_path, tiny):
     settings = tiny | LM | {"batch_size": 16, "steps": 30}
-    plain = run.run(resolve_config(settings), Store(tmp_path / "plain"))
+    plain = run.run(resolved(resolve_config(settings)), Store(tmp_path / "plain"))
     store = Store(tmp_path / "compiled")
-    record = run.run(resolve_config(settings | {"compile": True}), store)
+    record = run.run(resolved(resolve_config(settings | {"compile": True})), store)
     assert record.key == plain.key and record.metrics == pytest.approx(plain.metrics, rel=1e-4)
     assert record.timing["compile"] > 20 * record.timing["mean"]
     assert place(settings).stat().st_size > 1000
-    again = run.run(resolve_config(settings | {"compile": True, "seed": 1}), store)
+    again = run.run(resolved(resolve_config(settings | {"compile": True, "seed": 1})), store)
     assert again.timing["compile"] > 0

@@ -8,6 +8,7 @@ nothing need larger batches.
 
 import pytest
 
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.train.run import run
@@ -51,6 +52,6 @@ def test_a_hundred_steps_lower_the_loss_by_a_fifth(store, name, task):
     }
     if name in LEARNING_RATES[task]:
         settings["optimizer.lr"] = LEARNING_RATES[task][name]
-    record = run(resolve_config(settings), store)
+    record = run(resolved(resolve_config(settings)), store)
     assert record.status == "completed" and record.steps == 100
     assert record.metrics["val_loss"] <= 0.8 * record.metrics["untrained_val_loss"]

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config.hyper_schedules import SHAPES
-from harness.config.key import run_key
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.parallel.group import ALONE
 from harness.store import Store
 from harness.train import schedule
-from harness.train.learner import Learner, load_task
+from harness.train.building import load_task
+from harness.train.learner import Learner
 from tests.helpers.interrupting import finish, interrupt
 
 # As published: DynMuon's p, Soft-Muon's blend over the last sixth, Contra-Muon's share over two thirds.
@@ -68,7 +69,7 @@ def test_values_lead_from_one_end_to_the_other(name, ends, start, width, total):
 
 def learner(settings, cache):
     config = resolve_config(settings)
-    return Learner(config, load_task(config, run_key(config), cache), 8, torch.device("cpu"), ALONE)
+    return Learner(resolved(config), load_task(config, cache), 8, torch.device("cpu"), ALONE)
 
 
 def test_the_groups_of_the_rule_get_the_value_before_every_step(tiny, tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import declarations, resolve_config
 from harness.store import Store
 from harness.store import curve as metrics
@@ -31,7 +31,7 @@ LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "htmuon", "opti
 def finish(settings, root):
     """Key, final figures and curve, the latter without evaluations on the way."""
     store = Store(root)
-    record = run.run(resolve_config(settings), store)
+    record = run.run(resolved(resolve_config(settings)), store)
     rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
     curve = [row for row in rows if "loss" in row or row["step"] == record.steps]
     figures = {name: value for name, value in record.metrics.items() if name != "untrained_val_loss"}

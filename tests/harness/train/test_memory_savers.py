@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store import Store
@@ -66,4 +66,4 @@ def test_a_model_that_cannot_compute_again_says_so(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(Llama, "__init__", without)
     config = resolve_config(tiny | LLAMA | {"activation_checkpointing": True})
     with pytest.raises(UsageError, match="can't compute activations again"):
-        run.run(config, Store(tmp_path))
+        run.run(resolved(config), Store(tmp_path))

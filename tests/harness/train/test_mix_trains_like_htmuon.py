@@ -4,6 +4,7 @@ import statistics
 
 import pytest
 
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.train.run import run
@@ -28,4 +29,4 @@ def test_htmuon_mix_ends_where_exact_htmuon_does(tmp_path):
 def final_loss(store, name, seed):
     settings = {"task": "pydocs", "model": "llama-nano", "batch_size": 16, "steps": 250, "device": "cpu"}
     settings |= {"optimizer.name": name, "optimizer.lr": 0.03, "seed": seed, "data_seed": seed}
-    return run(resolve_config(settings), store).metrics["val_loss"]
+    return run(resolved(resolve_config(settings)), store).metrics["val_loss"]

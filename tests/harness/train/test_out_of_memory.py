@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.data.images import ImageTask
 from harness.data.text import TextTask
@@ -42,10 +42,10 @@ def memory(monkeypatch):
 
 def test_the_micro_batch_is_halved_once_and_the_record_says_so(tmp_path, tiny, memory, caplog):
     config = resolve_config(tiny | LM | {"batch_size": 14, "log_every": 1})
-    usual = run.run(config, Store(tmp_path / "usual"))
+    usual = run.run(resolved(config), Store(tmp_path / "usual"))
     seen = memory(7)
     with caplog.at_level(logging.WARNING, "htbench"):
-        record = run.run(config, Store(tmp_path / "small"))
+        record = run.run(resolved(config), Store(tmp_path / "small"))
     assert "going on with micro_batch=7" in caplog.text and caplog.text.count("micro_batch") == 1
     assert max(seen) == 7 and "micro_batch" not in usual.environment
     assert record.environment["micro_batch"] == 7 and record.key == usual.key
@@ -55,14 +55,14 @@ def test_the_micro_batch_is_halved_once_and_the_record_says_so(tmp_path, tiny, m
 def test_half_may_still_be_too_much(tmp_path, tiny, memory):
     memory(3)
     with pytest.raises(RunFailedError, match=r"\(oom\).*made-up"):
-        run.run(resolve_config(tiny | LM | {"batch_size": 16}), Store(tmp_path))
+        run.run(resolved(resolve_config(tiny | LM | {"batch_size": 16})), Store(tmp_path))
 
 
 def test_batch_statistics_are_those_of_the_config(tmp_path, tiny, memory):
     """With BatchNorm a smaller micro-batch would be another run under the same key."""
     memory(8)
     with pytest.raises(RunFailedError, match=r"\(oom\)"):
-        run.run(resolve_config(tiny | {"batch_size": 16}), Store(tmp_path))
+        run.run(resolved(resolve_config(tiny | {"batch_size": 16})), Store(tmp_path))
 
 
 def test_all_processes_halve_it_together(tmp_path):

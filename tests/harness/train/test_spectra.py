@@ -6,12 +6,14 @@ import os
 import pytest
 import torch
 
+from harness.config.key import run_key
 from harness.config.settings import FIELDS, resolve_config
 from harness.errors import UsageError
+from harness.show.note import Note
 from harness.spectra import layers
 from harness.store import Store, curve
 from harness.store.integrity import contradiction
-from harness.train import run, weights
+from harness.train.checkpoint import load_weights
 from tests.helpers import in_ranks
 from tests.helpers.interrupting import finish, interrupt
 
@@ -40,7 +42,7 @@ def test_the_rows_are_the_weights_and_the_updates(tmp_path, tiny):
     settings = tiny | SPECTRA | {"optimizer.name": "muon", "checkpoint.keep_weights": True}
     record, rows = recorded(tmp_path, settings)
     assert steps(rows, "alpha") == [3, 6, 8] and steps(rows, "update") == [1, 4, 8]
-    state, _ = weights.load(Store(tmp_path).files(record.key))
+    state, _ = load_weights(Store(tmp_path).files(record.key))
     measured = {layer.name: layer for layer in layers.measure(state, random_baseline=True)}
     last = {row["layer"]: row for row in rows if row["step"] == 8 and "alpha" in row}
     assert list(last) == list(measured)
@@ -65,9 +67,9 @@ def test_of_adamw_the_update_is_what_lr_multiplies(tmp_path, tiny):
     settings = tiny | adamw | {"schedule.name": "constant", "schedule.warmup": 0, "spectra.updates": [1]}
     config = resolve_config(settings | {"steps": 4, "checkpoint.keep_weights": True})
     interrupt(resolve_config(settings | {"steps": 4, "log_every": 1}), tmp_path, 2)
-    before, step = weights.load(Store(tmp_path).files(run.run_key(config)))
+    before, step = load_weights(Store(tmp_path).files(run_key(config)))
     record, _ = finish(config, tmp_path)
-    after, _ = weights.load(Store(tmp_path).files(record.key))
+    after, _ = load_weights(Store(tmp_path).files(record.key))
     assert step == 3
     for row in rows_of(tmp_path, record.key):
         old, new = before[row["layer"]].double(), after[row["layer"]].double()
@@ -119,7 +121,7 @@ def test_rows_that_a_crash_left_after_the_checkpoint_are_cut(tmp_path, tiny, end
     settings = tiny | SPECTRA | {"optimizer.name": "muon", "log_every": 1}
     _, rows = recorded(tmp_path / "whole", settings)
     interrupt(resolve_config(settings), tmp_path / "parts", 4)
-    path = Store(tmp_path / "parts").files(run.run_key(resolve_config(settings))).spectra
+    path = Store(tmp_path / "parts").files(run_key(resolve_config(settings))).spectra
     if end == "no rows":
         path.write_text("")
         rows = [row for row in rows if row["step"] > 5]
@@ -157,7 +159,7 @@ def test_of_several_processes_each_measures_what_it_steps(tmp_path):
     assert (record.metrics, losses) == (plain[0].metrics, plain[1])
     rows, (state, _) = (
         rows_of(tmp_path / "two", record.key),
-        weights.load(Store(tmp_path / "two").files(record.key)),
+        load_weights(Store(tmp_path / "two").files(record.key)),
     )
     measured = layers.measure(state)
     names = [layer.name for layer in measured]
@@ -184,14 +186,15 @@ def test_weights_that_are_not_finite_do_not_stop_a_run(tmp_path, tiny):
 def test_a_damaged_file_is_reported(tmp_path, tiny):
     record, _ = finish(resolve_config(tiny | {"spectra.final": True}), tmp_path)
     files = Store(tmp_path).files(record.key)
-    assert contradiction(files.path, record, thorough=True) == ""
+    assert contradiction(files.path, record, thorough=True) is None
     whole = files.spectra.read_text()
     files.spectra.write_text(whole + '{"step": 9')
-    assert "damaged lines" in contradiction(files.path, record, thorough=True)
+    assert contradiction(files.path, record, thorough=True) == Note("spectra_damaged")
     files.spectra.write_text(whole + '{"step": 9}\n')
-    assert "8 steps, spectra.jsonl 9" in contradiction(files.path, record, thorough=True)
+    differ = Note("steps_differ", record=8, file="spectra.jsonl", other=9)
+    assert contradiction(files.path, record, thorough=True) == differ
     os.unlink(files.spectra)
-    assert "lacks the final weights" in contradiction(files.path, record, thorough=True)
+    assert contradiction(files.path, record, thorough=True) == Note("spectra_incomplete")
 
 
 def test_the_methods_are_those_that_measure():

@@ -6,15 +6,16 @@ from datetime import datetime
 import pytest
 import torch
 
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.errors import StoppedError
 from harness.parallel.group import Group
 from harness.store import Store
-from harness.train import checkpoint, run, timing
+from harness.train import checkpoint, progress, run
 from harness.train.learner import Learner
 from harness.train.loop import Training
 from harness.train.monitor import Monitor
-from harness.train.timing import StepTimes
+from harness.train.progress import StepTimes
 
 HALF = 0.5  # of the wall time is CPU time: the machine is shared
 
@@ -43,8 +44,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(timing, "clock", lambda: made.now)
-    monkeypatch.setattr(timing, "cpu_clock", lambda: made.now * HALF)
+    monkeypatch.setattr(progress, "clock", lambda: made.now)
+    monkeypatch.setattr(progress, "cpu_clock", lambda: made.now * HALF)
     made.slow(monkeypatch, Learner, "evaluate", lambda *_: 5000.0)
     made.slow(monkeypatch, checkpoint, "save", lambda *_: 70000.0)
     return made
@@ -71,7 +72,7 @@ class StopAt(Monitor):
 
 def stop(config, root, step):
     with pytest.raises(StoppedError):
-        run.run(config, Store(root), StopAt(step))
+        run.run(resolved(config), Store(root), StopAt(step))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def stop(config, root, step):
 def test_periodic_work_is_in_the_mean(tmp_path, tiny, clock, monkeypatch, log_every, every, extra, mean):
     """As HTMuon with interval=25 and GaLore have it."""
     periodic(clock, monkeypatch, every, extra, first=900.0)
-    record = run.run(resolve_config(tiny | {"steps": 110, "log_every": log_every}), Store(tmp_path))
+    record = run.run(resolved(resolve_config(tiny | {"steps": 110, "log_every": log_every})), Store(tmp_path))
     assert record.seconds_per_step == record.timing["mean"] == pytest.approx(mean)
     assert (record.timing["steps"], record.timing["warmup"]) == (100, 10)
     assert record.timing["cpu"] == pytest.approx(mean * HALF)
@@ -90,14 +91,14 @@ def test_periodic_work_is_in_the_mean(tmp_path, tiny, clock, monkeypatch, log_ev
 
 def test_the_spread_is_that_between_windows(tmp_path, tiny, clock, monkeypatch):
     periodic(clock, monkeypatch, 25, 160.0)
-    record = run.run(resolve_config(tiny | {"steps": 60, "log_every": 10}), Store(tmp_path))
+    record = run.run(resolved(resolve_config(tiny | {"steps": 60, "log_every": 10})), Store(tmp_path))
     assert record.timing["sd"] == pytest.approx(statistics.stdev([10.0, 26.0, 10.0, 26.0, 10.0]))
 
 
 def test_evaluations_and_checkpoints_take_no_step_time(tmp_path, tiny, clock, monkeypatch):
     periodic(clock, monkeypatch, 25, 160.0)
     busy = {"evaluation.every": 4, "evaluation.untrained": True, "checkpoint.every_steps": 3, "log_every": 5}
-    record = run.run(resolve_config(tiny | busy | {"steps": 60}), Store(tmp_path))
+    record = run.run(resolved(resolve_config(tiny | busy | {"steps": 60})), Store(tmp_path))
     assert clock.now > 60000, "they did take time"
     assert record.timing["mean"] == pytest.approx(statistics.fmean(clock.steps[10:]))
 
@@ -107,7 +108,7 @@ def test_a_resumed_run_s_time_covers_each_attempt_but_its_warm_up(tmp_path, tiny
     periodic(clock, monkeypatch, 25, 160.0, first=900.0)
     stop(config, tmp_path, 33)
     stop(config, tmp_path, 37)  # nothing but warm-up
-    record = run.run(config, Store(tmp_path))
+    record = run.run(resolved(config), Store(tmp_path))
     counted = clock.steps[10:33] + clock.steps[47:]
     assert record.timing["steps"] == len(counted) == 86
     assert record.timing["mean"] == pytest.approx(statistics.fmean(counted))
@@ -115,33 +116,14 @@ def test_a_resumed_run_s_time_covers_each_attempt_but_its_warm_up(tmp_path, tiny
     assert record.useful_seconds == pytest.approx(sum(clock.steps))
 
 
-def test_a_checkpoint_of_version_0_1_resumes(tmp_path, tiny, clock, monkeypatch):
-    """It has the means of windows of unknown length, which are not counted."""
-    config = resolve_config(tiny | {"log_every": 1, "steps": 30})
-    whole = run.run(config, Store(tmp_path / "whole"))
-    periodic(clock, monkeypatch, 25, 160.0)
-    stop(config, tmp_path, 12)
-    path = Store(tmp_path).run_folder(whole.key) / "checkpoint.pt"
-    saved = torch.load(path, weights_only=True)
-    del saved["loop"]["times"], saved["loop"]["divergence"]["untrained"]
-    saved["loop"]["windows"] = [10.0] * 12
-    torch.save(saved, path)
-    record = run.run(config, Store(tmp_path))
-    assert record.metrics == whole.metrics
-    assert "going on from step 13" in (path.parent / "log.txt").read_text()
-    counted = 30 - 13 - timing.warm_up(30)
-    assert record.timing["steps"] == counted and record.timing["mean"] == pytest.approx(10 + 160 / counted)
-    assert record.useful_seconds == pytest.approx(sum(clock.steps))
-
-
 @pytest.mark.parametrize(("total", "left_out"), [(1, 0), (4, 0), (8, 1), (49, 9), (50, 10), (10**6, 10)])
 def test_short_runs_have_a_time(total, left_out):
-    assert timing.warm_up(total) == left_out < total
+    assert progress.warm_up(total) == left_out < total
 
 
 def test_a_run_of_one_step_has_a_time_without_a_spread(tmp_path, tiny, clock, monkeypatch):
     periodic(clock, monkeypatch, 25, 160.0)
-    record = run.run(resolve_config(tiny | {"steps": 1}), Store(tmp_path))
+    record = run.run(resolved(resolve_config(tiny | {"steps": 1})), Store(tmp_path))
     assert record.timing == {"mean": 10.0, "steps": 1, "warmup": 0, "cpu": 5.0}
 
 
@@ -159,7 +141,7 @@ def test_the_clock_is_read_when_the_device_has_delivered_the_losses(tmp_path, ti
 
     monkeypatch.setattr("harness.train.loop.torch.stack", lambda losses: Late())
     monkeypatch.setattr(Training, "_final_metrics", lambda self, metrics: {})
-    record = run.run(resolve_config(tiny | {"steps": 4, "log_every": 4}), Store(tmp_path))
+    record = run.run(resolved(resolve_config(tiny | {"steps": 4, "log_every": 4})), Store(tmp_path))
     assert record.timing["mean"] == 10.0
 
 
@@ -169,7 +151,7 @@ def test_the_cpu_time_is_that_of_all_processes(tmp_path, tiny, clock, monkeypatc
     monkeypatch.setattr(
         Group, "all_reduce_sum", lambda group, values: [*proper(group, values[:-1]), 3 * values[-1]]
     )
-    record = run.run(resolve_config(tiny), Store(tmp_path))
+    record = run.run(resolved(resolve_config(tiny)), Store(tmp_path))
     assert record.timing["cpu"] == pytest.approx(15.0)
 
 
@@ -177,7 +159,7 @@ def test_a_record_says_when_and_on_what(tmp_path, tiny):
     config = resolve_config(tiny | {"log_every": 1})
     stop(config, tmp_path, 3)
     store = Store(tmp_path)
-    record = run.run(config, store)
+    record = run.run(resolved(config), store)
     began, ended = datetime.fromisoformat(record.began), datetime.fromisoformat(record.ended)
     first, second = (store.attempt(record.key, number)["began"] for number in (1, 2))
     assert int(first) == began.timestamp() and began.utcoffset().total_seconds() == 0
@@ -214,6 +196,9 @@ def test_tf32_is_that_of_the_config_for_convolutions_too(tmp_path, tiny, monkeyp
         return proper(learner, step)
 
     monkeypatch.setattr(Learner, "update", update)
-    run.run(resolve_config(tiny | {"precision.tf32": tf32, "steps": 2, "device": "cpu"}), Store(tmp_path))
+    run.run(
+        resolved(resolve_config(tiny | {"precision.tf32": tf32, "steps": 2, "device": "cpu"})),
+        Store(tmp_path),
+    )
     assert set(seen) == {(tf32, tf32)}
     assert not [one for one in recwarn if "tf32" in str(one.message).lower()]

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.config.key import run_key
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import RunFailedError, StoppedError, UsageError
-from harness.parallel.group import ALONE, Group
+from harness.parallel.group import Group
 from harness.store import Kind, Reason, Store
 from harness.system import slurm
 from harness.train import run
-from harness.train.loop import Training
 from harness.train.monitor import Monitor
 from tests.helpers import squeue as stand_in
 from tests.helpers.interrupting import finish, interrupt
@@ -151,9 +150,9 @@ def test_a_checkpoint_that_can_not_be_read_now_is_not_given_up(tmp_path, tiny, m
 
     monkeypatch.setattr(zipfile, "ZipFile", stale)
     with pytest.raises(RunFailedError, match=r"\(stopped\) with OSError: .*Stale"):
-        run.run(config, store)
+        run.run(resolved(config), store)
     monkeypatch.setattr(zipfile, "ZipFile", proper)
-    record = run.run(config, store)
+    record = run.run(resolved(config), store)
     assert record.attempts == 3
     assert "going on from step" in (store.run_folder(record.key) / "log.txt").read_text()
 
@@ -172,12 +171,12 @@ def test_a_bug_in_a_run_is_a_failure_that_retry_forgives(tmp_path, tiny, monkeyp
     config, store = resolve_config(tiny), Store(tmp_path)
     monkeypatch.setattr(run.Training, "_train", lambda self, metrics: 1 / 0)
     with pytest.raises(RunFailedError, match=r"ended \(error\) with ZeroDivisionError"):
-        run.run(config, store)
+        run.run(resolved(config), store)
     monkeypatch.undo()
     with pytest.raises(RunFailedError, match=r"failed \(error\): ZeroDivisionError"):
-        run.run(config, store)
+        run.run(resolved(config), store)
     assert store.reset_failure(run_key(config))
-    assert run.run(config, store).attempts == 2
+    assert run.run(resolved(config), store).attempts == 2
 
 
 @pytest.mark.parametrize(
@@ -185,7 +184,7 @@ def test_a_bug_in_a_run_is_a_failure_that_retry_forgives(tmp_path, tiny, monkeyp
     [
         (MemoryError("no memory"), Kind.FAILED, "oom"),
         (torch.OutOfMemoryError("CUDA out of memory"), Kind.FAILED, "oom"),
-        (OSError(28, "No space left on device"), Kind.WAITING, ""),
+        (OSError(28, "No space left on device"), Kind.WAITING, None),
     ],
 )
 def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reason):
@@ -194,7 +193,7 @@ def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reaso
 
     monkeypatch.setattr(run.Training, "_train", fail)
     with pytest.raises(RunFailedError):
-        run.run(resolve_config(tiny), Store(tmp_path))
+        run.run(resolved(resolve_config(tiny)), Store(tmp_path))
     state = Store(tmp_path).state(run_key(resolve_config(tiny)))
     assert (state.kind, state.reason) == (kind, reason) and str(error) in state.message
 
@@ -205,16 +204,16 @@ def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_pa
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))
     try:
         with pytest.raises(RunFailedError, match=r"ended \(stopped\) with OSError: .*File too large"):
-            run.run(config, store)
+            run.run(resolved(config), store)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert store.state(run_key(config)).kind is Kind.WAITING
-    assert run.run(config, store).attempts == 2
+    assert run.run(resolved(config), store).attempts == 2
 
 
 def test_changed_data_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match="has changed since"):
-        run.run(resolve_config(tiny | {"data_fingerprint": "0" * 16}), Store(tmp_path))
+        run.run(resolved(resolve_config(tiny | {"data_fingerprint": "0" * 16})), Store(tmp_path))
 
 
 def test_a_signal_while_the_processes_agree_is_for_the_next_step(tmp_path, tiny, monkeypatch):
@@ -228,19 +227,19 @@ def test_a_signal_while_the_processes_agree_is_for_the_next_step(tmp_path, tiny,
 
     monkeypatch.setattr(Group, "any", agree_meanwhile)
     with pytest.raises(StoppedError, match="stopped at step 2 of 8"):
-        run.run(resolve_config(tiny), Store(tmp_path), monitor)
+        run.run(resolved(resolve_config(tiny)), Store(tmp_path), monitor)
     assert monitor.signals == {signal.SIGTERM}
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match=r"batch_size=1000000 is more than the \d+ training samples"):
-        run.run(resolve_config(tiny | {"batch_size": 1000000}), Store(tmp_path))
+        run.run(resolved(resolve_config(tiny | {"batch_size": 1000000})), Store(tmp_path))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(tmp_path, tiny):
     with pytest.raises(UsageError, match="no GPU"):
-        run.run(resolve_config(tiny | {"device": "cuda"}), Store(tmp_path))
+        run.run(resolved(resolve_config(tiny | {"device": "cuda"})), Store(tmp_path))
 
 
 def test_bfloat16_parameters_and_autocast_train(tmp_path, tiny):
@@ -262,13 +261,6 @@ def test_the_record_is_plain_and_says_where_it_was_made(tmp_path, tiny):
     assert stored["config"]["optimizer"]["lr"] == 0.1 and stored["key"] == record.key
     assert {"code", "torch", "cpu", "host", "data_fingerprint"} <= stored["environment"].keys()
     assert record.cost["samples"] == 8 * 16 and record.steps == 8 and record.seconds_per_step > 0
-
-
-def test_construction_does_no_work(tiny):
-    made = Training(
-        resolve_config(tiny), None, Monitor(), ALONE, task=None, total=8, learner=None, recorder=None
-    )
-    assert (made.progress.step, made.warm_from) == (0, 0)
 
 
 # --- an owner whose job is ending ---
@@ -297,18 +289,18 @@ def test_a_job_waits_for_the_one_before_it_that_is_ending(ending, tiny, monkeypa
     config = resolve_config(tiny)
     before = leave_to_an_ending_job(ending, config, monkeypatch)
     threading.Timer(0.5, lambda: before.end(Reason.STOPPED)).start()
-    assert run.run(config, ending, Monitor(patience=60)).attempts == 2
+    assert run.run(resolved(config), ending, Monitor(patience=60)).attempts == 2
 
 
 def test_it_does_not_wait_for_ever_nor_for_one_at_work(ending, tiny, monkeypatch, tmp_path):
     config = resolve_config(tiny)
     leave_to_an_ending_job(ending, config, monkeypatch)
     with pytest.raises(RunFailedError, match="is being trained by .* job 7_0"):
-        run.run(config, ending, Monitor(patience=0.1))
+        run.run(resolved(config), ending, Monitor(patience=0.1))
     stand_in.install(tmp_path / "bin", stand_in.row("7_0", "RUNNING"))
     slurm._remembered.clear()
     with pytest.raises(RunFailedError, match="is being trained by .* job 7_0"):
-        run.run(config, ending, Monitor(patience=1e9))
+        run.run(resolved(config), ending, Monitor(patience=1e9))
 
 
 def test_a_warning_while_it_waits_stops_it(ending, tiny, monkeypatch):
@@ -316,5 +308,5 @@ def test_a_warning_while_it_waits_stops_it(ending, tiny, monkeypatch):
     leave_to_an_ending_job(ending, config, monkeypatch)
     monitor.stop_requested = True
     with pytest.raises(StoppedError):
-        run.run(config, ending, monitor)
+        run.run(resolved(config), ending, monitor)
     assert ending.last_attempt(run_key(config)) == 1

@@ -7,7 +7,7 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store import Store
-from harness.train import weights
+from harness.train.checkpoint import load_weights
 from tests.helpers.interrupting import finish, interrupt
 
 
@@ -15,12 +15,12 @@ def test_the_final_weights_else_those_of_the_checkpoint(tmp_path, tiny):
     config = resolve_config(tiny | {"checkpoint.keep_weights": True, "log_every": 1})
     files = Store(tmp_path).files(run_key(config))
     with pytest.raises(UsageError, match="kept no weights"):
-        weights.load(files)
+        load_weights(files)
     interrupt(config, tmp_path, 3)
-    early, step = weights.load(files)
+    early, step = load_weights(files)
     assert 0 < step < 8
     finish(config, tmp_path)
-    final, step = weights.load(files)
+    final, step = load_weights(files)
     assert step is None and final.keys() == early.keys()
     assert not all(torch.equal(final[name], early[name]) for name in final)
 
@@ -31,4 +31,4 @@ def test_a_damaged_file_is_told(tmp_path, name):
     files.path.mkdir(parents=True)
     getattr(files, name).write_bytes(b"PK no archive")
     with pytest.raises(UsageError, match=r"damaged|can't be used"):
-        weights.load(files)
+        load_weights(files)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.store import Kind, Store
@@ -125,18 +126,18 @@ def stop_at(step):
 def test_a_pruned_run_ends_for_its_study_only_and_others_go_on_from_its_checkpoint(tmp_path, tiny):
     config = resolve_config(tiny | {"evaluation.every": 2})
     store, calm = Store(tmp_path / "a"), Store(tmp_path / "b")
-    pruned = run.run(config, store, Monitor(report=stop_at(4), study="one"))
+    pruned = run.run(resolved(config), store, Monitor(report=stop_at(4), study="one"))
     assert (pruned.status, pruned.steps, pruned.pruned_by) == ("pruned", 4, ["one"])
     assert store.state(pruned.key, "one").kind is Kind.FINISHED
     assert store.state(pruned.key).kind is store.state(pruned.key, "two").kind is Kind.WAITING
-    assert run.run(config, store, Monitor(study="one")) == pruned, "its study makes no further step"
+    assert run.run(resolved(config), store, Monitor(study="one")) == pruned, "its study makes no further step"
 
-    again = run.run(config, store, Monitor(report=stop_at(6), study="two"))
+    again = run.run(resolved(config), store, Monitor(report=stop_at(6), study="two"))
     assert (again.steps, again.pruned_by) == (6, ["one", "two"])
     reported = []
-    done = run.run(config, store, Monitor(report=lambda step, _: reported.append(step)))
+    done = run.run(resolved(config), store, Monitor(report=lambda step, _: reported.append(step)))
     assert reported == [6], "it went on from the checkpoint, and heard its last evaluation again"
-    assert done.status == "completed" and done.metrics == run.run(config, calm).metrics
+    assert done.status == "completed" and done.metrics == run.run(resolved(config), calm).metrics
     assert store.records([done.key])[done.key] == store.state(done.key, "one").record == done
     assert not (store.run_folder(done.key) / "checkpoint.pt").exists()
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from harness import cli
+from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.cost import measure
 from harness.cost.from_runs import from_records
@@ -72,7 +73,7 @@ def test_what_changes_the_work_is_another_class(tiny, other):
 
 def test_a_record_is_of_the_class_of_its_config(tiny, store):
     config = resolve_config(tiny | {"optimizer.name": "htmuon"})
-    assert run_class(run.run(config, store).to_json()["config"]) == run_class(config)
+    assert run_class(run.run(resolved(config), store).to_json()["config"]) == run_class(config)
 
 
 # --- from finished runs ---
@@ -81,14 +82,14 @@ def test_a_record_is_of_the_class_of_its_config(tiny, store):
 @pytest.mark.parametrize("evaluation", [{}, {"evaluation.every": 3, "evaluation.untrained": True}], ids=str)
 def test_passes_are_what_the_loop_makes(tiny, store, evaluation):
     config = resolve_config(tiny | evaluation)
-    record = run.run(config, store)
+    record = run.run(resolved(config), store)
     rows = curve.read(store.run_folder(record.key) / "metrics.jsonl")
     made = sum("val_loss" in row or "test_loss" in row for row in rows)
     assert passes(record.steps, config.evaluation.every, config.evaluation.untrained) == made
 
 
 def test_finished_runs_tell_the_time_of_the_next(tiny, store):
-    records = [run.run(resolve_config(tiny | {"seed": seed}), store) for seed in (0, 1, 2)]
+    records = [run.run(resolved(resolve_config(tiny | {"seed": seed})), store) for seed in (0, 1, 2)]
     (found,) = from_records(store, records).values()
     assert found.runs == 3 and found.parameters == records[0].cost["parameters"]
     steps = sorted(record.useful_seconds / record.steps for record in records)
@@ -102,7 +103,7 @@ def test_finished_runs_tell_the_time_of_the_next(tiny, store):
 
 
 def test_the_processor_with_most_runs_counts(tiny, store):
-    record = run.run(resolve_config(tiny), store)
+    record = run.run(resolved(resolve_config(tiny)), store)
     gpu = dataclasses.replace(record, environment={"gpu": "Fast"}, useful_seconds=0.008)
     (found,) = from_records(store, [gpu, record, gpu]).values()
     assert (found.processor, found.gpu, found.runs, found.step) == ("Fast", True, 2, 0.001)
@@ -114,7 +115,7 @@ def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
     config = resolve_config(
         {name: value for name, value in tiny.items() if name != "steps"} | {"epochs": 0.05}
     )
-    record = run.run(config, store)
+    record = run.run(resolved(config), store)
     (found,) = from_records(store, [record]).values()
     assert found.steps(config) == record.steps
     assert found.steps(dataclasses.replace(config, epochs=0.1)) == pytest.approx(2 * record.steps, abs=1)
@@ -207,7 +208,10 @@ def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
     view = plan.preview(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.to_come, view.left) == (2, 2, 4)
     for lr in (0.03, 0.1):
-        run.run(resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0}), store)
+        run.run(
+            resolved(resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0})),
+            store,
+        )
     view = plan.preview(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.to_come, view.left) == (4, 0, 2)
     (row,) = view.rows
@@ -231,7 +235,7 @@ def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
 def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
     spec = specs.load(write_spec(SPEC))
     config = resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
-    record = run.run(config, store)
+    record = run.run(resolved(config), store)
     view = plan.preview(store, spec, Costs(store, measure=False))
     assert view.other_code == {}
     (store.run_folder(record.key) / "record.json").unlink()

@@ -7,6 +7,7 @@ import pytest
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
+from harness.config.key import resolved
 from harness.store import Attempt, Kind, Reason, RunState, Store
 from harness.store.record import RunRecord
 from harness.train import run
@@ -45,7 +46,7 @@ def test_a_study_grows_with_its_runs(sweep):
     assert trials(path).trials[1].state is TrialState.RUNNING
 
     attempt.end(Reason.ERROR, "it broke")
-    records = {one.point.key: run.run(one.config, store) for one in (planned[0], planned[3])}
+    records = {one.point.key: run.run(resolved(one.config), store) for one in (planned[0], planned[3])}
     grid.refresh(store, spec, planned)
     now = trials(path)
     assert [t.state.name for t in now.trials] == ["COMPLETE", "FAIL", "WAITING", "PRUNED"]
@@ -57,7 +58,7 @@ def test_a_study_grows_with_its_runs(sweep):
     assert "not finite" in now.trials[3].user_attrs["remark"]
 
     store.reset_failure(planned[1].point.key)
-    run.run(planned[1].config, store)
+    run.run(resolved(planned[1].config), store)
     grid.refresh(store, spec, planned)
     assert [t.state.name for t in trials(path).trials] == ["COMPLETE", "COMPLETE", "WAITING", "PRUNED"]
 
@@ -96,7 +97,7 @@ def test_a_killed_run_waits_again_and_is_told_once(sweep):
     store.alive = lambda owner, path: False
     grid.refresh(store, spec, planned)
     assert [t.state for t in trials(path).trials] == [TrialState.WAITING] * 4
-    run.run(planned[0].config, store)
+    run.run(resolved(planned[0].config), store)
     grid.refresh(store, spec, planned)
     assert [t.state.name for t in trials(path).trials] == ["COMPLETE", *["WAITING"] * 3]
 
@@ -115,7 +116,7 @@ def test_a_run_that_ends_without_a_finite_figure_is_no_mishap(sweep):
 def test_a_journal_is_written_whole_at_every_change(sweep):
     store, spec, planned = sweep
     (path,) = grid.refresh(store, spec, planned)
-    run.run(planned[2].config, store)
+    run.run(resolved(planned[2].config), store)
     grid.refresh(store, spec, planned)
     grown = [(t.number, t.state, t.params, t.value, t.intermediate_values) for t in trials(path).trials]
     lines = path.read_bytes().count(b"\n")

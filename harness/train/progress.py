@@ -1,6 +1,7 @@
-"""The time of a step: the mean over all steps after a warm-up, with the periodic work of an optimizer.
+"""How far a run has come, over all attempts: its steps, the time that they took, the state of its rules.
 
-A median would leave out work that is done every 25th step: HTMuon with interval=25 would get Muon's time.
+The time of a step is the mean over all steps after a warm-up, with the periodic work of an optimizer. A
+median would leave out work that is done every 25th step: HTMuon with interval=25 would get Muon's time.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.train.divergence import Divergence
 
 clock: Callable[[], float] = time.perf_counter
 cpu_clock: Callable[[], float] = time.process_time
@@ -79,3 +83,32 @@ class StepTimes:
         counted = {"steps": self.steps, "warmup": warmup, "cpu": self.cpu / self.steps}
         compiled = {"compile": self.compile} if self.compile else {}
         return {"mean": self.seconds / self.steps, **spread, **counted, **compiled}
+
+
+@dataclass
+class Progress:
+    """The progress of a run. It is stored in the checkpoint as plain values.
+
+    Attributes:
+        step: updates made.
+        seconds: seconds spent in these updates.
+        times: statistics of the time of a step; steps of the warm-up are left out.
+        divergence: state of the rule that decides whether the run has diverged.
+        untrained_loss: validation loss before the first update; None if the config does not ask for it.
+    """
+
+    step: int = 0
+    seconds: float = 0.0
+    times: StepTimes = field(default_factory=StepTimes)
+    divergence: Divergence = field(default_factory=Divergence)
+    untrained_loss: float | None = None
+
+    @classmethod
+    def of_plain(cls, value: dict[str, Any]) -> Progress:
+        """Read the progress from a checkpoint's plain values.
+
+        Raises:
+            TypeError, KeyError: incompatible code has written the checkpoint.
+        """
+        parts = {"divergence": Divergence(**value["divergence"]), "times": StepTimes(**value["times"])}
+        return cls(**(value | parts))

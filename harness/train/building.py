@@ -1,0 +1,124 @@
+"""From a config to what a run trains: its data, its model on its device, and its optimizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Optimizer
+
+import models
+import optimizers
+from harness import tasks
+from harness.config import RunConfig
+from harness.data.task import Task
+from harness.errors import UsageError
+from harness.parallel.batch_norm import synchronise
+from harness.parallel.group import Group
+
+
+def load_task(config: RunConfig, cache: Path) -> Task:
+    """The data of a run. Raises UsageError if it is not what the config was made for."""
+    now = tasks.fingerprint(config.task)
+    if config.data_fingerprint != now:
+        raise UsageError(
+            f"The data of '{config.task}' has changed since the run was planned "
+            f"(fingerprint {config.data_fingerprint}, now {now}); plan the sweep anew."
+        )
+    task: Task = tasks.build(
+        config.task,
+        cache=cache,
+        batch_size=config.batch_size,
+        seq_len=config.seq_len,
+        data_seed=config.data_seed,
+        **tasks.options(config.task, config),
+    )
+    if config.batch_size > task.epoch_size:
+        raise UsageError(
+            f"batch_size={config.batch_size} is more than the {task.epoch_size} training samples "
+            f"of '{config.task}'."
+        )
+    return task
+
+
+def build_model(config: RunConfig, task: Task, device: torch.device, group: Group) -> nn.Module:
+    """The model with its first weights, which the run's seed decides.
+
+    Args:
+        config: of the run.
+        task: its `model_options` are offered to the model, which takes those that it has a setting for.
+        device: of the model.
+        group: the processes of the run, over which BatchNorm may take its statistics.
+
+    Raises:
+        UsageError: the model can't compute activations again, as the config asks.
+    """
+    row = models.spec(config.model)
+    offered: dict[str, Any] = task.model_options | ({"dropout": config.dropout} if config.dropout else {})
+    torch.manual_seed(config.seed)
+    model = models.build(
+        config.model, **{name: x for name, x in offered.items() if row.outside or name in row.settings}
+    )
+    if config.activation_checkpointing:
+        if not hasattr(model, "recompute"):
+            raise UsageError(
+                f"The model '{config.model}' can't compute activations again (it has no attribute "
+                f"`recompute`); remove activation_checkpointing."
+            )
+        model.recompute = True  # type: ignore[assignment]
+    if config.sync_batch_norm:
+        synchronise(model, group)
+    return model.to(device, getattr(torch, config.precision.params))
+
+
+def build_optimizer(config: RunConfig, model: nn.Module) -> Optimizer:
+    """The optimizer of the config; its groups note their peak learning rate as `initial_lr`."""
+    rule = config.optimizer
+    optimizer = optimizers.build(
+        rule.name,
+        model,
+        lr=rule.lr,
+        weight_decay=rule.weight_decay,
+        routing=rule.routing,
+        aux_lr=rule.aux_lr,
+        **rule.hyper,
+    )
+    for group in optimizer.param_groups:
+        group["initial_lr"] = group["lr"]
+    return optimizer
+
+
+def scheduled_groups(config: RunConfig, optimizer: Optimizer, has_aux: bool) -> dict[str, list[int]]:
+    """The numbers of the groups that the schedule of each scheduled hyperparameter sets.
+
+    These are groups of the rule itself, not of an auxiliary AdamW. A group with a value of its own (weight
+    decay 0 for vectors) keeps it.
+
+    Args:
+        config: of the run.
+        optimizer: as `build_optimizer` made it.
+        has_aux: whether an AdamW in it is an auxiliary one.
+
+    Raises:
+        UsageError: a hyperparameter has none. A class from outside need not keep its arguments in its groups.
+    """
+    parts = getattr(optimizer, "parts", ()) if has_aux else ()
+    aux = [id(group) for part in parts if isinstance(part, AdamW) for group in part.param_groups]
+    found: dict[str, list[int]] = {}
+    for name, rule in config.schedule.hyper.items():
+        exempt = name == "weight_decay" and config.optimizer.hyper.get("no_decay_1d")
+        found[name] = [
+            number
+            for number, group in enumerate(optimizer.param_groups)
+            if group.get(name) == rule["from"]
+            and id(group) not in aux
+            and not (exempt and all(p.ndim < 2 for p in group["params"]))
+        ]
+        if not found[name]:
+            raise UsageError(
+                f"The optimizer '{config.optimizer.name}' has no '{name}' in its groups, so schedule.{name} "
+                "can't set it; remove it."
+            )
+    return found
