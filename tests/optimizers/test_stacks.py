@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.bench.flops import CallCount
+from harness.bench.machine import CallCount
 from optimizers import ZOO, Hybrid, Muon, UpdateRule, build, stacks
 
 torch.set_num_threads(1)
@@ -62,7 +62,7 @@ def calls(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], stacked:
             p.grad = torch.ones_like(p)
         with CallCount() as count:
             optimizer.step()
-    return count.calls
+    return count.tally.calls
 
 
 def saved(optimizer: torch.optim.Optimizer) -> int:
