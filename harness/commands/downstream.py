@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.commands.counts import at_least
-from harness.display import Column, aligned, document, terminal_width
 from harness.errors import UsageError
 from harness.export import results
 from harness.export.results import CLOZE, Entry
+from harness.show.emit import emit
+from harness.show.note import Note
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, table
 from harness.store import Store
 from harness.store.layout import cache_folder
+
+_COLUMNS = (
+    Column("task", kind="text"),
+    Column("acc", digits=4),
+    Column("acc_stderr", "+-", digits=4, importance=3),
+    Column("acc_norm", digits=4),
+    Column("acc_norm_stderr", "+-", digits=4, importance=3),
+    Column("questions"),
+    Column("scorer", kind="text", least=10, importance=2),
+)
 
 
 def add_downstream_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,87 +62,54 @@ def downstream(args: argparse.Namespace) -> int:
     at_least(args, 1, "batch_size", *(["limit"] if args.limit is not None else []))
     store = Store(args.root)
     if args.write_task is not None:
-        return _write_task(store, args.write_task, args.json)
+        emit(_write_task(store, args.write_task), args)
+        return 0
     if args.key is None:
         raise UsageError("KEY is missing: the run, or the beginning of its key.")
     names = [name for name in (args.tasks or "").split(",") if name]
     if args.tasks is not None and not names:
         raise UsageError("--tasks names no task; for example: --tasks arc_easy,piqa.")
-    record = _evaluate(store, args, names)
-    print(document(_plain(record)) if args.json else _report(record))
-    return 0
-
-
-def _evaluate(store: Store, args: argparse.Namespace, names: list[str]) -> Mapping[str, Entry]:
-    from tqdm import tqdm
 
     from harness.export.downstream import Options, evaluate  # imports torch
 
-    bars: list[Any] = []
-
-    def begin(task: str, answers: int) -> Callable[[int], Any]:
-        bars.append(
-            tqdm(
-                total=answers,
-                desc=task,
-                unit="answer",
-                disable=None,
-                dynamic_ncols=True,
-            )
-        )
-        return bars[-1].update  # type: ignore[no-any-return]
-
     options = Options(names, args.limit, args.batch_size, args.device, args.again, args.include_path)
-    try:
-        return evaluate(store, args.key, options, begin).downstream
-    finally:
-        for bar in bars:
-            bar.close()
+    with contextlib.ExitStack() as stack:
+
+        def begin(task: str, answers: int) -> Callable[[int], Any]:
+            progress = stack.enter_context(Progress(answers, "answers"))
+            progress.begin(task)
+            return progress.advance
+
+        entries = evaluate(store, args.key, options, begin).downstream
+    emit(_report(entries), args)
+    return 0
 
 
-def _plain(downstream: Mapping[str, Entry]) -> dict[str, Any]:
-    return {"tasks": downstream, "average_of_seven": results.average(downstream)}
+def _report(entries: Mapping[str, Entry]) -> Report:
+    rows = []
+    for task, entry in sorted(entries.items()):
+        values: dict[str, Any] = {column.name: entry.get(column.name) for column in _COLUMNS[1:]}
+        if entry.get("limit") is not None:
+            values["questions"] = f"first {entry.get('questions')}"
+        rows.append([task, *values.values()])
+    average = results.average(entries)
+    if average is not None:
+        note = Note("downstream_average", average=average)
+    elif not entries.keys() & results.SEVEN.keys():
+        note = Note("downstream_errors")
+    else:
+        note = Note("downstream_no_average", missing=results.missing(entries))
+    data = {"tasks": entries, "average_of_seven": average}
+    return Report("downstream", "", [table(_COLUMNS, rows, notes=[note])], data=data)
 
 
-def _report(downstream: Mapping[str, Entry]) -> str:
-    head = ("task", "acc", "+-", "acc_norm", "+-", "questions", "scorer")
-    lines = [head, *(_cells(task, entry) for task, entry in sorted(downstream.items()))]
-    columns = {
-        "task": Column(words=True, rank=0),
-        "+-": Column(rank=2),
-        "scorer": Column(words=True, least=10, rank=3),
-    }
-    return f"{aligned(lines, columns, terminal_width())}\n{_average(downstream)}"
-
-
-def _cells(task: str, entry: Entry) -> tuple[str, ...]:
-    names = ("acc", "acc_stderr", "acc_norm", "acc_norm_stderr")
-    figures = [entry.get(name) for name in names]
-    shown = ["" if value is None else f"{value:.4f}" for value in figures]
-    first = "" if entry.get("limit") is None else "first "
-    return (task, *shown, f"{first}{entry.get('questions')}", str(entry.get("scorer")))
-
-
-def _average(downstream: Mapping[str, Entry]) -> str:
-    found = results.average(downstream)
-    if found is not None:
-        return f"average of the seven accuracies: {found:.4f}"
-    if not downstream.keys() & results.SEVEN.keys():
-        return "+- is the standard error over questions; it says nothing about other seeds."
-    return f"no average of the seven: {', '.join(results.missing(downstream))} missing"
-
-
-def _write_task(store: Store, folder: Path, as_json: bool) -> int:
+def _write_task(store: Store, folder: Path) -> Report:
     from harness.export import cloze
     from harness.system.folders import make_folder
 
     make_folder(folder)
     questions, fingerprint = cloze.load(cache_folder(store.root))
     cloze.write_task(questions, folder)
-    if as_json:
-        about = {"folder": str(folder), "task": CLOZE}
-        print(document({**about, "questions": len(questions), "fingerprint": fingerprint}))
-        return 0
-    print(f"{folder}: {CLOZE}, {len(questions)} questions, fingerprint {fingerprint}")
-    print(f"lm_eval --model hf --model_args pretrained=EXPORT --tasks {CLOZE} --include_path {folder}")
-    return 0
+    data = {"folder": str(folder), "task": CLOZE, "questions": len(questions), "fingerprint": fingerprint}
+    notes = [Note("downstream_task", **data), Note("downstream_command", task=CLOZE, folder=str(folder))]
+    return Report("downstream", "", notes=notes, data=data)

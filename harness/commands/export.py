@@ -6,6 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from harness.show.emit import emit
+from harness.show.note import Note
+from harness.show.report import Report
 from harness.store import Store
 
 
@@ -23,10 +26,9 @@ def export(args: argparse.Namespace) -> int:
     from harness.export.huggingface import export as write  # imports torch
 
     made = write(Store(args.root), args.key, args.folder, force=args.force)
-    what = "final weights" if made.step is None else f"weights of step {made.step}"
-    print(f"{args.folder}: {made.model} of run {made.key}, {what}")
+    weights = "final weights" if made.step is None else f"weights of step {made.step}"
+    note = Note("model_exported", folder=args.folder, model=made.model, key=made.key, weights=weights)
+    emit(Report("export", "", notes=[note]), args)
     if not (args.folder / "tokenizer.json").exists():
-        print(
-            f"htbench: the task '{made.task}' has tokens of its own: no tokenizer is written", file=sys.stderr
-        )
+        print(f"htbench: {Note('no_tokenizer', task=made.task)}", file=sys.stderr)
     return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -95,21 +94,12 @@ def _size(path: Path) -> int:
 def _build(folder: Path, fill: Callable[[Path], None]) -> None:
     for remains in atomic.temporaries(folder.parent, folder.name):
         shutil.rmtree(remains)  # we hold the lock, so the processes that made them are dead
-    temporary, discarded = atomic.temporary_name(folder), atomic.temporary_name(folder)
-    try:
-        temporary.mkdir()
-        fill(temporary)
-        for path in temporary.iterdir():
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
-        atomic.write_json(temporary / MANIFEST, _digests(temporary))
-        if folder.exists():
-            os.rename(folder, discarded)
-        os.rename(temporary, folder)
-        atomic.sync_folder(folder.parent)
-    finally:
-        for remains in (temporary, discarded):
-            shutil.rmtree(remains, ignore_errors=True)
+
+    def fill_and_seal(empty: Path) -> None:
+        fill(empty)
+        atomic.write_json(empty / MANIFEST, _digests(empty))
+
+    atomic.replace_folder(folder, fill_and_seal)
 
 
 def _intact(folder: Path) -> bool:

@@ -13,18 +13,17 @@ from typing import Any
 from harness.data import pydocs
 from harness.errors import UsageError
 from harness.export import cloze, evaluation_harness, tokens
-from harness.export.evaluation_harness import Loaded
 from harness.export.results import CLOZE, Entry, default_tasks, is_done, share
 from harness.export.scoring import Scorer, right
 from harness.export.trained import Trained
 from harness.parallel import device as devices
+from harness.show.status import Status
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.store.record import RunRecord, timestamp
 
-Begin = Callable[
-    [str, int], Callable[[int], Any]
-]  # (task, answers) -> what is told every number that is done
+BeginTask = Callable[[int], Callable[[int], Any]]  # answers -> what is told every number that is done
+Begin = Callable[[str, int], Callable[[int], Any]]  # the same for a task
 
 
 @dataclass(frozen=True)
@@ -64,28 +63,33 @@ def evaluate(store: Store, word: str, options: Options, begin: Begin) -> RunReco
         UsageError: the run has not ended or has no weights, its model is no language model of ours, or a task
             or its data can't be had.
     """
-    record = _finished(store, word)
+    record = store.record(store.find(word))
+    if record is None or record.status != Status.COMPLETED:
+        status = "has not ended" if record is None else f"is {record.status}"
+        raise UsageError(f"Run {store.find(word)} {status}; only the model of a completed run is evaluated.")
     wanted = dict.fromkeys(options.tasks or default_tasks(str(record.config["task"])))
     left = [task for task in wanted if options.again or not is_done(record.downstream, task, options.limit)]
     if not left:
         return record
     if set(left) - {CLOZE}:
         evaluation_harness.check()
-    trained = Trained.load(store, record.key)
-    scorer = _scorer(trained, cache_folder(store.root), options)
+    cache, limit, trained = cache_folder(store.root), options.limit, Trained.load(store, record.key)
+    scorer = _scorer(trained, cache, options)
     loaded = {task: evaluation_harness.load(task, options.include) for task in left if task != CLOZE}
     for task in left:
-        entry = _entry(task, loaded.get(task), trained, scorer, options, cache_folder(store.root), begin)
-        record = store.amend(record.key, functools.partial(_with, task, entry))
+        begin_task = functools.partial(begin, task)
+        if task == CLOZE:
+            entry = _cloze(trained, scorer, limit, cache, begin_task)
+        else:
+            entry, _ = evaluation_harness.evaluate(loaded[task], scorer, limit, begin_task)
+        entry |= {"limit": limit, "ended": timestamp(time.time())}
+        add = functools.partial(_with, task, entry)
+        record = store.amend(record.key, add)
     return record
 
 
-def _finished(store: Store, word: str) -> RunRecord:
-    record = store.record(store.find(word))
-    if record is None or record.status != "completed":
-        status = "has not ended" if record is None else f"is {record.status}"
-        raise UsageError(f"Run {store.find(word)} {status}; only the model of a completed run is evaluated.")
-    return record
+def _with(task: str, entry: Entry, record: RunRecord) -> RunRecord:
+    return dataclasses.replace(record, downstream={**record.downstream, task: entry})
 
 
 def _scorer(trained: Trained, cache: Path, options: Options) -> Scorer:
@@ -106,29 +110,7 @@ def _scorer(trained: Trained, cache: Path, options: Options) -> Scorer:
     )
 
 
-def _entry(
-    task: str,
-    loaded: Loaded | None,
-    trained: Trained,
-    scorer: Scorer,
-    options: Options,
-    cache: Path,
-    begin: Begin,
-) -> Entry:
-    if loaded is None:
-        found = _cloze(trained, scorer, options.limit, cache, lambda number: begin(task, number))
-    else:
-        found, _ = evaluation_harness.evaluate(loaded, scorer, options.limit, lambda n: begin(task, n))
-    return found | {"limit": options.limit, "ended": timestamp(time.time())}
-
-
-def _cloze(
-    trained: Trained,
-    scorer: Scorer,
-    limit: int | None,
-    cache: Path,
-    begin: Callable[[int], Callable[[int], Any]],
-) -> Entry:
+def _cloze(trained: Trained, scorer: Scorer, limit: int | None, cache: Path, begin: BeginTask) -> Entry:
     """Our own scoring of our own questions."""
     if trained.task != "pydocs" or trained.config["data_fingerprint"] != pydocs.fingerprint():
         raise UsageError(
@@ -141,9 +123,5 @@ def _cloze(
     entry: Entry = {}
     for name, answers in zip(("acc", "acc_norm"), right(questions, scores), strict=True):
         entry[name], entry[f"{name}_stderr"] = share(answers)
-    own = {"scorer": "htbench", "version": float(cloze.RECIPE), "fingerprint": fingerprint}
-    return entry | {"questions": len(questions), **own}
-
-
-def _with(task: str, entry: Entry, record: RunRecord) -> RunRecord:
-    return dataclasses.replace(record, downstream={**record.downstream, task: entry})
+    about = {"scorer": "htbench", "version": float(cloze.RECIPE), "fingerprint": fingerprint}
+    return entry | {"questions": len(questions), **about}

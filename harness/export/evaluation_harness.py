@@ -128,14 +128,12 @@ def evaluate(
             log_samples=True,
             bootstrap_iters=100,  # only metrics that are no means need it
         )
-    name = loaded.name
+    name, version = loaded.name, importlib.metadata.version("lm_eval")
     figures = {key.partition(",")[0]: value for key, value in found["results"][name].items() if "," in key}
     entry = {key: value for key, value in figures.items() if isinstance(value, float | int)}
-    version = importlib.metadata.version("lm_eval")
     entry["questions"] = int(found["n-samples"][name]["effective"])
-    return entry | {"scorer": f"lm-eval {version}", "version": found["versions"].get(name)}, found["samples"][
-        name
-    ]
+    entry |= {"scorer": f"lm-eval {version}", "version": found["versions"].get(name)}
+    return entry, found["samples"][name]
 
 
 def _model(scorer: Scorer, begin: Callable[[int], Callable[[int], Any]]) -> Any:

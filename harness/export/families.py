@@ -50,15 +50,13 @@ class Family:
 
     def weights(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A state_dict of our model under their names, as views where that is possible."""
-        return {self._renamed(name): self._turned(name, tensor) for name, tensor in ours.items()}
-
-    def _renamed(self, name: str) -> str:
-        for ours, theirs in self.names.items():
-            name = name.replace(ours, theirs, 1)
-        return name
-
-    def _turned(self, name: str, tensor: Tensor) -> Tensor:
-        return tensor.T if self.turned and self.turned in name and tensor.ndim > 1 else tensor
+        weights = {}
+        for name, tensor in ours.items():
+            is_turned = self.turned and self.turned in name and tensor.ndim > 1
+            for our, their in self.names.items():
+                name = name.replace(our, their, 1)
+            weights[name] = tensor.T if is_turned else tensor
+        return weights
 
 
 def _llama(settings: Settings) -> dict[str, Any]:

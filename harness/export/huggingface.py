@@ -1,4 +1,7 @@
-"""From a run to a folder of Hugging Face: weights, config, tokenizer, card. Needs no `transformers`."""
+"""From a run to a folder of Hugging Face: weights, config, tokenizer, card. Needs no `transformers`.
+
+The folder is complete or not there. Only an earlier export is replaced, never files of somebody else.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.export import card, folder, tokens
+from harness.export import card, tokens
 from harness.export.tokens import TaskTokens
 from harness.export.trained import Trained
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system import atomic
+from harness.system.folders import make_folder
 
 WEIGHTS = "model.safetensors"
+STAMP = "htbench.json"  # names the run, the step and the files
 
 
 def export(store: Store, word: str, place: Path, *, force: bool = False) -> Trained:
@@ -31,14 +36,38 @@ def export(store: Store, word: str, place: Path, *, force: bool = False) -> Trai
     Raises:
         UsageError: there is no such run, it has no weights, it is no language model of ours, its data is not
             prepared here, or `place` is not free.
-        OSError: the disk is full, for example.
+        OSError: the disk is full, for example; `place` is what it was.
     """
     place = place.resolve()
-    folder.check(place, store.find(word), force)
+    _check(place, store.find(word), force)
     trained = Trained.load(store, word)
     own = tokens.of_run(trained.config, cache_folder(store.root))
-    folder.write(place, lambda empty: fill(empty, trained, own), trained.key, trained.step)
+
+    def write(folder: Path) -> None:
+        fill(folder, trained, own)
+        names = sorted(os.listdir(folder))
+        atomic.write_json(folder / STAMP, {"key": trained.key, "step": trained.step, "files": names})
+
+    make_folder(place.parent)
+    atomic.replace_folder(place, write)
     return trained
+
+
+def _check(folder: Path, key: str, force: bool) -> None:
+    """Raise UsageError unless `folder` may become the export of run `key`."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"'{folder}' is a file; name a folder that is new or empty.")
+    names = set(os.listdir(folder))
+    if not names:
+        return
+    stamp = atomic.read_json(folder / STAMP)
+    written = stamp.get("files") if isinstance(stamp, dict) else None
+    if not isinstance(stamp, dict) or not isinstance(written, list) or not names <= {*written, STAMP}:
+        raise UsageError(f"'{folder}' has other files; name a folder that is new or empty.")
+    if stamp.get("key") != key and not force:
+        raise UsageError(f"'{folder}' is the export of run {stamp.get('key')}; --force replaces it.")
 
 
 def fill(place: Path, trained: Trained, own: TaskTokens | None) -> None:
@@ -73,13 +102,8 @@ def _write_weights(path: Path, trained: Trained) -> None:
     try:
         save_file(contents, path, metadata={"format": "pt"})
     except SafetensorError as error:
-        raise _system_error(error, path) from None
+        number = re.search(r"os error (\d+)", str(error))  # the system's, such as that of a full disk
+        if number is None:
+            raise UsageError(f"The weights can't be written to '{path}': {error}.") from None
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
     shutil.copymode(path.with_name("config.json"), path)  # safetensors lets only the owner read
-
-
-def _system_error(error: Exception, path: Path) -> Exception:
-    """The system's error in a message of safetensors, such as a full disk."""
-    number = re.search(r"os error (\d+)", str(error))
-    if number is None:
-        return UsageError(f"The weights can't be written to '{path}': {error}.")
-    return OSError(int(number[1]), os.strerror(int(number[1])), str(path))

@@ -59,36 +59,28 @@ class Scorer:
         Raises:
             UsageError: a continuation is longer than the model's sequences.
         """
-        order = sorted(range(len(pairs)), key=lambda one: -sum(map(len, pairs[one])))
-        found: dict[int, tuple[float, bool]] = {}
+        order = sorted(range(len(pairs)), key=lambda number: -sum(map(len, pairs[number])))
+        scores: dict[int, tuple[float, bool]] = {}
         for start in range(0, len(order), self.batch_size):
             chosen = order[start : start + self.batch_size]
-            batch = [pairs[one] for one in chosen]
-            found.update(zip(chosen, self._batch(batch), strict=True))
+            rows = [self._inputs(*pairs[number]) for number in chosen]
+            inputs = nn.utils.rnn.pad_sequence(rows, batch_first=True)  # no position sees those after it
+            logits = in_float32(self.model(inputs.to(self.device))).log_softmax(-1).cpu()
+            for number, row, every in zip(chosen, rows, logits, strict=True):
+                tokens = torch.tensor(pairs[number][1])
+                ours = every[: len(row)][-len(tokens) :]
+                likely = ours.gather(1, tokens[:, None]).sum().item()
+                scores[number] = likely, bool((ours.argmax(-1) == tokens).all())
             advance(len(chosen))
-        return [found[one] for one in range(len(pairs))]
+        return [scores[number] for number in range(len(pairs))]
 
-    def _batch(self, pairs: Sequence[Pair]) -> list[tuple[float, bool]]:
-        rows = [self._inputs(pair) for pair in pairs]
-        inputs = nn.utils.rnn.pad_sequence(rows, batch_first=True)  # no position sees those after it
-        logits = in_float32(self.model(inputs.to(self.device))).log_softmax(-1).cpu()
-        parts = zip(logits, rows, pairs, strict=True)
-        return [self._score(ours[: len(row)], pair[1]) for ours, row, pair in parts]
-
-    def _inputs(self, pair: Pair) -> Tensor:
-        context, continuation = pair
+    def _inputs(self, context: list[int], continuation: list[int]) -> Tensor:
         if len(continuation) > self.max_length:
             raise UsageError(
                 f"An answer has {len(continuation)} tokens, and the model was trained on at most "
                 f"{self.max_length} (seq_len); it can't be scored."
             )
         return torch.tensor((context + continuation)[-self.max_length - 1 : -1])
-
-    def _score(self, logits: Tensor, continuation: list[int]) -> tuple[float, bool]:
-        """Of log-probabilities (T, V), whose last rows are those of the continuation."""
-        ours, tokens = logits[-len(continuation) :], torch.tensor(continuation)
-        likely = ours.gather(1, tokens[:, None]).sum().item()
-        return likely, bool((ours.argmax(-1) == tokens).all())
 
     def endings(
         self, questions: Sequence[Question], advance: Callable[[int], Any] = lambda done: None

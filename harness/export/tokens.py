@@ -59,8 +59,10 @@ class TaskTokens:
         Args:
             max_length: tokens that the model takes.
         """
-        spelling = {token: text for text, token in self.tokenizer().get_vocab().items()}
-        special = {"bos_token": self.begin, "eos_token": self.end, "pad_token": self.pad, **self._unknown()}
+        words = self.tokenizer().get_vocab()
+        spelling = {token: text for text, token in words.items()}
+        special = {"bos_token": self.begin, "eos_token": self.end, "pad_token": self.pad}
+        special |= {"unk_token": words.get("<unk>")}
         settings: dict[str, Any] = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": max_length,
@@ -69,10 +71,6 @@ class TaskTokens:
         }
         settings |= {name: spelling[token] for name, token in special.items() if token is not None}
         return {TOKENIZER: self.content, "tokenizer_config.json": settings}
-
-    def _unknown(self) -> dict[str, int | None]:
-        token = self.tokenizer().token_to_id("<unk>")
-        return {} if token is None else {"unk_token": token}
 
 
 def of_run(config: Mapping[str, Any], cache: Path) -> TaskTokens | None:
@@ -90,7 +88,16 @@ def of_run(config: Mapping[str, Any], cache: Path) -> TaskTokens | None:
         return None
     folder = cache / f"{task}-{fingerprint}"
     if not (folder / TOKENIZER).is_file():
-        _prepare(task, fingerprint, cache)
+        if tasks.fingerprint(task) != fingerprint:
+            raise UsageError(
+                f"The run was trained on '{task}' with the fingerprint {fingerprint}, and here it has "
+                f"{tasks.fingerprint(task)}; copy '{task}-{fingerprint}' of the run's store into '{cache}'."
+            )
+        if task != "pydocs":
+            raise UsageError(
+                f"The tokenizer of '{task}' is not in '{cache}'; `htbench data prepare {task}` puts it there."
+            )
+        pydocs.load(cache, batch_size=1, seq_len=1, data_seed=0)
     content = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
     prepared = Prepared.read(folder)
     if prepared is None:  # pydocs: a stream of documents
@@ -99,19 +106,6 @@ def of_run(config: Mapping[str, Any], cache: Path) -> TaskTokens | None:
     begin = prepared.end if config.get("layout") == "packed" else None
     content = _cut(content, prepared.vocabulary)
     return TaskTokens(content, prepared.end, prepared.pad, begin, spelled_out=False)
-
-
-def _prepare(task: str, fingerprint: str, cache: Path) -> None:
-    if tasks.fingerprint(task) != fingerprint:
-        raise UsageError(
-            f"The run was trained on '{task}' with the fingerprint {fingerprint}, and here it has "
-            f"{tasks.fingerprint(task)}; copy '{task}-{fingerprint}' of the run's store into '{cache}'."
-        )
-    if task != "pydocs":
-        raise UsageError(
-            f"The tokenizer of '{task}' is not in '{cache}'; `htbench data prepare {task}` puts it there."
-        )
-    pydocs.load(cache, batch_size=1, seq_len=1, data_seed=0)
 
 
 def _cut(content: dict[str, Any], vocabulary: int) -> dict[str, Any]:

@@ -53,12 +53,27 @@ class Trained:
         key = store.find(word)
         files, record = store.files(key), store.record(key)
         config = record.config if record is not None else read_yaml(files.config, resolve=False)
-        row = _family(key, str(config.get("model")))
+        model, titles = str(config.get("model")), " and ".join(row.title for row in FAMILIES.values())
+        if model not in models.SIZES:
+            raise UsageError(
+                f"Run {key} trains '{model}', which is not a model of htbench; "
+                f"only {titles} can be opened by other programs."
+            )
+        row = family(model)
+        if row is None:
+            raise UsageError(f"Run {key} trains '{model}'; only language models ({titles}) can be exported.")
         state, step = load_weights(files)
-        settings = _settings(key, config, row, state)
-        found = cls(key, files, config, record, row, settings, state, step)
-        found.module()  # refuses weights of other shapes
-        return found
+        if row.embedding not in state:
+            raise UsageError(f"The weights of run {key} don't fit '{model}': no {row.embedding}.")
+        # Those of the model's row, with what the task and the run brought.
+        settings = dict(models.spec(model).settings)
+        if config.get("dropout") and "dropout" in settings:
+            settings["dropout"] = config["dropout"]
+        length = config.get("seq_len") or settings["max_length"]
+        settings |= {"vocabulary": len(state[row.embedding]), "max_length": length}
+        trained = cls(key, files, config, record, row, settings, state, step)
+        trained.module()  # refuses weights of other shapes
+        return trained
 
     @property
     def model(self) -> str:
@@ -91,32 +106,3 @@ class Trained:
                 f"The weights of run {self.key} don't fit '{self.model}': {said[:300]}"
             ) from None
         return model.eval()
-
-
-def _family(key: str, model: str) -> Family:
-    if model not in models.SIZES:
-        raise UsageError(
-            f"Run {key} trains '{model}', which is not a model of htbench; "
-            f"only {_titles()} can be opened by other programs."
-        )
-    row = family(model)
-    if row is None:
-        raise UsageError(f"Run {key} trains '{model}'; only language models ({_titles()}) can be exported.")
-    return row
-
-
-def _titles() -> str:
-    return " and ".join(row.title for row in FAMILIES.values())
-
-
-def _settings(
-    key: str, config: Mapping[str, Any], row: Family, state: Mapping[str, Tensor]
-) -> dict[str, Any]:
-    """Those of the model's row, with what the task and the run brought."""
-    if row.embedding not in state:
-        raise UsageError(f"The weights of run {key} don't fit '{config['model']}': no {row.embedding}.")
-    own = dict(models.spec(str(config["model"])).settings)
-    if config.get("dropout") and "dropout" in own:
-        own["dropout"] = config["dropout"]
-    length = config.get("seq_len") or own["max_length"]
-    return own | {"vocabulary": len(state[row.embedding]), "max_length": length}

@@ -12,6 +12,7 @@ import glob
 import json
 import math
 import os
+import shutil
 import signal
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -320,6 +321,34 @@ def remove_temporaries(folder: Path, name: str = "") -> None:
     """Delete the files among `temporaries`. Only their sole owner may call this."""
     for path in temporaries(folder, name):
         path.unlink(missing_ok=True)
+
+
+def replace_folder(folder: Path, fill: Callable[[Path], object]) -> None:
+    """Let `fill(empty folder)` make the files of a folder, none in a subfolder, and put them in its place.
+
+    Raises:
+        OSError: the disk is full, for example; `folder` is what it was.
+    """
+    temporary, discarded = temporary_name(folder), temporary_name(folder)
+    try:
+        temporary.mkdir()
+        fill(temporary)
+        for path in temporary.iterdir():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(temporary)
+        if folder.exists():
+            os.rename(folder, discarded)
+        try:
+            os.rename(temporary, folder)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.rename(discarded, folder)
+            raise
+        sync_folder(folder.parent)
+    finally:
+        for remains in (temporary, discarded):
+            shutil.rmtree(remains, ignore_errors=True)
 
 
 @contextlib.contextmanager

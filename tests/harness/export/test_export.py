@@ -13,7 +13,7 @@ from harness.data.pydocs import END_OF_TEXT
 from harness.errors import UsageError
 from harness.export import huggingface
 from harness.export.trained import Trained
-from harness.store import Store
+from harness.store import Store, layout
 from tests.helpers import nano_models
 from tests.helpers.interrupting import interrupt
 
@@ -177,6 +177,7 @@ def test_a_full_disk_leaves_the_folder_as_it_was(keys, export, tmp_path, capsys)
 def test_others_are_refused_in_one_sentence(tmp_path, settings, said):
     from harness.config.settings import to_yaml
 
+    layout.begin(tmp_path)
     files = Store(tmp_path).files("ab" * 6)
     files.path.mkdir(parents=True)
     config = resolve_config({"task": "pydocs", "model": "llama-nano", "steps": 2, "batch_size": 4})
