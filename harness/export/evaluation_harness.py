@@ -130,7 +130,7 @@ def evaluate(
         )
     name, version = loaded.name, importlib.metadata.version("lm_eval")
     figures = {key.partition(",")[0]: value for key, value in found["results"][name].items() if "," in key}
-    entry = {key: value for key, value in figures.items() if isinstance(value, float | int)}
+    entry: Entry = {key: value for key, value in figures.items() if isinstance(value, float | int)}
     entry["questions"] = int(found["n-samples"][name]["effective"])
     entry |= {"scorer": f"lm-eval {version}", "version": found["versions"].get(name)}
     return entry, found["samples"][name]
