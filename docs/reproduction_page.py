@@ -24,17 +24,17 @@ from PIL import Image
 
 from harness import display
 from harness.paper import experiments, reported, scales
+from harness.show.emit import as_text
+from harness.show.report import Report, Section
 from harness.store import Store
+from results.compare.view import View
 from results.figures.files import update
 from results.figures.registry import FIGURES
 from results.figures.view import views
-from results.formats.cells import Section, Table
-from results.formats.render import render
 from results.frames.load import load
 from results.page import overview
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES
-from results.tables.view import View
 from sweeps.reproduce_card import SEEN
 
 SCALE = "nano"
@@ -223,7 +223,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
 
 
-def rows_with(found: Table, column: str, word: str) -> Table:
+def rows_with(found: Report, column: str, word: str) -> Report:
     """A table of those rows alone that have a word in a column, without the notes on whole sections."""
     sections = []
     for section in found.sections:
@@ -231,12 +231,12 @@ def rows_with(found: Table, column: str, word: str) -> Table:
         rows = [row for row in section.rows if row[place].text() == word]
         if rows:
             sections.append(Section(section.title, section.identity, section.columns, rows))
-    return Table(found.name, found.title, sections)
+    return Report(found.name, found.title, sections)
 
 
-def readable(found: Table) -> str:
+def readable(found: Report) -> str:
     """A table two headings deeper, with long grids and footnotes folded away."""
-    lines = render(found, "md").strip("\n").split("\n")
+    lines = as_text([found], "md").strip("\n").split("\n")
     blocks = ((kind, list(block)) for kind, block in groupby(lines, key=_kind))
     return "\n".join(line for kind, block in blocks for line in _folded(kind, block))
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from docs.reproduction_page import readable, smaller
+from harness.show.report import Report, Section
 from harness.store import Store
 from results.figures.files import update
 from results.figures.view import views
-from results.formats.cells import Section, Table
 from results.track3 import data, notes, verdicts
 from results.track3.recomputed import Result, committed
 from results.track3.table import NAME, TITLE, every, one_scale, records
@@ -205,7 +205,7 @@ def _filled(text: str, indent: str = "") -> str:
 
 def _section(section: Section) -> str:
     """One section of the table under a heading of this page."""
-    text = readable(Table(NAME, TITLE, [section]))
+    text = readable(Report(NAME, TITLE, [section]))
     return text.partition("\n")[2].replace("#### ", "### ", 1)
 
 

@@ -51,7 +51,7 @@ COMMANDS = {
     "figure": ("results.commands", "Draw figures from the stored runs"),
     "report": ("results.page.command", "Write one HTML page: tables, figures, and the runs behind them"),
     "ledger": (
-        "results.tables.ledger_command",
+        "results.commands",
         "Hold our runs against the paper: its numbers and its claims",
     ),
     "zoo": ("harness.commands.zoo", "List the optimizers"),

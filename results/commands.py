@@ -1,4 +1,4 @@
-"""`htbench table` and `htbench figure`."""
+"""`htbench table`, `htbench figure` and `htbench ledger`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
 from harness.paper.scales import SCALES
+from harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit
+from harness.show.report import Report
 from harness.store import Store
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
+from results.compare.select import OPTIMIZER
+from results.compare.view import PUBLISHED, SOURCES, View
 from results.figures.files import check_folder, of_selection, update
-from results.figures.kinds import PUBLISHED
 from results.figures.registry import FIGURES
-from results.figures.view import SOURCES, views
-from results.formats.cells import Table
-from results.formats.render import FORMATS, PARQUET, as_bytes, render_all, suffix
+from results.figures.view import views
 from results.frames.load import load, tell
+from results.tables.ledger import ledger as ledger_reports
 from results.tables.registry import TABLES
-from results.tables.view import View
 from results.track3.table import NAME as BENCHMARK
+
+_OF_EMPTY = ("sweep", "stage", *OPTIMIZER, "rule", "replica", "lr")  # columns that a ledger asks for
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +39,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit status 1 if runs behind a table differ in what can change their numbers",
     )
-    parser.add_argument(
-        "--format", choices=(*FORMATS, PARQUET), default="md", help="how to write them (default: %(default)s)"
-    )
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
+    _add_format(parser, SUFFIXES)
     parser.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
 
 
@@ -49,38 +51,21 @@ def table(args: argparse.Namespace) -> int:
     """
     names, sweeps = _select(args, TABLES, "table")
     _look_beside_the_store(args, names)
-    view = _view(args, sweeps)
-    made = {name: TABLES[name](view) for name in names}
+    store = Store(args.root)
+    frame = None if args.source == PUBLISHED else load(store, sweeps, tell)  # published numbers need no store
+    view = View(frame, args.source, args.scale, store, named=args.names)
+    reports = [TABLES[name](view) for name in names]
     named = any(word in TABLES for word in args.names)
-    full = {name: one for name, one in made.items() if named or one.sections} or made
-    names, tables = list(full), list(full.values())
+    reports = [report for report in reports if named or report.sections] or reports
     if args.out is None:
-        _print(tables, args.format)
-        return _report_mixtures(tables) if args.strict else 0
-    make_folder(args.out)
-    for name, shown in zip(names, tables, strict=True):
-        path = args.out / f"{name}.{suffix(args.format)}"
-        atomic.write_bytes(path, as_bytes(shown, args.format))
-        print(path)
-    return _report_mixtures(tables) if args.strict else 0
-
-
-def _print(tables: Sequence[Table], fmt: str) -> None:
-    """Print tables, or send the bytes of one to stdout.
-
-    Raises:
-        UsageError: the bytes of several, or bytes for a screen.
-    """
-    if fmt != PARQUET:
-        print(render_all(tables, fmt), end="")
-    elif len(tables) > 1:
-        raise UsageError(
-            f"A Parquet file holds one table, not {len(tables)}; name one, or a folder with --out DIR."
-        )
-    elif sys.stdout.isatty():
-        raise UsageError("Parquet is not for a screen; name a folder with --out DIR, or send it to a file.")
+        emit(reports, args)
     else:
-        sys.stdout.buffer.write(as_bytes(tables[0], fmt))
+        make_folder(args.out)
+        for report in reports:
+            path = args.out / f"{report.name}.{SUFFIXES[args.format]}"
+            atomic.write_bytes(path, as_bytes(report, args.format))
+            print(path)
+    return _report_mixtures(reports) if args.strict else 0
 
 
 def _look_beside_the_store(args: argparse.Namespace, names: Sequence[str]) -> None:
@@ -89,21 +74,14 @@ def _look_beside_the_store(args: argparse.Namespace, names: Sequence[str]) -> No
         args.source = PUBLISHED
 
 
-def _view(args: argparse.Namespace, sweeps: list[str] | None) -> View:
-    """What is to be shown. Published numbers alone need no store."""
-    store = Store(args.root)
-    frame = None if args.source == "published" else load(store, sweeps, tell)
-    return View(frame, args.source, args.scale, store, named=args.names)
-
-
-def _report_mixtures(tables: Iterable[Table]) -> int:
+def _report_mixtures(reports: Iterable[Report]) -> int:
     """Print to stderr which tables mix runs that are not comparable; return the exit status."""
-    found = dict.fromkeys(
-        f"{table.name}, {mixture}" for table in tables for one in table.sections for mixture in one.mixtures
-    )
-    for sentence in found:
+    mixtures = [
+        (report, mixture) for report in reports for part in report.sections for mixture in part.mixtures
+    ]
+    for sentence in dict.fromkeys(f"{report.name}, {mixture}" for report, mixture in mixtures):
         print(f"htbench: {sentence}.", file=sys.stderr)
-    return EXIT_RUN_FAILED if found else 0
+    return EXIT_RUN_FAILED if mixtures else 0
 
 
 def add_paper_arguments(parser: argparse.ArgumentParser) -> None:
@@ -154,6 +132,34 @@ def figure(args: argparse.Namespace) -> int:
             print(f"htbench: {warning}", file=sys.stderr)
         print(": ".join([f"{name}: {done.outcome}", *filter(None, [", ".join(map(str, done.paths))])]))
     return 0
+
+
+def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add [--scale SCALE]... [--format FORMAT] [--json]."""
+    parser.add_argument(
+        "--scale",
+        action="append",
+        choices=SCALES,
+        default=[],
+        help="paper: the 329 published numbers; nano, quick: the orderings that the paper states, tested in "
+        "miniature; may be repeated (default: every scale that the store has planned, else paper)",
+    )
+    _add_format(parser, [name for name in SUFFIXES if name != PARQUET])
+
+
+def ledger(args: argparse.Namespace) -> int:
+    """Print the ledger. Its exit status is 0 whatever the verdicts."""
+    store = Store(args.root)
+    frame = load(store, warn=tell) if sweep_names(args.root) else pd.DataFrame(columns=list(_OF_EMPTY))
+    emit(ledger_reports(frame, store, args.scale), args)
+    return 0
+
+
+def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None:
+    parser.add_argument(
+        "--format", choices=list(formats), default="md", help="how to write it (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
 
 
 def _add_common(parser: argparse.ArgumentParser, known: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Text of others on its way out: what a terminal, a spreadsheet or a page would obey becomes visible.
 
 A store may come from anybody, so a name, a note or a message may hold anything. Nothing is refused or changed
-where it is read; each way out passes its text through here. `html.escape` and `results.formats.latex` do the
+where it is read; each way out passes its text through here. `html.escape` and `harness.show.latex` do the
 rest for their formats. JSON and Parquet are data and stay as they are.
 """
 

@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from harness.choice.edge import Edge, Outlook, of_range, of_values
+from harness.show.status import UNFINISHED
 from harness.store.points import SEARCH
-from results.compare.select import OPTIMIZER, UNFINISHED, Candidate, Choice, Row, searched
+from results.compare.select import OPTIMIZER, Candidate, Choice, Row, searched
 from results.compare.summary import metric_summary
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns

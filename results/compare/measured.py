@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import functools
+import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.paper import experiments, reported
 from harness.paper.reported import Reported
-from results.compare import paper_to_target as to_target
+from harness.show.note import Note, text
+from harness.show.status import HOPEFUL_FIRST, Status
+from results.compare import slips
+from results.compare.claims import ALPHA, OF_FIGURES, TRAIN_LOSS
 from results.compare.ours import Ours
-from results.compare.paper_to_target import Seeds
 from results.compare.quantities import HOURS_TO, Quantity, quantity
 from results.compare.select import Choice, Row
 from results.compare.stats import Sample, Summary, summarize
+from results.compare.summary import finite_values
+from results.compare.to_target import Seeds, evaluations, seeds, steps_to, targets
 from results.frames.metrics import Metric, word
+from results.frames.spectra import of_winner, sound_layers
 
-_MOST_HOPEFUL_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
-_COUNTED = {"waiting": "not run yet", "completed": "without the figure"}
-_NO_REPLICAS = "the chosen setting has no run on a fresh seed yet"
-_OTHER_RATES = "the learning rates of this scale are others"
-# Source: the paper's own table of learning rates on CIFAR-100.
-_SLIP = ("p_grid_cifar", "cifar100", "resnet50", "htmuon p=0")
+UNPLANNED = "unplanned"
+_CONDITIONS = ("machine", "threads", "processes", "compile")  # that times depend on
+_OF_FIGURES = {
+    ALPHA: "mean alpha",
+    TRAIN_LOSS: "training loss",
+    "sigma_max": "spectral norm",
+    "fro": "Frobenius norm",
+}
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,8 @@ class Measured:
         metric: its name, unit (in the label), digits and direction; at full scale as printed. None: the
             scale has nothing that stands for the published number.
         sample: by (seed, data_seed), in that unit. Empty without a value.
-        state: `completed` with a value; `unplanned`; else the state of the runs that should have it.
-        reason: why there is no value, in words; empty if `state` says it all.
+        state: `completed` with a value; UNPLANNED; else the state of the runs that should have it.
+        reason: why there is no value; None if `state` says it all.
         runs: the rows of the frame behind the value, or those that should have it.
         choice: what was selected; None if nothing is planned.
         notes: footnotes.
@@ -45,10 +52,10 @@ class Measured:
     metric: Metric | None
     sample: Mapping[Seeds, float]
     state: str
-    reason: str = ""
+    reason: Note | None = None
     runs: Sequence[Row] = ()
     choice: Choice | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     test_variance: float | None = None
 
     @property
@@ -59,12 +66,17 @@ class Measured:
     @property
     def keys(self) -> tuple[str, ...]:
         """The runs by their keys, but for empty slots."""
-        return tuple(str(run["key"]) for run in self.runs if "/" not in str(run["key"]))
+        return tuple(str(run["key"]) for run in self.runs if run["key"] != run["slot"])
 
     @property
     def as_sample(self) -> Sample | None:
         """For tests of significance."""
         return Sample(self.sample, self.test_variance) if self.sample else None
+
+    @property
+    def conditions(self) -> frozenset[tuple[str, ...]]:
+        """What times of these runs depend on: machines, threads and processes."""
+        return frozenset(tuple(str(run.get(name)) for name in _CONDITIONS) for run in self.runs)
 
 
 def measured(ours: Ours, line: Reported) -> Measured:
@@ -76,11 +88,13 @@ def measured(ours: Ours, line: Reported) -> Measured:
     The value is that of the fresh seeds (replicate stage) at nano and quick scale, and that of the chosen
     search run at full scale, as in the paper. Times are those of the same runs.
     """
-    if line.table.startswith("lr_grid") and ours.scale != "paper":
-        return Measured(None, {}, "unplanned", _OTHER_RATES)
-    place, rate = experiments.place(line, ours.scale), fixed_rate(line, ours.scale)
-    found = of_choices(ours, line, ours.choices(place, rate))
-    return replace(found, notes=(*slip(line), *found.notes)) if rate is not None else found
+    by_rate = line.table.startswith("lr_grid")
+    if by_rate and ours.scale != "paper":
+        return Measured(None, {}, UNPLANNED, Note("measured_other_rates"))
+    slip = slips.of_rate(line)
+    rate = line.lr if ours.scale == "paper" and (slip or by_rate) else None
+    found = of_choices(ours, line, ours.choices(experiments.place(line, ours.scale), rate))
+    return replace(found, notes=(*slip, *found.notes)) if rate is not None else found
 
 
 def at_rate(ours: Ours, line: Reported, lr: float) -> Measured:
@@ -90,26 +104,6 @@ def at_rate(ours: Ours, line: Reported, lr: float) -> Measured:
     """
     choices = ours.choices(experiments.place(line, ours.scale), lr)
     return of_choices(ours, line, choices, of_search=True)
-
-
-def fixed_rate(line: Reported, scale: str) -> float | None:
-    """The learning rate that a published number fixes at a scale; None: it is the best of the grid."""
-    return line.lr if scale == "paper" and (is_slip(line) or line.table.startswith("lr_grid")) else None
-
-
-def is_slip(line: Reported) -> bool:
-    """Whether a number is not that of the best learning rate, as its table says."""
-    return (line.table, line.dataset, line.model, line.row) == _SLIP
-
-
-def slip(line: Reported) -> tuple[str, ...]:
-    """The footnote to such a number; nothing for any other."""
-    if not is_slip(line):
-        return ()
-    place = experiments.place(line)
-    grid = [one for one in reported.of_table("lr_grid_cifar100") if experiments.place(one) == place]
-    best = max(grid, key=lambda one: one.value)
-    return (f"a slip of the paper: Muon at lr {line.lr:g}; its best is {best.printed} at lr {best.lr:g}",)
 
 
 def of_choices(ours: Ours, line: Reported, choices: Sequence[Choice], *, of_search: bool = False) -> Measured:
@@ -123,16 +117,26 @@ def of_choices(ours: Ours, line: Reported, choices: Sequence[Choice], *, of_sear
     """
     what = quantity(line, ours.scale)
     if what is None or not choices:
-        return Measured(what.metric if what else None, {}, "unplanned")
-    choice, notes = choices[-1], _other_versions(choices)
+        return Measured(what.metric if what else None, {}, UNPLANNED)
+    *others, choice = choices
+    notes: tuple[Note, ...] = ()
+    if others:
+        notes = (Note("other_versions", used=_version(choice), others=list(map(_version, others))),)
     if choice.winner is None:
-        runs = [run for one in choice.candidates for run in one.runs]
+        runs = [run for candidate in choice.candidates for run in candidate.runs]
         return _without_value(what.metric, runs, choice, notes)
-    if of_search or ours.scale == "paper":
-        return _figure(ours, line, what, choice.winner.runs, choice, notes, "val" if of_search else "test")
-    if not choice.replicas:
-        return Measured(what.metric, {}, "waiting", _NO_REPLICAS, choice=choice, notes=notes)
-    return _figure(ours, line, what, choice.replicas, choice, notes, "test")
+    searched = of_search or ours.scale == "paper"
+    runs = choice.winner.runs if searched else choice.replicas
+    if not runs:
+        reason = Note("measured_no_replicas")
+        return Measured(what.metric, {}, Status.WAITING, reason, choice=choice, notes=notes)
+    return _figure(ours, line, what, runs, choice, notes, "val" if of_search else "test")
+
+
+def _version(choice: Choice) -> str:
+    """What tells runs of other code, data or workload settings apart."""
+    optimizer, setting = choice.fixed["optimizer"], choice.fixed["setting"]
+    return f"{optimizer} ({setting})" if setting else str(optimizer)
 
 
 def _figure(
@@ -141,7 +145,7 @@ def _figure(
     what: Quantity,
     runs: Sequence[Row],
     choice: Choice,
-    notes: tuple[str, ...],
+    notes: tuple[Note, ...],
     split: str,
 ) -> Measured:
     """The value of some runs. Those that have none are counted in a footnote."""
@@ -151,18 +155,17 @@ def _figure(
         notes = (*notes, *left_out)
     values: dict[Seeds, float] = {}
     for run in runs:
-        value = what.value(run, split) if run["state"] == "completed" else None
+        value = what.value(run, split) if run["state"] == Status.COMPLETED else None
         share = 1.0 if reach is None else reach(run)
         if value is not None and share is not None:
-            values[run["seed"], run["data_seed"]] = value * share
-    without = [run for run in runs if (run["seed"], run["data_seed"]) not in values]
+            values[seeds(run)] = value * share
+    used, without = ([run for run in runs if (seeds(run) in values) is counts] for counts in (True, False))
     if not values:
         return _without_value(what.metric, without, choice, notes)
     if without:
-        notes = (*notes, f"{len(values)} of {len(runs)} runs count; the rest: {_tally(without)}")
-    used = [run for run in runs if (run["seed"], run["data_seed"]) in values]
+        notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=_tally(without)))
     variance = _test_variance(what, values, used, split)
-    return Measured(what.metric, values, "completed", "", used, choice, notes, variance)
+    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, variance)
 
 
 def is_time(line: Reported) -> bool:
@@ -170,40 +173,35 @@ def is_time(line: Reported) -> bool:
     return line.metric.startswith(("seconds_per_step", "hours"))
 
 
-def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[str, ...]]:
+def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:
     """The runs on the machine that most of them had; a footnote names the others. Times are never pooled."""
-    machines = Counter(word(run.get("machine")) for run in runs if run["state"] == "completed")
+    machines = Counter(word(run.get("machine")) for run in runs if run["state"] == Status.COMPLETED)
     if len(machines) < 2:
         return runs, ()
     (usual, _), *others = machines.most_common()
-    kept = [run for run in runs if run["state"] != "completed" or word(run.get("machine")) == usual]
-    names = ", ".join(f"{n} on {name}" for name, n in sorted(others))
-    return kept, (f"times of {usual} only; other runs are left out: {names}",)
+    kept = [run for run in runs if run["state"] != Status.COMPLETED or word(run.get("machine")) == usual]
+    names = [f"{n} on {name}" for name, n in sorted(others)]
+    return kept, (Note("one_machine", machine=usual, others=names),)
 
 
-def _without_value(metric: Metric, runs: Sequence[Row], choice: Choice, notes: tuple[str, ...]) -> Measured:
+def _without_value(metric: Metric, runs: Sequence[Row], choice: Choice, notes: tuple[Note, ...]) -> Measured:
     """The state of the run that may still get a value most easily."""
-    state = min((str(run["state"]) for run in runs), key=_MOST_HOPEFUL_FIRST.index)
+    state = next(state for state in HOPEFUL_FIRST if any(run["state"] == state for run in runs))
     own = [run for run in runs if run["state"] == state]
     reasons = sorted({str(run["reason"]) for run in own} - {""})
-    return Measured(metric, {}, state, "; ".join(reasons), own, choice, notes)
+    reason = text("; ".join(reasons)) if reasons else None
+    return Measured(metric, {}, state, reason, own, choice, notes)
 
 
-def _tally(runs: Sequence[Row]) -> str:
+def _tally(runs: Iterable[Row]) -> list[Note]:
     """ "1 not run yet, 2 diverged"."""
-    counts = Counter(str(run["state"]) for run in runs)
-    return ", ".join(f"{counts[one]} {_COUNTED.get(one, one)}" for one in _MOST_HOPEFUL_FIRST if counts[one])
-
-
-def _other_versions(choices: Sequence[Choice]) -> tuple[str, ...]:
-    """The footnote that names what a cell leaves out: runs of other code, data or workload settings."""
-    used, *others = (_version(choice) for choice in reversed(choices))
-    return (f"{used}; also planned, but not mixed in: {'; '.join(reversed(others))}",) if others else ()
-
-
-def _version(choice: Choice) -> str:
-    named = f"{choice.fixed['optimizer']} ({choice.fixed['setting']})"
-    return named.removesuffix(" ()")
+    counts = Counter(run["state"] for run in runs)
+    kinds = {Status.COMPLETED: "tally_no_figure"}
+    return [
+        Note(kinds.get(state, f"tally_{state}"), count=counts[state])
+        for state in HOPEFUL_FIRST
+        if counts[state]
+    ]
 
 
 def _test_variance(
@@ -220,12 +218,79 @@ def _test_variance(
 
 def _reach(ours: Ours, line: Reported) -> Callable[[Row], float | None]:
     """The share of a run's steps until it has the perplexity that Muon's run ends with."""
-    target = to_target.muon(line)
-    perplexity = quantity(target, ours.scale)
-    runs = measured(ours, target).runs
+    muon = next(
+        other
+        for other in reported.of_table("wall_clock")
+        if (other.model, other.setting.optimizer, other.metric) == (line.model, "muon", "perplexity")
+    )
+    perplexity = quantity(muon, ours.scale)
     assert perplexity is not None
-    ends = {(run["seed"], run["data_seed"]): perplexity.value(run, "val") for run in runs}
-    targets = {seeds: end for seeds, end in ends.items() if end is not None}
-    if ours.store is None:
-        return lambda run: None
-    return functools.partial(to_target.share_of_steps, ours.store, targets=targets, perplexity=perplexity)
+
+    def end(run: Row) -> float | None:
+        return perplexity.value(run, "val")
+
+    goals = targets(measured(ours, muon).runs, end, higher_is_better=False)
+
+    def share(run: Row) -> float | None:
+        if ours.store is None or seeds(run) not in goals:
+            return None
+        path = ours.store.files(str(run["key"])).metrics
+        curve = evaluations(path, perplexity.column.format(split="val"), end)
+        step = steps_to(curve, goals[seeds(run)], higher_is_better=False)
+        return None if step is None else step / float(run["steps"])
+
+    return share
+
+
+# --- the two numbers of a claim ---
+
+
+def pair(ours: Ours, better: Reported, worse: Reported) -> tuple[Measured, Measured]:
+    """Ours of two numbers that the paper compares, also of metrics that only its figures show."""
+    metric = better.metric
+    if metric not in OF_FIGURES:
+        return measured(ours, better), measured(ours, worse)
+    last = [[None, *ours.of(line)][-1] for line in (better, worse)]
+    choices = [choice if choice is not None and choice.winner is not None else None for choice in last]
+    if metric == TRAIN_LOSS:
+        values = [
+            {seeds(run): own[0] for run in _replicas(choice) if (own := finite_values([run], metric))}
+            for choice in choices
+        ]
+    else:
+        values = _of_spectra(ours, choices, metric)
+    first, second = (
+        Measured(
+            Metric(metric, _OF_FIGURES[metric], 1, 3, False),
+            own,
+            Status.COMPLETED if own else Status.WAITING,
+            None if own else Note("reason_unrecorded" if _replicas(choice) else "reason_waiting"),
+            _replicas(choice),
+            choice,
+        )
+        for own, choice in zip(values, choices, strict=True)
+    )
+    return first, second
+
+
+def _replicas(choice: Choice | None) -> list[Row]:
+    return [] if choice is None else choice.replicas
+
+
+def _of_spectra(ours: Ours, choices: Sequence[Choice | None], metric: str) -> list[dict[Seeds, float]]:
+    """By seed the mean over layers; of alpha over those that are sound in all runs of both."""
+    runs = {
+        str(at): of_winner(choice, ours.store) if choice is not None and ours.store is not None else []
+        for at, choice in enumerate(choices)
+    }
+    layers = sound_layers(runs) if metric == ALPHA else None
+    found = []
+    for spectra in runs.values():
+        means: dict[Seeds, float] = {}
+        for run in spectra:
+            names = run.weights if layers is None else layers
+            values = [float(run.weights[name][metric]) for name in names if name in run.weights]
+            if values and all(map(math.isfinite, values)):
+                means[run.seed, run.seed] = statistics.fmean(values)
+        found.append(means)
+    return found

@@ -8,17 +8,13 @@ from dataclasses import dataclass, replace
 
 from harness.export.results import CLOZE, SEVEN
 from harness.paper.reported import Reported
+from harness.show.note import Note
 from results.compare.select import Row
 from results.frames import downstream, metrics
 from results.frames.metrics import Metric
 
 HOURS_TO = "hours_to_perplexity"  # what the names of such metrics begin with
-
-BIASED = (
-    "Perplexity on C4 as the paper's release computes it: the summed loss of N batches is divided by N + 1, "
-    "which makes it smaller; `test_perplexity` of the records is without that."
-)
-_OWN = "On a CPU, times are those that the process itself had: other programs on the same cores do not count."
+QUESTIONS = (*SEVEN, "average")  # metrics of multiple-choice questions
 
 
 @dataclass(frozen=True)
@@ -29,14 +25,16 @@ class Quantity:
         metric: its name, unit (in the label), digits and direction.
         value: of a row of the frame and a split ("val", "test"); None if the run has none. In the unit of
             the label.
+        column: the frame's, or that of a curve, which it is made of; empty if of several.
         questions: the column with the number of samples behind a share; empty if it is none.
-        note: a sentence on how it is computed; empty if there is nothing to say.
+        note: how it is computed; None if there is nothing to say.
     """
 
     metric: Metric
     value: Callable[[Row, str], float | None]
+    column: str = ""
     questions: str = ""
-    note: str = ""
+    note: Note | None = None
 
 
 def quantity(line: Reported, scale: str) -> Quantity | None:
@@ -53,32 +51,41 @@ def quantity(line: Reported, scale: str) -> Quantity | None:
 
 def _quantity(line: Reported, *, full: bool) -> Quantity | None:
     name = line.metric
+    if name == "perplexity" and full and line.dataset == "c4":
+        return Quantity(
+            metrics.PERPLEXITY, _perplexity_of_release, "{split}_loss_biased", note=Note("measured_biased")
+        )
     if name == "perplexity":
-        return _BIASED if full and line.dataset == "c4" else _plain(metrics.PERPLEXITY)
+        return _of_column(metrics.PERPLEXITY, "{split}_perplexity")
     if name == "accuracy":
-        return _plain(metrics.ACCURACY, "{split}_samples")
+        return _of_column(metrics.ACCURACY, "{split}_accuracy", "{split}_samples")
     if name == "seconds_per_step":
         return _time("seconds_per_step", "s/step", 1) if full else _own_time("ms/step", _per_step, 1000)
     if name == "hours" or name.startswith(HOURS_TO):
         return _time("useful_seconds", "hours", 1 / 3600) if full else _own_time("seconds", _of_run, 1)
-    return _questions(name, full=full)
+    if not full and name != "average":
+        return None
+    task = name if full else CLOZE
+    metric = Metric(task, task.replace("_", " "), 100, 2, True, is_share=task != "average")
+    column = f"{downstream.PREFIX}{task}"
+    return _of_column(metric, column, f"{column}{downstream.QUESTIONS}" if metric.is_share else "")
 
 
-def _plain(metric: Metric, samples: str = "") -> Quantity:
-    return Quantity(
-        metric, lambda run, split: _scaled(run.get(f"{split}_{metric.name}"), metric.scale), samples
-    )
+def _of_column(metric: Metric, column: str, questions: str = "") -> Quantity:
+    def value(run: Row, split: str) -> float | None:
+        return _scaled(run.get(column.format(split=split)), metric.scale)
+
+    return Quantity(metric, value, column, questions)
 
 
 def _time(column: str, unit: str, factor: float) -> Quantity:
-    metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
-    return Quantity(metric, lambda run, _: _scaled(run.get(column), factor))
+    return _of_column(Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False), column)
 
 
-def _own_time(unit: str, value: Callable[[Row], float | None], factor: float) -> Quantity:
+def _own_time(unit: str, seconds: Callable[[Row], float | None], factor: float) -> Quantity:
     """A time in miniature, on whatever machine people have."""
     metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
-    return Quantity(metric, lambda run, _: _scaled(value(run), factor), note=_OWN)
+    return Quantity(metric, lambda run, split: _scaled(seconds(run), factor), note=Note("measured_own_time"))
 
 
 def _per_step(run: Row) -> float | None:
@@ -95,23 +102,9 @@ def _of_run(run: Row) -> float | None:
     return step * steps if known and step is not None and steps is not None else run.get("useful_seconds")
 
 
-def _questions(name: str, *, full: bool) -> Quantity | None:
-    if not full and name != "average":
-        return None
-    task = name if full else CLOZE
-    metric = Metric(task, f"{task.replace('_', ' ')} (%)", 100, 2, True, is_share=task != "average")
-    column = f"{downstream.PREFIX}{task}"
-    samples = f"{column}{downstream.QUESTIONS}" if task != "average" else ""
-    return Quantity(metric, lambda run, _: _scaled(run.get(column), 100), samples)
-
-
 def _perplexity_of_release(run: Row, split: str) -> float | None:
     loss = _scaled(run.get(f"{split}_loss_biased"), 1)
     return None if loss is None or loss > 700 else math.exp(loss)  # exp(710) overflows
-
-
-_BIASED = Quantity(metrics.PERPLEXITY, _perplexity_of_release, note=BIASED)
-QUESTIONS = (*SEVEN, "average")  # metrics of multiple-choice questions
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

@@ -7,13 +7,15 @@ What it reports of the winner comes from the replicate stage: runs of its settin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
-from harness.choice.winner import Score, mean_score, winner
+from harness.choice.winner import Score, grouped, mean_score, winner
+from harness.show.status import HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
 from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
 from results.frames.rows import Rows, rows
@@ -22,12 +24,6 @@ Row = Mapping[str, Any]  # of the tidy frame
 
 WORKLOAD = ("task", "model", "setting")
 OPTIMIZER = (*WORKLOAD, "optimizer")
-
-# The state of a candidate is that of its worst run.
-_WORST_FIRST = ("damaged", "diverged", "pruned", "failed", "running", "waiting", "completed")
-# The state of a choice without winner is that of the candidate that may still get a score most easily.
-_MOST_HOPEFUL_FIRST = ("running", "waiting", "failed", "damaged", "diverged", "pruned", "completed")
-UNFINISHED = ("running", "waiting", "failed", "damaged")
 
 
 @dataclass(frozen=True)
@@ -45,9 +41,9 @@ class Candidate:
     score: Score | None
 
     @property
-    def state(self) -> str:
+    def state(self) -> Status:
         """The state of its worst run."""
-        return min((str(run["state"]) for run in self.runs), key=_WORST_FIRST.index)
+        return min((Status(run["state"]) for run in self.runs), key=WORST_FIRST.index)
 
     def value(self, column: str) -> Any:
         """One of its settings."""
@@ -83,62 +79,66 @@ class Choice:
         return len(self.candidates) + self.dropped
 
     @property
-    def state(self) -> str:
-        """`completed` with a winner; else the most hopeful state of a candidate."""
+    def state(self) -> Status:
+        """`completed` with a winner; else that of the candidate that may still get a score most easily."""
         if self.winner is not None:
-            return "completed"
-        return min((candidate.state for candidate in self.candidates), key=_MOST_HOPEFUL_FIRST.index)
+            return Status.COMPLETED
+        return min((candidate.state for candidate in self.candidates), key=HOPEFUL_FIRST.index)
 
     @property
-    def unfinished(self) -> Counter[str]:
+    def unfinished(self) -> Counter[Status]:
         """How many candidates may still change the choice, by state."""
-        states = (one.state for one in self.candidates if one.score is None)
+        states = (candidate.state for candidate in self.candidates if candidate.score is None)
         return Counter(state for state in states if state in UNFINISHED)
 
 
 def choose(frame: pd.DataFrame | Rows, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    found = rows(frame)
-    replicas = _grouped(_unique(found, REPLICATE).values(), ["candidate"])
-    groups = _grouped(_unique(found, SEARCH).values(), fixed)
-    dropped = _grouped(_unique(found, DROPPED).values(), fixed)
+    stages = {stage: _unique(rows(frame), stage) for stage in (SEARCH, REPLICATE, DROPPED)}
+    place = _place(fixed)
+    replicas = grouped(stages[REPLICATE], itemgetter("candidate"))
+    dropped = grouped(stages[DROPPED], place)
     return [
         _choose(dict(zip(fixed, values, strict=True)), group, replicas, dropped.get(values, ()))
-        for values, group in groups.items()
+        for values, group in grouped(stages[SEARCH], place).items()
     ]
 
 
-def has_stages(run: Row) -> bool:
-    """Whether a plan says which runs choose and which are reported; none does of others' runs."""
-    return bool(run["sweep"]) and not run[IMPORTED]
+def _unique(found: Rows, stage: str) -> list[Row]:
+    """The rows of a stage by key, in the order of the plan. A run that two sweeps share counts once."""
+    unique: dict[str, Row] = {}
+    for row in found:
+        if row["stage"] == stage:
+            unique.setdefault(row["key"], row)
+    return list(unique.values())
+
+
+def _place(columns: Sequence[str]) -> Callable[[Row], tuple[Any, ...]]:
+    return lambda row: tuple([row[name] for name in columns])
 
 
 def _choose(
-    fixed: dict[str, Any],
-    group: list[Row],
-    replicas: Mapping[tuple[Any, ...], list[Row]],
-    dropped: Iterable[Row],
+    fixed: dict[str, Any], group: list[Row], replicas: Mapping[str, list[Row]], dropped: Iterable[Row]
 ) -> Choice:
     candidates = {
         name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
-        for (name,), runs in _grouped(group, ["candidate"]).items()
+        for name, runs in grouped(group, itemgetter("candidate")).items()
     }
     best, tied = winner({name: candidate.score for name, candidate in candidates.items()})
-    users = [_search_with_seed_of(replica, group) for replica in replicas.get((best,), [])]
-    fresh = [run for run, user in zip(replicas.get((best,), []), users, strict=True) if user is None]
     chosen = candidates[best] if best is not None else None
+    fresh, stale = [], Counter[str]()
+    for run in replicas.get(best, ()) if best is not None else ():
+        user = _search_with_seed_of(run, group)
+        if user is None:
+            fresh.append(run)
+        else:
+            stale[user] += 1
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    return Choice(
-        fixed,
-        list(candidates.values()),
-        chosen,
-        [candidates[name] for name in tied],
-        fresh,
-        Counter(user for user in users if user is not None),
-        len({run["candidate"] for run in dropped} - candidates.keys()),
-    )
+    others = {run["candidate"] for run in dropped} - candidates.keys()
+    ties = [candidates[name] for name in tied]
+    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, len(others))
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
@@ -148,25 +148,14 @@ def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
     )
 
 
-def _unique(found: Iterable[Row], stage: str) -> dict[str, Row]:
-    """The rows of a stage by key, in the order of the plan. A run that two sweeps share counts once."""
-    unique: dict[str, Row] = {}
-    for row in found:
-        if row["stage"] == stage:
-            unique.setdefault(str(row["key"]), row)
-    return unique
+def has_stages(run: Row) -> bool:
+    """Whether a plan says which runs choose and which are reported; none does of others' runs."""
+    return bool(run["sweep"]) and not run[IMPORTED]
 
 
-def _grouped(found: Iterable[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in found:
-        groups.setdefault(tuple(row[name] for name in columns), []).append(row)
-    return groups
-
-
-def searched(frame: pd.DataFrame | Rows, columns: Sequence[str]) -> list[str]:
+def searched(frame: pd.DataFrame | Rows, columns: Iterable[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
-    groups = _grouped((row for row in rows(frame) if row["stage"] == SEARCH), OPTIMIZER).values()
+    groups = grouped((row for row in rows(frame) if row["stage"] == SEARCH), _place(OPTIMIZER)).values()
     return [name for name in columns if any(_has_two_values(group, name) for group in groups)]
 
 

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+from harness.show.status import Status
 from results.compare.select import Row
 from results.compare.stats import Sample, Summary, summarize
 from results.frames.metrics import Metric
@@ -16,7 +17,7 @@ from results.frames.metrics import Metric
 
 def finite_values(runs: Iterable[Row], column: str) -> list[float]:
     """The finite values of a column among completed runs."""
-    values = (run.get(column) for run in runs if run["state"] == "completed")
+    values = (run.get(column) for run in runs if run["state"] == Status.COMPLETED)
     return [float(value) for value in values if value is not None and math.isfinite(value)]
 
 
@@ -39,7 +40,7 @@ def sample_by_seed(runs: Sequence[Row], metric: Metric) -> Sample | None:
     if not values:
         return None
     sizes = finite_values(runs, "test_samples")
-    if not metric.is_share or len(sizes) < len(values):  # older records don't have it
+    if not metric.is_share or len(sizes) < len(values):  # others need not have told it
         return Sample(values)
     share = statistics.fmean(values.values()) / metric.scale
     return Sample(values, metric.scale**2 * share * (1 - share) / min(sizes))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from harness.show.status import Status
 from results.compare.edges import agree
 from results.compare.select import OPTIMIZER, Candidate, Choice, Row, choose, searched
 from results.frames.load import tuned_columns
-
-_CHOSEN_ON_TEST = "protocol=paper"
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,11 @@ class Winner:
     runs: list[Row]
 
     @property
-    def state(self) -> str:
+    def state(self) -> Status:
         """Why there may be no value: the state of the choice, `waiting` before its first replica."""
         if self.choice.winner is None:
             return self.choice.state
-        return "completed" if self.runs else "waiting"
+        return Status.COMPLETED if self.runs else Status.WAITING
 
 
 def winners(part: pd.DataFrame) -> list[Winner]:
@@ -56,8 +55,7 @@ def winners_along(part: pd.DataFrame, column: str) -> list[Winner]:
 
 
 def _reported(choice: Choice) -> list[Row]:
-    settings = str(choice.fixed["setting"]).split(", ")
-    if choice.replicas or choice.winner is None or _CHOSEN_ON_TEST not in settings:
+    if choice.replicas or choice.winner is None or choice.winner.value("protocol") != "paper":
         return choice.replicas
     return choice.winner.runs
 

@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
 from harness.paper import reported
-from harness.paper.scales import SCALES
 from harness.store import Store
-from results.compare.ours import Ours
-from results.figures.kinds import PUBLISHED, RUNS
+from results.compare.view import BOTH, SOURCES
+from results.compare.view import Side as View
+from results.compare.view import View as Shown
 
-BOTH = "both"
-SOURCES = (PUBLISHED, RUNS, BOTH)
-
-
-@dataclass(frozen=True)
-class View:
-    """The published numbers, our runs at a scale, or both: those at full scale train the same workloads.
-
-    Attributes:
-        published: whether the published numbers are shown.
-        ours: our runs; None if they are not shown.
-        asked: whether published numbers alone are asked for, be they of the paper or not.
-    """
-
-    published: bool
-    ours: Ours | None = None
-    asked: bool = False
-
-    @property
-    def store(self) -> Store | None:
-        """Where curves and spectra of our runs are; None without runs."""
-        return None if self.ours is None else self.ours.store
-
-    @property
-    def scale(self) -> str:
-        """Whose workloads the panels show."""
-        return self.ours.scale if self.ours is not None else "paper"
+__all__ = ["BOTH", "SOURCES", "View", "unpublished", "views"]
 
 
 def views(
@@ -55,16 +28,12 @@ def views(
         source: one of SOURCES.
         scales: those to show, planned or not; None for all that are planned.
     """
-    if source == PUBLISHED:
-        return [View(published=True, asked=True)]
-    found = [
-        Ours(frame, scale, store) for scale in SCALES if frame is not None and scale in (scales or SCALES)
+    sides = Shown(frame, source, scales, store).sides
+    return [
+        side if side.ours is None or side.ours else View(published=True)
+        for side in sides
+        if side.published or side.ours
     ]
-    planned = [ours for ours in found if ours]
-    beside = source == BOTH
-    rows = [View(beside and ours.scale == "paper", ours) for ours in planned]
-    alone = beside and (planned or scales) and not any(row.published for row in rows)
-    return [*([View(published=True)] if alone else []), *rows]
 
 
 def unpublished(figure: str) -> list[str]:

@@ -19,7 +19,7 @@ class Metric:
 
     Attributes:
         name: in records, after the split: `val_<name>`, `test_<name>`.
-        label: for people, with the unit.
+        words: its name for people.
         scale: what a record's value is multiplied by.
         digits: decimals printed.
         higher_is_better: the direction.
@@ -27,11 +27,21 @@ class Metric:
     """
 
     name: str
-    label: str
+    words: str
     scale: float
     digits: int
     higher_is_better: bool
     is_share: bool = False
+
+    @property
+    def label(self) -> str:
+        """For people, with the unit."""
+        return f"{self.words} (%)" if self.scale == 100 else self.words
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """What its printed values can be; None: any number."""
+        return (0.0, 100.0) if self.scale == 100 else None
 
     @property
     def column(self) -> str:
@@ -41,7 +51,7 @@ class Metric:
 
 PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
 BITS_PER_BYTE = Metric("bits_per_byte", "bits/byte", 1, 3, False)
-ACCURACY = Metric("accuracy", "accuracy (%)", 100, 2, True, is_share=True)
+ACCURACY = Metric("accuracy", "accuracy", 100, 2, True, is_share=True)
 
 _REPORTED: dict[str, tuple[Metric, ...]] = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
 TASK = ("task_kind", "metric", "higher_is_better")  # columns of the frame, for tasks from outside

@@ -22,7 +22,19 @@ HIDDEN = (TUNED, PRUNED_BY, MARK)
 
 FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
-    *("task", "model", "setting", "replica", IMPORTED, "candidate", "score", "rule", "variant", "optimizer"),
+    *(
+        "task",
+        "model",
+        "setting",
+        "protocol",
+        "replica",
+        IMPORTED,
+        "candidate",
+        "score",
+        "rule",
+        "variant",
+        "optimizer",
+    ),
 )
 LAST = (
     *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
@@ -104,6 +116,7 @@ def _settings(values: identity.Values) -> Row:
         "task": values["task"],
         "model": values["model"],
         "setting": identity.setting(values),
+        "protocol": values.get("protocol", ""),
         "replica": values["replica"],
         **imported.columns(values),
         "rule": values["optimizer.name"],

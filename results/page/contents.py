@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from harness.show.report import Report
 from harness.store import Store
-from results.formats.cells import Table
+from results.compare.view import View
 from results.page import overview, page
 from results.page.page import Part
 from results.page.runs import MOST_RUNS, Behind, details
 from results.page.styles import styles
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES
-from results.tables.view import View
 
 _HINT = '<p class="script">Click a value: its runs, with curves, settings, environment and log.</p>'
 
@@ -49,11 +49,11 @@ def _summary(frame: pd.DataFrame) -> Part:
     return Part("summary", "Summary", page.facts(overview.in_words(frame)) + _plain(tables))
 
 
-def _plain(tables: Sequence[Table]) -> str:
+def _plain(tables: Sequence[Report]) -> str:
     return "\n".join(page.table(table, heading=False) for table in tables)
 
 
-def _tables(name: str, title: str, tables: Sequence[Table], behind: Behind) -> Part:
+def _tables(name: str, title: str, tables: Sequence[Report], behind: Behind) -> Part:
     body = [page.table(table, behind.attributes) for table in tables]
     few = f"<p>Only the first {MOST_RUNS} runs have their details here.</p>" if behind.left_out else ""
     entries = [(f"table-{table.name}", table.name) for table in tables]

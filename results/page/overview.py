@@ -9,9 +9,10 @@ import pandas as pd
 
 from harness.display import counted
 from harness.paper import experiments
+from harness.show.note import text
+from harness.show.report import Cell, Column, Report, Section
 from harness.store.points import DROPPED
 from harness.store.record import IMPORTED
-from results.formats.cells import Cell, Column, Section, Table
 from results.frames.cost import TOTAL_FLOPS
 from results.frames.metrics import word
 from results.page.runs import Behind, label
@@ -79,7 +80,7 @@ def _listing(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def sweeps(frame: pd.DataFrame) -> Table:
+def sweeps(frame: pd.DataFrame) -> Report:
     """How far each sweep is."""
     shown = [state for state in _STATES if state in set(frame["state"])]
     columns = [_text("sweep"), _number("points"), *map(_number, shown)]
@@ -93,15 +94,15 @@ def sweeps(frame: pd.DataFrame) -> Table:
                 *(Cell(int(counts.get(state, 0))) for state in shown),
             ]
         )
-    return Table("sweeps", "states of the points", [Section("Sweeps", {}, columns, rows)])
+    return Report("sweeps", "states of the points", [Section("Sweeps", {}, columns, rows)])
 
 
-def environments(frame: pd.DataFrame) -> Table:
+def environments(frame: pd.DataFrame) -> Report:
     """What the runs were made with."""
     return _totals("environments", "Environments", finished(frame), _ENVIRONMENT)
 
 
-def cost(frame: pd.DataFrame) -> list[Table]:
+def cost(frame: pd.DataFrame) -> list[Report]:
     """Hours and FLOPs by workload, by optimizer and by machine."""
     done = finished(frame)
     return [
@@ -116,7 +117,7 @@ def _named(done: pd.DataFrame) -> pd.DataFrame:
     return done.assign(sweep=done["sweep"].replace("", _UNPLANNED))
 
 
-def runs(frame: pd.DataFrame, behind: Behind) -> Table:
+def runs(frame: pd.DataFrame, behind: Behind) -> Report:
     """The runs behind the cells of the tables."""
     own = frame[frame["key"].isin(list(behind.numbers))].drop_duplicates("key")
     columns = [_text("run"), _text("key"), _text("task"), _text("model"), _text("stage"), _text("state")]
@@ -127,7 +128,9 @@ def runs(frame: pd.DataFrame, behind: Behind) -> Table:
         if behind.left_out
         else ()
     )
-    return Table("runs", "behind the cells", [Section("Runs", {}, columns, rows, notes=notes)])
+    return Report(
+        "runs", "behind the cells", [Section("Runs", {}, columns, rows, notes=tuple(map(text, notes)))]
+    )
 
 
 def _run(row: Row) -> list[Cell]:
@@ -144,13 +147,13 @@ def _run(row: Row) -> list[Cell]:
 
 def _totals(
     name: str, title: str, done: pd.DataFrame, by: Sequence[str], notes: tuple[str, ...] = ()
-) -> Table:
+) -> Report:
     columns = [*map(_text, by), _number("runs"), _number("hours"), _number("PFLOP")]
     rows = []
     for values, part in done.groupby([done[column].map(word) for column in by], sort=False):
         totals = [Cell(len(part)), Cell(float(f"{_hours(part):.3g}")), _flops(part)]
         rows.append([*(Cell(str(value)) for value in values), *totals])
-    return Table(name, title, [Section(title, {}, columns, rows, notes=notes)])
+    return Report(name, title, [Section(title, {}, columns, rows, notes=tuple(map(text, notes)))])
 
 
 def _hours(part: pd.DataFrame) -> float:
@@ -161,7 +164,7 @@ def _flops(part: pd.DataFrame) -> Cell:
     counted = int(part[TOTAL_FLOPS].notna().sum()) if TOTAL_FLOPS in part else 0
     if not counted:
         return Cell()
-    notes = (f"counted for {counted} of the {len(part)} runs",) if counted < len(part) else ()
+    notes = (text(f"counted for {counted} of the {len(part)} runs"),) if counted < len(part) else ()
     return Cell(float(f"{float(part[TOTAL_FLOPS].sum()) / _PETA:.3g}"), notes=notes)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.formats import html
-from results.formats.cells import Table
-from results.formats.html import escape
+from harness.show import html
+from harness.show.html import escape
+from harness.show.report import Report
 from results.page import embed
 
 MARK = '<meta name="generator" content="htbench">'  # a file without it is not ours to replace
@@ -89,7 +89,7 @@ def facts(pairs: Mapping[str, str]) -> str:
     return f"<dl>{''.join(items)}</dl>"
 
 
-def table(one: Table, attributes: html.Attributes = lambda cell: "", *, heading: bool = True) -> str:
+def table(one: Report, attributes: html.Attributes = lambda cell: "", *, heading: bool = True) -> str:
     """A table, under its name and what it shows if `heading`."""
     sections = [html.section(section, attributes) for section in one.sections]
     head = [f'<h3 id="table-{one.name}">{escape(f"{one.name}: {one.title}")}</h3>'] if heading else []

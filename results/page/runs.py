@@ -12,10 +12,10 @@ from harness.config.names import settings_of
 from harness.config.yaml_text import read_yaml
 from harness.display import duration, memory, shown
 from harness.errors import UsageError
+from harness.show.report import Cell, Report
 from harness.store import Store, curve
 from harness.store.record import IMPORTED, RUN, RunRecord, timestamp
 from harness.store.run_folder import RunFolder
-from results.formats.cells import Cell, Table
 from results.frames.metrics import word
 from results.page.curves import curves
 
@@ -39,7 +39,7 @@ class Behind:
     left_out: int
 
     @classmethod
-    def of(cls, tables: Iterable[Table], known: Iterable[str], most: int = MOST_RUNS) -> Behind:
+    def of(cls, tables: Iterable[Report], known: Iterable[str], most: int = MOST_RUNS) -> Behind:
         """Those of `known` that the tables name; the first of them, if they are too many."""
         allowed = set(known)
         keys = dict.fromkeys(key for cell in _cells(tables) for key in cell.runs if key in allowed)
@@ -52,7 +52,7 @@ class Behind:
         return f' data-runs="{" ".join(numbers)}"{chosen}' if numbers else ""
 
 
-def _cells(tables: Iterable[Table]) -> Iterator[Cell]:
+def _cells(tables: Iterable[Report]) -> Iterator[Cell]:
     for table in tables:
         for section in table.sections:
             if not section.too_wide():

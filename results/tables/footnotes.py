@@ -1,42 +1,36 @@
-"""Cells and footnotes in words: why a value is missing, and how far a choice can be trusted."""
+"""Why a value is missing, how far a choice can be trusted, and which runs are behind a section."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from harness.display import counted
-from results.compare.edges import edges
+from harness.choice.edge import Edge
+from harness.show.note import Note, text
+from harness.show.report import Cell, Section
+from harness.show.status import Status
+from harness.store.record import IMPORTED
+from results.compare.edges import edges, leader, outlook
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import metric_summary
-from results.formats.cells import SYMBOLS, Cell
 from results.frames import imported
+from results.frames.identity import DATA
 from results.frames.metrics import Metric, reported, word
 from results.frames.rows import rows
-from results.tables import next_points
 
-SPREAD = "± is the sample standard deviation over seeds; a single seed (n=1) has none."
+SPREAD = Note("spread")
 
 _EMBEDDED_TASKS = ("pydocs", "digits", "glyphs")
-_PAPER = "protocol=paper"
-_CHOSEN_ON_TEST = (
-    f"{_PAPER}: as in the paper, all data but the reported split is trained on, and settings are chosen on "
-    f"that split, which is called val as well. A row gains from every further setting, so nothing is bold."
-)
-_OTHERS = (
-    "Imported as {name}: runs of other trainers, as their files tell them. Where a file has one evaluation "
-    "set, its figures stand as val and as test."
-)
-_UNPLANNED = "No sweep plans these runs. How many others were tried is not known, so nothing is bold."
-_FAILURES = {
-    "oom": "out of memory",
-    "timeout": "its time limit was reached",
-    "killed": "two processes in a row were killed before their first checkpoint",
-    "error": "an exception, which its log.txt shows",
-}
-_COUNTED = {"waiting": "not run yet", "completed": "without a finite figure"}
+_FAILURES = ("oom", "timeout", "killed", "error")
+# Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
+_CAN_CHANGE = ("torch", "machine", "device", "threads", "processes", "micro_batch", "compile")
+# Columns that can't, with their names: code that makes other numbers makes other runs.
+_CANNOT = (("code", "our code"), ("python", "Python"))
+_MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
 
 
 # --- the workload ---
@@ -53,21 +47,16 @@ def identity(part: pd.DataFrame) -> dict[str, str]:
     return {name: str(part[name].iloc[0]) for name in WORKLOAD}
 
 
-def origin(part: pd.DataFrame) -> tuple[str, ...]:
+def origin(part: pd.DataFrame) -> tuple[Note, ...]:
     """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
     name = imported.source(part)
     if name:
-        return (_OTHERS.format(name=name),)
+        return (Note("origin_imported", name=name),)
     if not has_stages(rows(part)[0]):
-        return (_UNPLANNED,)
-    embedded = ", embedded data" if part["task"].iloc[0] in _EMBEDDED_TASKS else ""
-    published_way = (_CHOSEN_ON_TEST,) if chosen_on_test(part) else ()
-    return (*published_way, f"Ours{embedded}, not the paper's numbers.")
-
-
-def chosen_on_test(part: pd.DataFrame) -> bool:
-    """Whether settings are chosen on the split that is reported."""
-    return _PAPER in str(part["setting"].iloc[0]).split(", ")
+        return (Note("origin_unplanned"),)
+    data = "embedded data" if part["task"].iloc[0] in _EMBEDDED_TASKS else ""
+    published_way = (Note("protocol_paper"),) if rows(part)[0]["protocol"] == "paper" else ()
+    return (*published_way, Note("origin_ours", data=data))
 
 
 # --- cells ---
@@ -77,14 +66,13 @@ def validation(choice: Choice, metric: Metric) -> Cell:
     """The winner's validation metric over its search seeds, or why there is none."""
     if choice.winner is None:
         return missing(choice)
-    return Cell(
-        metric_summary(choice.winner.runs, "val", metric), metric.digits, runs=keys(choice.winner.runs)
-    )
+    runs = choice.winner.runs
+    return Cell(metric_summary(runs, "val", metric), metric.digits, runs=keys(runs))
 
 
-def keys(runs: Sequence[Row]) -> tuple[str, ...]:
-    """The keys of those runs that exist."""
-    return tuple(str(run["key"]) for run in runs if "/" not in str(run["key"]))  # an empty slot has none
+def keys(runs: Iterable[Row]) -> tuple[str, ...]:
+    """The keys of those runs that exist: an empty slot has none."""
+    return tuple(str(run["key"]) for run in runs if run["key"] != run["slot"])
 
 
 def missing(choice: Choice) -> Cell:
@@ -95,50 +83,49 @@ def missing(choice: Choice) -> Cell:
 
 def explain(runs: Sequence[Row]) -> Cell:
     """The cell for runs that share a state without value: its symbol, and the reason as footnote."""
-    state = str(runs[0]["state"])
+    state = Status(runs[0]["state"])
     reasons = sorted({str(run["reason"]) for run in runs} - {""})
-    if state == "failed":
-        notes = tuple(f"run {run['key']}: {_FAILURES.get(run['reason'], run['reason'])}" for run in runs)
-        return Cell(state=state, detail=f" ({', '.join(reasons)})", notes=notes, runs=keys(runs))
-    if state == "damaged":
-        return Cell(
-            state=state, notes=tuple(f"run {run['key']}: {run['reason']}" for run in runs), runs=keys(runs)
-        )
-    if state == "diverged":
-        steps = [int(run["steps"]) for run in runs]
-        first, last = min(steps), max(steps)
-        notes = tuple(sorted({reason.rpartition(" at step ")[0] or reason for reason in reasons}))
-        detail = f"@{first}" + (f"-{last}" if last > first else "")
-        return Cell(state=state, detail=detail, notes=notes, runs=keys(runs))
-    return Cell(state=state, notes=tuple(reasons), runs=keys(runs))
+    detail, notes = "", [text(reason) for reason in reasons]
+    if state is Status.FAILED:
+        detail = f" ({', '.join(reasons)})"
+        notes = [Note("failed_run", run=run["key"], why=_failure(run["reason"])) for run in runs]
+    elif state is Status.DAMAGED:
+        notes = [Note("damaged_run", run=run["key"], why=run["reason"]) for run in runs]
+    elif state is Status.DIVERGED:
+        steps = sorted(int(run["steps"]) for run in runs)
+        detail = "@" + "-".join(map(str, dict.fromkeys((steps[0], steps[-1]))))
+    return Cell(state=state, detail=detail, notes=tuple(notes), runs=keys(runs))
+
+
+def _failure(reason: str) -> Note:
+    return Note(f"failure_{reason}") if reason in _FAILURES else text(reason)
+
+
+def tally(runs: Iterable[Row]) -> list[Note]:
+    """Numbers of runs by state: "1 running, 2 not run yet"."""
+    counts = Counter(run["state"] for run in runs)
+    return [Note(f"tally_{state}", count=counts[state]) for state in Status if counts[state]]
 
 
 # --- how far to trust a choice ---
 
 
-def unfinished(choice: Choice) -> tuple[str, ...]:
+def unfinished(choice: Choice) -> tuple[Note, ...]:
     """The footnote to a choice that may still change."""
-    if not choice.unfinished:
-        return ()
+    states = [{"state": state} for state in choice.unfinished.elements()]
     total = len(choice.candidates)
-    done = total - choice.unfinished.total()
-    return (f"the choice is not final: {done} of {total} settings are finished, {tally(choice.unfinished)}",)
+    return (Note("not_final", done=total - len(states), total=total, rest=tally(states)),) if states else ()
 
 
-def stale(choice: Choice) -> tuple[str, ...]:
+def stale(choice: Choice) -> tuple[Note, ...]:
     """The footnotes on replicas that are not fresh."""
-    return tuple(
-        f"{n} replicas share a seed with the search of sweep {sweep}: not counted"
-        if n > 1
-        else f"1 replica shares a seed with the search of sweep {sweep}: not counted"
-        for sweep, n in sorted(choice.stale.items())
-    )
+    return tuple(Note("stale", count=count, sweep=sweep) for sweep, count in sorted(choice.stale.items()))
 
 
-def fewer(what: str, n: int, others: Iterable[int]) -> tuple[str, ...]:
+def fewer(kind: str, seeds: int, others: Iterable[int]) -> tuple[Note, ...]:
     """The footnote to a value over fewer seeds than others: "chosen on 1 seed, others on 3"."""
-    most = max(others, default=n)
-    return (f"{what} {counted(n, 'seed')}, others on {most}",) if n < most else ()
+    most = max(others, default=seeds)
+    return (Note(kind, seeds=seeds, most=most),) if seeds < most else ()
 
 
 def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
@@ -148,7 +135,7 @@ def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
 
 def caveats(
     part: pd.DataFrame, choice: Choice, axes: list[str], rivals: Sequence[Choice] = ()
-) -> dict[str, tuple[str, ...]]:
+) -> dict[str, tuple[Note, ...]]:
     """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
     Args:
@@ -158,37 +145,62 @@ def caveats(
         rivals: all rows of the table, this one too: could it win with one more point beyond the edge?
     """
     assert choice.winner is not None
-    metric = reported(part)[0]
-    notes: dict[str, tuple[str, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
+    notes: dict[str, tuple[Note, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
+    metric = reported(part)[0]
     for column, edge in edges(part, choice.winner, axes).items():
-        hint = next_points.hint(edge)
-        more = f"; to go on, {hint}" if hint else ""
-        outlook = next_points.outlook(column, edge, choice, rivals, axes, metric)
-        place = "grid" if edge.place == "grid" else "searched range"
-        sentence = f"{column}={edge.value:g} is at the edge of its {place}{more}{outlook}"
-        notes[column] = (*notes.get(column, ()), sentence)
+        note = Note(
+            "edge",
+            column=column,
+            value=f"{edge.value:g}",
+            place="grid" if edge.place == "grid" else "searched range",
+            following=following(edge),
+            outlook=_outlook(column, edge, choice, rivals, axes, metric),
+        )
+        notes[column] = (*notes.get(column, ()), note)
     return notes
 
 
-def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[str, ...]:
-    if not tied:
-        return ()
+def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
     names = [axis for axis in axes if plain(chosen.value(axis)) is not None]
-    others = "; ".join(", ".join(f"{name}={word(one.value(name))}" for name in names) for one in tied)
-    return (f"same validation metric as {others}; the validation loss, then the order of the plan decided",)
+    others = [", ".join(f"{name}={word(other.value(name))}" for name in names) for other in tied]
+    return (Note("tie", others=others),) if others else ()
 
 
-def tally(counts: Mapping[str, int]) -> str:
-    """Numbers of runs by state, in words: "1 running, 2 not run yet"."""
-    states = [state for state in SYMBOLS if counts.get(state)]
-    return ", ".join(f"{counts[state]} {_COUNTED.get(state, state)}" for state in states)
+def following(edge: Edge) -> Note | str:
+    """What to try next; empty if no value is allowed."""
+    if edge.following is None:
+        return ""
+    kind = "edge_widen" if edge.place == "range" else "edge_listed" if edge.is_listed else "edge_add"
+    return Note(
+        kind,
+        setting=edge.setting,
+        side="high" if edge.upwards else "low",
+        value=edge.following,
+        count=len(edge.blocks),
+        blocks=edge.blocks,
+    )
 
 
-def listing(words: list[str]) -> str:
-    """ "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+def _outlook(
+    column: str, edge: Edge, choice: Choice, rivals: Sequence[Choice], axes: list[str], metric: Metric
+) -> Note | str:
+    """Could a further point change the winner? Nothing for a search, at a legal end, and without rivals."""
+    others = [other for other in rivals if other is not choice and other.winner is not None]
+    best = leader(rivals, metric)
+    if edge.following is None or edge.place != "grid" or not others or best is None:
+        return ""
+    if leader([choice], metric) is None:
+        return ""
+    if choice is best:
+        return Note("outlook_leads")
+    point = outlook(choice, best, column, axes, metric)
+    fields = {"gap": f"{point.gap:.{metric.digits}f}", "best": best.fixed["optimizer"]}
+    if point.gained is None:
+        return Note("outlook_unknown", **fields)
+    gained = f"{point.gained:.{metric.digits}f}"
+    return Note("outlook_could" if point.could_win else "outlook_would_not", gained=gained, **fields)
 
 
 def plain(value: Any) -> str | float | None:
@@ -196,3 +208,58 @@ def plain(value: Any) -> str | float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None if pd.isna(value) else value
     return None if value is None else word(value)
+
+
+# --- the runs behind a section ---
+
+
+def complete(section: Section, part: pd.DataFrame) -> Section:
+    """The section with marks at the cells of mixed runs, and notes on all runs behind it.
+
+    Args:
+        section: of a table.
+        part: the rows of the frame that it was made of.
+    """
+    known = {
+        str(run["key"]): run
+        for run in rows(part)
+        if word(run.get("code")) != "none" or (run[IMPORTED] and word(run.get("machine")) != "none")
+    }
+    cells = [[_marked(cell, known) for cell in row] for row in section.rows]
+    runs = [
+        known[key]
+        for key in sorted({key for row in cells for cell in row for key in cell.runs} & known.keys())
+    ]
+    differences = _differences(runs, [(name, name) for name in _CAN_CHANGE])
+    versions = _differences(runs, _CANNOT)
+    notes = [
+        *([Note("mixture", differences=differences)] if differences else []),
+        *([Note("versions", versions=versions)] if versions else []),
+        *([_made_by(runs)] if runs else []),
+    ]
+    mixture = [Note("mixture_section", section=section.title, differences=differences)] if differences else []
+    return replace(section, rows=cells, notes=(*section.notes, *notes), mixtures=tuple(mixture))
+
+
+def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
+    runs = [known[key] for key in cell.runs if key in known]
+    differences = _differences(runs, [(name, name) for name in _CAN_CHANGE]) if len(runs) > 1 else []
+    return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
+
+
+def _differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:
+    """The columns in which some runs differ, each with its name."""
+    values = {name: _values(runs, column) for column, name in columns}
+    return [Note("differing", name=name, values=own) for name, own in values.items() if len(own) > 1]
+
+
+def _made_by(runs: Sequence[Row]) -> Note:
+    if runs[0][IMPORTED]:
+        return Note("made_by_others", runs=len(runs), machine=_values(runs, "machine"))
+    compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
+    fields = {name: _values(runs, name) for name in _MADE_BY}
+    return Note("made_by", runs=len(runs), compiled=compiled, data=_values(runs, DATA), **fields)
+
+
+def _values(runs: Iterable[Row], column: str) -> list[str]:
+    return sorted({word(run.get(column)) for run in runs})

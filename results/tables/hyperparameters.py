@@ -6,38 +6,33 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from harness.choice.winner import grouped
 from harness.paper import reported, scales
 from harness.paper.experiments import Place
 from harness.paper.reported import Row, Setting
+from harness.show.note import Note, text
+from harness.show.report import Cell, Column, Report, Section
 from results.compare.ours import Ours
 from results.compare.select import Choice
-from results.formats.cells import Cell, Column, Section, Table
+from results.compare.view import View
 from results.tables import footnotes
-from results.tables.view import View
 
 _FIXED = ("weight_decay", "p", "rank_exponent", "interval")
 _COLUMNS = (
-    Column("optimizer", "optimizer", "text"),
-    Column("source", "source", "text"),
+    Column("optimizer", kind="text"),
+    Column("source", kind="text"),
     Column("lr_tried", "lr tried", "text"),
     Column("lr", "best lr"),
     *(Column(name, name.replace("_", " ")) for name in _FIXED),
 )
-_PAPER = "paper: as stated there; an empty cell is not stated, or the optimizer has no such setting."
-_OURS = "ours: the learning rates of the plan and the chosen one; all else is fixed, as in the paper."
-_UNPLANNED = "not in the plan of this scale"
 
 
-def table(view: View) -> Table:
+def table(view: View) -> Report:
     """One section per workload and scale, the optimizers in the order of the paper."""
-    workloads: dict[tuple[str, str], list[Row]] = {}
-    for row in reported.rows("hyperparameters"):
-        workloads.setdefault((row["dataset"], row["model"]), []).append(row)
-    shown: list[Ours | None] = [view.ours(scale) for scale in view.scales]
-    if view.asked:
-        shown = [None]
+    workloads = grouped(reported.rows("hyperparameters"), lambda row: (row["dataset"], row["model"]))
+    shown: list[Ours | None] = [None] if view.asked else [view.ours(scale) for scale in view.scales]
     sections = [_section(rows, ours, view.published) for rows in workloads.values() for ours in shown]
-    return Table("hyperparameters", "settings that were tried and chosen", sections)
+    return Report("hyperparameters", "settings that were tried and chosen", sections)
 
 
 def _section(rows: Sequence[Row], ours: Ours | None, published: bool) -> Section:
@@ -45,43 +40,41 @@ def _section(rows: Sequence[Row], ours: Ours | None, published: bool) -> Section
 
     Fixed: the place (p, interval ...). Selected over: the learning rate.
     """
-    cells = [line for row in rows for line in _lines(row, ours, published)]
-    first = rows[0]
+    cells = []
+    for row in rows:
+        if published:
+            cells.append(_of_paper(row))
+        if ours is not None:
+            cells.append(_of_runs(row, ours))
     scale = ours.scale if ours is not None else "paper"
-    task, model = scales.workload(scale, first["dataset"], first["model"])
-    notes = [*([_PAPER] if published else []), *([_OURS] if ours is not None else [])]
-    if ours is not None and scale != "paper":
-        notes.append(f"In miniature: {task} {model} for {first['dataset']} {first['model']}.")
+    dataset, published_model = rows[0]["dataset"], rows[0]["model"]
+    task, model = scales.workload(scale, dataset, published_model)
+    notes = [Note("hyper_paper")] if published else []
+    if ours is not None:
+        notes.append(Note("hyper_ours"))
+    if scale != "paper":
+        notes.append(
+            Note("hyper_miniature", task=task, model=model, dataset=dataset, published=published_model)
+        )
     source = f"{scale} scale" if ours is not None else "published"
     identity = {"scale": scale, "dataset": task, "model": model}
-    return Section(f"{task}, {model}: {source}", identity, list(_COLUMNS), cells, notes=tuple(notes))
-
-
-def _lines(row: Row, ours: Ours | None, published: bool) -> list[list[Cell]]:
-    found = [_of_paper(row)] if published else []
-    if ours is not None:
-        found.append(_of_runs(row, ours))
-    return found
+    return Section(f"{task}, {model}: {source}", identity, _COLUMNS, cells, notes=tuple(notes))
 
 
 def _of_paper(row: Row) -> list[Cell]:
-    stated = () if row["stated"] == "yes" else (row["stated"],)
     return [
-        Cell(row["optimizer"], notes=stated),
+        Cell(row["optimizer"], notes=() if row["stated"] == "yes" else (text(row["stated"]),)),
         Cell("paper"),
         Cell(row["lr_grid"]),
-        *(_number(row[name]) for name in ("lr_best", *_FIXED)),
+        *(Cell(float(row[name]) if row[name] else None) for name in ("lr_best", *_FIXED)),
     ]
-
-
-def _number(text: str) -> Cell:
-    return Cell(float(text)) if text else Cell()
 
 
 def _of_runs(row: Row, ours: Ours) -> list[Cell]:
     choices = ours.choices(place(row, ours.scale))
     if not choices:
-        return [Cell(row["optimizer"], notes=(_UNPLANNED,)), Cell("ours"), *[Cell()] * (len(_COLUMNS) - 2)]
+        unplanned = Cell(row["optimizer"], notes=(Note("hyper_unplanned"),))
+        return [unplanned, Cell("ours"), *[Cell()] * (len(_COLUMNS) - 2)]
     choice = choices[-1]  # of several versions of code or data the one planned last
     rates = sorted({candidate.value("lr") for candidate in choice.candidates} - {None})
     return [

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import pandas as pd
 
-from results.compare.select import OPTIMIZER, UNFINISHED, Candidate, Choice, choose, has_stages, searched
-from results.compare.stats import Summary
+from harness.choice.winner import grouped
+from harness.config import hyper_schedules
+from harness.show.note import Note
+from harness.show.numbers import listing
+from harness.show.report import Cell, Column, Section
+from harness.show.status import UNFINISHED, Status
+from harness.store.points import SEARCH
+from results.compare.select import OPTIMIZER, Candidate, Choice, choose, has_stages, searched
 from results.compare.summary import finite_values, metric_summary, sample_by_seed
-from results.formats.cells import SYMBOLS, Cell, Column, Section
-from results.frames import imported, schedules
+from results.frames import imported
 from results.frames.load import tuned_columns
 from results.frames.metrics import Metric, reported
 from results.frames.rows import rows
 from results.tables import footnotes, timing
-from results.tables.annotate import RULES, Annotated, annotate
-from results.tables.budgets import budgets
+from results.tables.verdicts import RULES, Verdicts, compare
 
-_REPORTED = "reported on test from fresh seeds (n of them)."
-_NO_REPLICAS = "the chosen setting has no run on a fresh seed yet: nothing to report"
+Term = TypeVar("Term", bound=Hashable)
 
 
 def section(part: pd.DataFrame) -> Section:
@@ -34,183 +37,175 @@ def section(part: pd.DataFrame) -> Section:
         part: the rows of one workload.
     """
     choices = choose(part, OPTIMIZER)
+    names = [str(choice.fixed["optimizer"]) for choice in choices]
     axes = searched(part, tuned_columns(part))
-    verdicts = _verdicts(part, choices)
-    table = _table(part, choices, axes, verdicts)
-    # a column without any text is left out
-    shown = [(column, cells) for column, cells in table if any(cell.text() for cell in cells)]
-    columns = [column for column, _ in shown]
-    lines = [list(row) for row in zip(*(cells for _, cells in shown), strict=True)]
-    staged, others = has_stages(rows(part)[0]), bool(imported.source(part))
-    timed = timing.NOTE_IMPORTED if others else timing.NOTE
+    staged, of_others = has_stages(rows(part)[0]), bool(imported.source(part))
+    metrics = reported(part)
+    verdicts = {metric: _verdicts(part, choices, names, metric) for metric in metrics}
+    first = verdicts[metrics[0]]
+    columns, cells = [], []
+    for column, own in _columns(part, choices, axes, verdicts):
+        if any(cell.text() for cell in own):  # a column without any text is left out
+            columns.append(column)
+            cells.append(own)
+    timed = any(column.name == "ms_per_step" for column in columns)
     notes = (
-        f"{_selected(choices, axes)}; {_REPORTED}" if staged else _told(choices, axes),
-        *budgets(part, choices),
+        _chosen(choices, axes, staged),
+        *_budgets(choices, names),
+        *_terms(part),
         footnotes.SPREAD,
-        *(_statistics(verdicts) if staged or others else ()),
-        *((timed,) if any(column.name == "ms_per_step" for column in columns) else ()),
+        *((RULES if first is None else first.notes(names)) if staged or of_others else ()),
+        *([Note("time_step_imported" if of_others else "time_step")] if timed else []),
         *footnotes.origin(part),
     )
+    lines = [list(line) for line in zip(*cells, strict=True)]
     return Section(footnotes.title(part), footnotes.identity(part), columns, lines, notes=notes)
 
 
-def _verdicts(part: pd.DataFrame, choices: list[Choice]) -> dict[Metric, Annotated | None]:
-    """What the statistics say of each metric; None while a run may change it, or if it can't be fair."""
-    fair = all(map(_is_settled, choices)) and not footnotes.chosen_on_test(part)
-    if not has_stages(rows(part)[0]):  # what chose a setting is reported, too
+def _chosen(choices: Sequence[Choice], axes: list[str], staged: bool) -> Note:
+    """How settings were chosen. Of runs without stages, what chose a setting is reported, too."""
+    if staged:
+        alone = all(choice.tried == 1 for choice in choices)
+        return Note("one_setting") if alone else Note("chosen_validation", axes=axes)
+    alone = all(len(choice.candidates) == 1 for choice in choices)
+    return Note("one_setting_here") if alone else Note("chosen_here", axes=axes or ["The setting"])
+
+
+def _verdicts(
+    part: pd.DataFrame, choices: Sequence[Choice], names: Sequence[str], metric: Metric
+) -> Verdicts | None:
+    """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
+    first = rows(part)[0]
+    fair = all(map(_is_settled, choices)) and first["protocol"] != "paper"
+    if not has_stages(first):  # what chose a setting is reported, too
         fair = fair and bool(imported.source(part)) and all(len(choice.candidates) == 1 for choice in choices)
-    return {metric: _compared(choices, metric) if fair else None for metric in reported(part)}
-
-
-def _compared(choices: list[Choice], metric: Metric) -> Annotated:
-    return annotate(
-        [sample_by_seed(choice.replicas, metric) for choice in choices],
-        names=[str(choice.fixed["optimizer"]) for choice in choices],
-        higher_is_better=metric.higher_is_better,
-        digits=metric.digits,
-        budgets=[choice.tried for choice in choices],
-    )
-
-
-def _statistics(verdicts: Mapping[Metric, Annotated | None]) -> tuple[str, ...]:
-    """The sentences under the table: the ties in the first metric, and the rules."""
-    first = next(iter(verdicts.values()))
-    return RULES if first is None else (*first.sentences, *RULES, *first.explanations)
-
-
-def _table(
-    part: pd.DataFrame, choices: list[Choice], axes: list[str], verdicts: Mapping[Metric, Annotated | None]
-) -> list[tuple[Column, list[Cell]]]:
-    """Every column with its cells, one per choice."""
-    metrics = list(verdicts)
-    verdict = verdicts[metrics[0]]
-    scheduled = {name for choice in choices for name in schedules.of(choice.winner)}
-    shown = {"lr", "p", *axes, *scheduled}
-    tuned = [name for name in tuned_columns(part) if name in shown]
-    caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
-    tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics}
-    ended = [run for run in rows(part) if run["state"] == "completed"]
-    once = bool(imported.source(part)) and imported.has_one_split(ended, metrics[0].name)
-    return [
-        (Column("optimizer", "optimizer", "text"), [_name(choice) for choice in choices]),
-        *((Column(name, name), _settings(choices, name, caveats)) for name in tuned),
-        (Column("tried", "tried"), _tried(choices, verdict)),
-        *((_summary("test", metric), tests[metric]) for metric in metrics),
-        (Column("", "n"), _counts(choices, tests[metrics[0]])),
-        (Column("ties", "ties", "text"), [Cell(group) for group in verdict.groups] if verdict else []),
-        (Column("p_best", "P(best)"), [Cell(chance, 2) for chance in verdict.chances] if verdict else []),
-        (_summary("val", metrics[0]), [] if once else _validations(choices, metrics[0])),
-        (Column("val_loss_ratio", "val loss / untrained"), [_untrained_ratio(choice) for choice in choices]),
-        (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
-    ]
-
-
-def _selected(choices: list[Choice], axes: list[str]) -> str:
-    if all(choice.tried == 1 for choice in choices):
-        return "One setting per optimizer, nothing chosen"
-    return f"{footnotes.listing(axes)} chosen on validation among the search runs (tried: number of settings)"
-
-
-def _told(choices: list[Choice], axes: list[str]) -> str:
-    """How runs without stages are shown: what chose a setting is reported, too."""
-    if all(len(choice.candidates) == 1 for choice in choices):
-        return "One setting per row, nothing chosen here; n is the number of runs."
-    return (
-        f"{footnotes.listing(axes) or 'The setting'} chosen among all runs, and reported on the same runs: a "
-        f"row gains from every further setting, so nothing is bold; n is the number of runs."
-    )
-
-
-def _summary(split: str, metric: Metric) -> Column:
-    return Column(f"{split}_{metric.column}", f"{split} {metric.label}", "summary")
-
-
-def _name(choice: Choice) -> Cell:
-    return Cell(str(choice.fixed["optimizer"]), notes=footnotes.unfinished(choice))
-
-
-def _settings(
-    choices: list[Choice], name: str, caveats: Sequence[Mapping[str, tuple[str, ...]]]
-) -> list[Cell]:
-    """The chosen values of one tuned column, or how they change over the run."""
-    winners = [choice.winner for choice in choices]
-    values = [schedules.of(one).get(name) or _value(one, name) for one in winners]
-    return [Cell(value, notes=notes.get(name, ())) for value, notes in zip(values, caveats, strict=True)]
-
-
-def _value(winner: Candidate | None, name: str) -> str | float | None:
-    return None if winner is None else footnotes.plain(winner.value(name))
-
-
-def _tried(choices: list[Choice], verdict: Annotated | None) -> list[Cell]:
-    notes = verdict.notes if verdict else [()] * len(choices)
-    return [Cell(choice.tried, notes=own) for choice, own in zip(choices, notes, strict=True)]
-
-
-# --- test metrics ---
-
-
-def _tests(choices: list[Choice], metric: Metric, verdict: Annotated | None) -> list[Cell]:
-    """The test cells of all rows, the best one bold if the statistics allow it."""
-    found = [_test(choice, metric) for choice in choices]
-    if verdict is None:
-        return found
-    return [
-        replace(cell, bold=best and not cell.notes) for cell, best in zip(found, verdict.bold, strict=True)
-    ]
+    if not fair:
+        return None
+    samples = [sample_by_seed(choice.replicas, metric) for choice in choices]
+    tried = [choice.tried for choice in choices]
+    return compare(samples, names, tried, metric)
 
 
 def _is_settled(choice: Choice) -> bool:
     """Whether no run that is still to come, or to be tried again, can change the row."""
     if choice.unfinished:
         return False
-    replicas = {run["state"] for run in choice.replicas}
-    return choice.winner is None or (bool(replicas) and replicas.isdisjoint(UNFINISHED))
+    states = {run["state"] for run in choice.replicas}
+    return choice.winner is None or (bool(states) and states.isdisjoint(UNFINISHED))
+
+
+# --- the columns ---
+
+
+def _columns(
+    part: pd.DataFrame,
+    choices: Sequence[Choice],
+    axes: list[str],
+    verdicts: Mapping[Metric, Verdicts | None],
+) -> list[tuple[Column, list[Cell]]]:
+    """Every column with its cells, one per choice."""
+    first, *_ = verdicts
+    verdict, winners = verdicts[first], [choice.winner for choice in choices]
+    schedules = [_schedules(winner) for winner in winners]
+    shown = {"lr", "p", *axes, *(name for own in schedules for name in own)}
+    caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
+    tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in verdicts}
+    budgets = verdict.budgets if verdict else [()] * len(choices)
+    ended = [run for run in rows(part) if run["state"] == Status.COMPLETED]
+    once = bool(imported.source(part)) and imported.has_one_split(ended, first.name)
+    return [
+        (
+            Column("optimizer", kind="text"),
+            [Cell(str(own.fixed["optimizer"]), notes=footnotes.unfinished(own)) for own in choices],
+        ),
+        *(
+            (
+                Column(name),
+                [
+                    Cell(schedule.get(name) or _value(winner, name), notes=notes.get(name, ()))
+                    for winner, schedule, notes in zip(winners, schedules, caveats, strict=True)
+                ],
+            )
+            for name in tuned_columns(part)
+            if name in shown
+        ),
+        (
+            Column("tried"),
+            [Cell(own.tried, notes=notes) for own, notes in zip(choices, budgets, strict=True)],
+        ),
+        *((summary(metric, "test"), tests[metric]) for metric in verdicts),
+        (Column("", "n"), _counts(choices, tests[first])),
+        (Column("ties", kind="text"), [Cell(word) for word in verdict.ranking.groups] if verdict else []),
+        (Column("p_best", "P(best)"), [Cell(chance, 2) for chance in verdict.chances] if verdict else []),
+        (summary(first, "val"), [] if once else _validations(choices, first)),
+        (Column("val_loss_ratio", "val loss / untrained"), list(map(_untrained_ratio, choices))),
+        (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
+    ]
+
+
+def summary(metric: Metric, split: str) -> Column:
+    """The column of a metric over seeds."""
+    return Column(f"{split}_{metric.column}", f"{split} {metric.label}", "summary", bounds=metric.bounds)
+
+
+def _schedules(winner: Candidate | None) -> dict[str, str]:
+    """How each hyperparameter with a schedule changes over a run, by its column: {"p": "0.25→-0.25"}."""
+    settings = winner.runs[0] if winner is not None else {}
+    parts = [hyper_schedules.split(name) for name in settings if isinstance(settings[name], str)]
+    names = [part[0] for part in parts if part is not None and part[1] == "name"]
+    return {
+        name: "→".join(f"{settings[f'schedule.{name}.{end}']:g}" for end in ("from", "to")) for name in names
+    }
+
+
+def _value(winner: Candidate | None, name: str) -> str | float | None:
+    return None if winner is None else footnotes.plain(winner.value(name))
+
+
+def _tests(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:
+    """The test cells of all rows, the best one bold if the statistics allow it."""
+    cells = [_test(choice, metric) for choice in choices]
+    bold = verdict.bold if verdict else [False] * len(cells)
+    return [replace(cell, bold=best and not cell.notes) for cell, best in zip(cells, bold, strict=True)]
 
 
 def _test(choice: Choice, metric: Metric) -> Cell:
     """The winner's test metric over its fresh seeds. Search runs never replace them."""
+    runs = choice.replicas
     if choice.winner is None:
         return footnotes.missing(choice)
-    if not choice.replicas:
-        return Cell(state="waiting", notes=(_NO_REPLICAS, *footnotes.stale(choice)))
-    rest = [run for run in choice.replicas if not finite_values([run], f"test_{metric.name}")]
-    total = len(choice.replicas)
-    counts = footnotes.tally(Counter(run["state"] for run in rest))
-    notes = (f"{total - len(rest)} of {total} replicas count; the rest: {counts}",) if rest else ()
-    if len(rest) < total:
-        found = metric_summary(choice.replicas, "test", metric)
-        return Cell(found, metric.digits, notes=notes, runs=footnotes.keys(choice.replicas))
-    state = min((run["state"] for run in rest), key=list(SYMBOLS).index)
+    if not runs:
+        return Cell(state=Status.WAITING, notes=(Note("no_replicas"), *footnotes.stale(choice)))
+    rest = [run for run in runs if not finite_values([run], f"test_{metric.name}")]
+    count = {"count": len(runs) - len(rest), "total": len(runs)}
+    notes = (Note("replicas_count", rest=footnotes.tally(rest), **count),) if rest else ()
+    if len(rest) < len(runs):
+        value = metric_summary(runs, "test", metric)
+        return Cell(value, metric.digits, notes=notes, runs=footnotes.keys(runs))
+    state = next(state for state in Status if any(run["state"] == state for run in rest))
     return footnotes.explain([run for run in rest if run["state"] == state]).noted(*notes)
 
 
-def _counts(choices: list[Choice], tests: list[Cell]) -> list[Cell]:
+def _counts(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
     """The fresh seeds behind each test metric: how many, with a footnote if others have more."""
-    found = [cell.value.n if isinstance(cell.value, Summary) else None for cell in tests]
-    known = [n for n in found if n is not None]
+    seeds = [cell.spread.n if cell.spread else None for cell in tests]
+    known = [n for n in seeds if n is not None]
     return [
         Cell()
         if n is None
-        else Cell(n, notes=(*footnotes.stale(choice), *footnotes.fewer("reported on", n, known)))
-        for choice, n in zip(choices, found, strict=True)
+        else Cell(n, notes=(*footnotes.stale(choice), *footnotes.fewer("fewer_reported", n, known)))
+        for choice, n in zip(choices, seeds, strict=True)
     ]
 
 
-def _validations(choices: list[Choice], metric: Metric) -> list[Cell]:
+def _validations(choices: Sequence[Choice], metric: Metric) -> list[Cell]:
     """The winners' validation metrics, with a footnote where fewer seeds chose than in other rows."""
     seeds = footnotes.seeds_of_search(choices)
-    return [
-        footnotes.validation(choice, metric).noted(
-            *footnotes.fewer("chosen on", len(choice.winner.runs), seeds)
-        )
-        if choice.winner
-        else footnotes.missing(choice)
+    few = [
+        footnotes.fewer("fewer_chosen", len(choice.winner.runs), seeds) if choice.winner else ()
         for choice in choices
     ]
-
-
-# --- training ---
+    return [footnotes.validation(own, metric).noted(*notes) for own, notes in zip(choices, few, strict=True)]
 
 
 def _untrained_ratio(choice: Choice) -> Cell:
@@ -220,3 +215,43 @@ def _untrained_ratio(choice: Choice) -> Cell:
     if not untrained:
         return Cell()
     return Cell(statistics.fmean(trained) / statistics.fmean(untrained), digits=3)
+
+
+# --- budgets: more trials make a better best one likelier ---
+
+
+def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
+    """How many settings of each optimizer were tried."""
+    groups = sorted(_by(lambda at: choices[at].tried, names).items(), reverse=True)
+    dropped = [
+        Note("budget_of", settings=choice.dropped, name=name)
+        for choice, name in zip(choices, names, strict=True)
+        if choice.dropped
+    ]
+    notes = [Note("budget_dropped", dropped=dropped)] if dropped else []
+    if len(groups) == 1 and groups[0][0] > 1:
+        return [Note("alike", most=groups[0][0]), *notes]
+    if len(groups) < 2:
+        return notes
+    (most, own), *others = groups
+    rest = [Note("budget_rest", names=names, settings=tried) for tried, names in others]
+    return [Note("budget", names=own, count=len(own), most=most, rest=rest), *notes]
+
+
+def _terms(part: pd.DataFrame) -> list[Note]:
+    """How studies searched. Grids say it all by their size, except beside a search."""
+    searches = part.loc[part["stage"] == SEARCH, ["optimizer", "search"]].drop_duplicates()
+    by_name = searches.replace("", "a grid").groupby("optimizer", sort=False)["search"].agg(list)
+    if not searches["search"].any():
+        return []
+    terms = [listing(own) for own in by_name]
+    groups = _by(lambda at: terms[at], list(map(str, by_name.index)))
+    if len(groups) == 1:
+        return [Note("searched", how=terms[0])]
+    notes = [Note("searched_by", names=names, how=how) for how, names in groups.items()]
+    return [Note("searched_unlike", searches=notes)]
+
+
+def _by(term: Callable[[int], Term], names: Sequence[str]) -> dict[Term, list[str]]:
+    """The names of each term, in their order."""
+    return {key: [names[at] for at in own] for key, own in grouped(range(len(names)), term).items()}

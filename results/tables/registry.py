@@ -7,41 +7,40 @@ from functools import partial
 
 import pandas as pd
 
+from harness.show.report import Report, Section
 from harness.store.points import SEARCH
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
-from results.formats.cells import Section, Table
+from results.compare.view import View
 from results.frames.rows import parts
-from results.tables import flops, hyperparameters, lr_grid, main_result, mixtures, paper_sections
-from results.tables.layouts import LAYOUTS
-from results.tables.view import View
+from results.tables import flops, footnotes, grid, hyperparameters, main_result, paper
 from results.track3 import table as track3
 
 
-def main_result_table(view: View) -> Table:
+def main_result_table(view: View) -> Report:
     """The paper's table, then each optimizer's best setting in all other sweeps.
 
     Chosen on validation, reported on test from fresh seeds.
     """
-    own = paper_sections.table("main_result", view).sections
+    own = paper.table("main_result", view).sections
     others = _sections(parts(view.others, WORKLOAD), main_result.section)
-    return Table("main_result", "test result of each optimizer's best setting", [*own, *others])
+    return Report("main_result", "test result of each optimizer's best setting", [*own, *others])
 
 
-def lr_grid_table(view: View) -> Table:
+def lr_grid_table(view: View) -> Report:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
     own = [part for part in parts(view.frame, WORKLOAD) if "lr" in part and part["lr"].notna().any()]
-    sections = _sections(own, partial(lr_grid.section, row_axis="optimizer"))
-    return Table("lr_grid", "validation result by optimizer and learning rate", sections)
+    sections = _sections(own, partial(grid.section, row_axis="optimizer"))
+    return Report("lr_grid", "validation result by optimizer and learning rate", sections)
 
 
-def p_grid_table(view: View) -> Table:
+def p_grid_table(view: View) -> Report:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
     own = [part for part in parts(view.frame, OPTIMIZER) if "p" in part and searched(part, ["p"])]
-    sections = _sections(own, partial(lr_grid.section, row_axis="p"))
-    return Table("p_grid", "validation result by p and learning rate", sections)
+    sections = _sections(own, partial(grid.section, row_axis="p"))
+    return Report("p_grid", "validation result by p and learning rate", sections)
 
 
-Make = Callable[[View], Table]
+Make = Callable[[View], Report]
 
 # The tables of any sweep.
 GENERAL: dict[str, Make] = {
@@ -51,14 +50,14 @@ GENERAL: dict[str, Make] = {
 }
 # And those of the paper in its order, then what others published.
 TABLES: dict[str, Make] = GENERAL | {
-    **{name: partial(paper_sections.table, name) for name in LAYOUTS if name not in GENERAL},
+    **{name: partial(paper.table, name) for name in paper.LAYOUTS if name not in GENERAL},
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
     track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME)),
 }
 
 
-def _sections(found: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
+def _sections(workloads: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
     """A section for each workload, but for replicas whose search has no run there: data may have changed."""
-    searched_parts = [part for part in found if (part["stage"] == SEARCH).any()]
-    return [mixtures.complete(make(part), part) for part in searched_parts]
+    searched_parts = [part for part in workloads if (part["stage"] == SEARCH).any()]
+    return [footnotes.complete(make(part), part) for part in searched_parts]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.show.note import text
+from harness.show.report import Cell, Column, Report, Section
 from results.compare.stats import Sample, summarize
-from results.formats.cells import Cell, Column, Section, Table
 from results.track3 import notes, verdicts
 from results.track3.recomputed import Result, committed
 from results.track3.verdicts import Pair, Verdict
@@ -20,7 +21,7 @@ _RULE = Column("rule", "rule")
 _BENCHMARK = Column("benchmark", "benchmark", "text")
 
 
-def table(shown: bool = True, results: Sequence[Result] | None = None) -> Table:
+def table(shown: bool = True, results: Sequence[Result] | None = None) -> Report:
     """The table; without sections if it is not shown.
 
     Args:
@@ -29,7 +30,7 @@ def table(shown: bool = True, results: Sequence[Result] | None = None) -> Table:
     """
     found = committed() if results is None else results
     sections = [every(found), records(found), one_scale(found)] if shown else []
-    return Table(NAME, TITLE, sections)
+    return Report(NAME, TITLE, sections)
 
 
 # --- every result ---
@@ -53,12 +54,14 @@ def every(results: Sequence[Result]) -> Section:
     ]
     found = verdicts.below_target(results)
     rows = [_result(*one) for one in zip(results, found, strict=True)]
-    return Section(EVERY, {"part": EVERY}, columns, rows, notes=notes.of_results(results, found))
+    return Section(
+        EVERY, {"part": EVERY}, columns, rows, notes=tuple(map(text, notes.of_results(results, found)))
+    )
 
 
 def _result(result: Result, verdict: Verdict) -> list[Cell]:
     printed = result.published
-    missing = (result.missing,) if result.missing else ()
+    missing = (text(result.missing),) if result.missing else ()
     return [
         Cell(printed.number),
         Cell(printed.date),
@@ -80,7 +83,7 @@ def _verdict(one: Verdict) -> list[Cell]:
         Cell(one.rule, _DIGITS),
         Cell(
             _passes(bool(one.passes)) if known else "",
-            notes=(differs,) if one.passes != one.published else (),
+            notes=(text(differs),) if one.passes != one.published else (),
         ),
         Cell(None if one.p is None else float(f"{one.p:.3g}")),
         Cell(one.ours),
@@ -111,7 +114,7 @@ def records(results: Sequence[Result]) -> Section:
     ]
     pairs = verdicts.records(results)
     rows = [_record(*one) for one in zip(pairs, verdicts.compare(pairs), strict=True)]
-    return Section(RECORDS, {"part": RECORDS}, columns, rows, notes=notes.of_records())
+    return Section(RECORDS, {"part": RECORDS}, columns, rows, notes=tuple(map(text, notes.of_records())))
 
 
 def _record(pair: Pair, verdict: Verdict) -> list[Cell]:
@@ -145,7 +148,7 @@ def one_scale(results: Sequence[Result]) -> Section:
     found = [one for one in zip(results, samples, groups, strict=True) if one[1] is not None]
     found.sort(key=lambda one: one[1].mean if one[1] else 0)
     rows = [_scaled(result, sample, group) for result, sample, group in found if sample is not None]
-    return Section(SCALE, {"part": SCALE}, columns, rows, notes=notes.OF_SCALE)
+    return Section(SCALE, {"part": SCALE}, columns, rows, notes=tuple(map(text, notes.OF_SCALE)))
 
 
 def _scaled(result: Result, sample: Sample, group: str) -> list[Cell]:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from results.compare.holm import adjusted
 from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Sample, p_value
-from results.compare.ties import Ranking, rank
+from results.compare.ties import Ranking, adjusted, rank
 from results.track3.recomputed import Result
 from results.track3.spread import Spread, pooled
 

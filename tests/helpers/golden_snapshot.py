@@ -158,7 +158,7 @@ def _cell(cell: dict[str, Any]) -> list[Any]:
     spread = [cell["std"], cell["n"], cell["interval"]]
     whole = [cell["text"], cell["value"], spread, cell["state"], marks, len(cell["notes"])]
     whole.append(" ".join(cell["runs"]))
-    known = {"text", "value", "std", "n", "interval", "state", "chosen", "bold", "notes", "runs"}
+    known = {"text", "value", "std", "n", "interval", "state", "chosen", "bold", "notes", "kinds", "runs"}
     return _rounded([*whole, *(cell[name] for name in sorted(cell.keys() - known))])
 
 

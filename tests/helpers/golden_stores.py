@@ -261,11 +261,11 @@ class Filled:
             return self.finish(record_of(one, environment=where), full=full)
         if state == "diverged":
             step = 7 + int(20 * unit("step", apart(one.point.overrides)))
-            note = f"the loss was not finite at step {step}"
-            return self.finish(record_of(one, "diverged", steps=step, note=note), curve=False)
+            why = {"kind": "loss_not_finite"}
+            return self.finish(record_of(one, "diverged", steps=step, divergence=why), curve=False)
         if state == "pruned":
             loss = {"val_loss": 4.5 + loss_of(one.point.overrides)}
-            why = record_of(one, "pruned", steps=20, note="worse than others at step 20", metrics=loss)
+            why = record_of(one, "pruned", steps=20, metrics=loss)
             return self.finish(dataclasses.replace(why, pruned_by=[study]), curve=False)
         if state in ("oom", "timeout", "killed", "error"):
             self.attempt(key, {"reason": state, "message": "a message"})
@@ -505,7 +505,7 @@ STORES = {
 def snapshot(kind: Kind, folder: Path) -> golden_snapshot.Snapshot:
     """What the commands say of a store that is made in a folder."""
     # What the code is may change neither plans nor names of optimizers.
-    with mock.patch(REVISIONS, lambda config: {}):
+    with mock.patch(REVISIONS, lambda *_: {}):
         root = folder / "store"
         kind.make(root)
         return golden_snapshot.take(root, kind.source, kind.ledger)

@@ -107,25 +107,25 @@ PICTURE = {
         "models optimizers.zoo"
     ),
     "results": "harness.errors harness.store results.analysis",
-    "results.formats": "harness.display harness.harmless results.analysis",
+    "harness.show": "harness.display harness.harmless results.analysis",
     "results.paper": "harness.downstream harness.paper harness.store results.analysis",
-    "results.ledger": "harness.paper harness.store results.analysis results.formats results.paper",
-    "results.track3": "results.analysis results.formats",
+    "results.ledger": "harness.paper harness.store results.analysis harness.show results.paper",
+    "results.track3": "results.analysis harness.show",
     "results.figures": (
         "harness.display harness.harmless harness.paper harness.store harness.system results.analysis "
         "results.paper results.track3"
     ),
     "results.tables": (
-        "harness.cost harness.display harness.paper harness.store results.analysis results.formats "
+        "harness.cost harness.display harness.paper harness.store results.analysis harness.show "
         "results.paper results.track3"
     ),
     "results.commands": (
         "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
-        "results.formats results.tables results.track3"
+        "harness.show results.tables results.track3"
     ),
     "results.report": (
         "harness.config harness.display harness.errors harness.paper harness.store harness.system "
-        "results.analysis results.figures results.formats results.ledger results.tables"
+        "results.analysis results.figures harness.show results.ledger results.tables"
     ),
 }
 

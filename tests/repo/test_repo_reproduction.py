@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from docs import reproduction_page as pages
-from results.formats.cells import Cell, Column, Section, Table
+from harness.show.report import Cell, Column, Report, Section
 from sweeps import reproduce_card
 
 
@@ -32,7 +32,7 @@ def table(*rows):
     columns = [Column("claim", "claim", "text"), Column("verdict", "verdict", "text")]
     cells = [[Cell(word) for word in row] for row in rows]
     notes = ("one", "two", "three")
-    return Table("ledger", "all", [Section("p, nano", {}, columns, cells, notes=notes)])
+    return Report("ledger", "all", [Section("p, nano", {}, columns, cells, notes=notes)])
 
 
 @pytest.mark.parametrize(

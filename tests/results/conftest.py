@@ -102,7 +102,8 @@ class Bench:
                 attempts=1,
                 environment=ENVIRONMENT | {"cpu": cpu} | (environment or {}),
                 timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
-                remarks=[{"kind": "text", "text": note}] if note else [],
+                divergence={"kind": "loss_not_finite"} if status == "diverged" else {},
+                remarks=[{"kind": "text", "text": note}] if note and status != "diverged" else [],
                 pruned_by=[point.study] if status == "pruned" else [],
             )
         )

@@ -14,13 +14,13 @@ import pytest
 from harness import cli
 from harness.errors import UsageError
 from results import commands
+from results.compare.view import View
 from results.figures import files
 from results.figures.registry import FIGURES
-from results.formats.render import render_all
 from results.frames.load import load
 from results.tables.registry import GENERAL
-from results.tables.view import View
 from tests.helpers.json_fields import promised, read
+from tests.helpers.rendering import render_all
 
 
 def call(name, root, *words):

@@ -12,12 +12,12 @@ from harness.commands import doctor
 from harness.errors import EXIT_USAGE
 from harness.store import Store, archive
 from harness.system.finding import Finding
-from results.formats.render import FORMATS
 from sweeps.plan import slots
 from sweeps.spec.sweep_file import load
 from sweeps.studies import trial
 from sweeps.studies.connection import Connection
 from tests.helpers.command import Htbench
+from tests.helpers.rendering import FORMATS
 from tests.helpers.searching import SEARCH
 from tests.helpers.stored_runs import leave, put
 

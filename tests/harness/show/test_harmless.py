@@ -10,10 +10,10 @@ import unicodedata
 import pytest
 
 from harness.show import harmless
+from harness.show.latex import escape
 from harness.store import Store
 from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
 from harness.system.seal import sealed
-from results.formats.latex import escape
 from tests.helpers import stored_runs
 from tests.helpers.command import Htbench
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.paper import reported
 from results.compare import claims
-from results.compare.slips import SLIPS, of_line, of_number
+from results.compare.slips import of_line, of_number
 
 OURS = {"htmuon", "htmuon_ns", "htmuon_ht", "htmuon_normuon", "htmuon_ht_normuon"}
 
@@ -63,14 +63,15 @@ def test_no_comparison_stands_twice_at_a_scale(scale):
 
 def test_every_slip_touches_a_published_number():
     lines = reported.everything()
-    assert all(any(slip.touches(line) for line in lines) for slip in SLIPS)
-    assert len({slip.text for slip in SLIPS}) == len(SLIPS)
+    texts = [slip["text"] for slip in reported.rows("slips")]
+    assert {str(note) for line in lines for note in of_line(line)} == set(texts)
+    assert len(set(texts)) == len(texts) > 15
 
 
 def test_slips_name_the_right_cells():
     by_printed = {(line.table, line.row, line.printed): line for line in reported.everything()}
     muon = by_printed["p_grid_cifar", "htmuon p=0", "79.67"]
-    assert any("79.85 at 0.03" in note for note in of_number(muon))
+    assert any("79.85 at 0.03" in str(note) for note in of_number(muon))
     best = by_printed["p_grid_cifar", "htmuon", "95.63"]
     assert of_number(best) == () and len(of_line(best)) == 1
-    assert any("0.67 h" in note for note in of_line(by_printed["wall_clock", "muon", "0.67"]))
+    assert any("0.67 h" in str(note) for note in of_line(by_printed["wall_clock", "muon", "0.67"]))

@@ -5,8 +5,12 @@ import pytest
 from results.compare.edges import edges
 from results.compare.select import OPTIMIZER, choose, searched
 from results.frames.load import load, tuned_columns
-from results.tables.next_points import hint
+from results.tables.footnotes import following
 from tests.helpers.past_searches import LOG, lrs, search
+
+
+def hint(edge):
+    return str(following(edge)).removeprefix("; to go on, ")
 
 
 def found(bench, columns=None):
@@ -174,9 +178,9 @@ def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):
 
 
 def test_the_footnotes_say_where_the_edge_is(bench, make):
-    from results.formats.render import render
+    from results.compare.view import View
     from results.tables.registry import TABLES
-    from results.tables.view import View
+    from tests.helpers.rendering import render
 
     search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
     text = render(TABLES["main_result"](View(load(bench.write()))), "md")

@@ -8,10 +8,10 @@ import pytest
 from harness import cli
 from harness.store.points import REPLICATE
 from harness.store.record import RunRecord
-from results.formats.render import render
+from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL
-from results.tables.view import View
+from tests.helpers.rendering import render
 
 FRESH = (1000, 1001)
 
@@ -238,14 +238,6 @@ def test_a_run_that_shared_its_cores_says_so(bench, make):
         if record.config["optimizer"]["name"] == "muon":
             rewrite(bench, record.key, timing={**record.timing, "mean": 0.01, "cpu": 0.006})
     assert "3 of 3 runs shared their cores: 6.00 ms of CPU time per step" in main_result(bench)
-
-
-def test_a_median_of_an_older_version_is_marked(bench, make):
-    timed(bench, make)
-    for _, record in list(bench.store.index.rows().values()):
-        if record.config["optimizer"]["name"] == "muon":
-            rewrite(bench, record.key, timing={})
-    assert "measured by an older version as a median" in main_result(bench)
 
 
 # --- records against curves ---

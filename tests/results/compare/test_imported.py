@@ -10,11 +10,11 @@ from harness.exchange.foreign import ForeignRun
 from harness.store import Store
 from harness.store.points import Point, write_points
 from results import frame as public_frame
+from results.compare.view import View
 from results.figures.loss_panels import loss
-from results.formats.render import render
 from results.frames.load import load
 from results.tables.registry import TABLES
-from results.tables.view import View
+from tests.helpers.rendering import render
 
 
 def foreign(optimizer, number, end, **more):

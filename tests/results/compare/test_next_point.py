@@ -2,10 +2,10 @@
 
 import pytest
 
-from results.formats.render import render
+from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import TABLES
-from results.tables.view import View
+from tests.helpers.rendering import render
 
 
 def notes(bench):

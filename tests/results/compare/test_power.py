@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from results.compare.power import seeds_needed
-from results.compare.stats import Sample, p_value
+from results.compare.stats import Sample, p_value, seeds_needed
 
 
 def with_differences(differences, variance=None):

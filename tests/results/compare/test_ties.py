@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.compare.bootstrap import chance_of_best
-from results.compare.holm import adjusted
 from results.compare.stats import SIGNIFICANCE, Sample, p_value
-from results.compare.ties import rank
+from results.compare.ties import adjusted, chance_of_best, rank
 
 
 def on_seeds(values, first=0, variance=None):

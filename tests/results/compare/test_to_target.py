@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from results.compare.to_target import evaluations, seconds_to, steps_to
+from results.compare.to_target import evaluations, seconds_to, steps_to, targets
 
 FALLING = [(100, 9.0), (200, 5.0), (300, 3.0), (400, 2.0)]
 
@@ -13,15 +13,15 @@ FALLING = [(100, 9.0), (200, 5.0), (300, 3.0), (400, 2.0)]
     ("target", "steps"),
     [
         (5.0, 200.0),  # an evaluation that equals the target
-        (4.0, 250.0),  # half way between two
-        (2.25, 375.0),
+        (4.0, 300.0),  # at the first evaluation that is good enough, as the paper counts
+        (2.25, 400.0),
         (9.0, 100.0),
-        (20.0, 100.0),  # good enough from the start: nothing is known before
+        (20.0, 100.0),  # good enough from the start
         (2.0, 400.0),
         (1.99, None),  # never
     ],
 )
-def test_a_falling_curve_reaches_each_target_on_its_line(target, steps):
+def test_a_falling_curve_reaches_each_target_at_an_evaluation(target, steps):
     assert steps_to(FALLING, target, higher_is_better=False) == steps
     rising = [(step, -value) for step, value in FALLING]
     assert steps_to(rising, -target, higher_is_better=True) == steps
@@ -29,13 +29,20 @@ def test_a_falling_curve_reaches_each_target_on_its_line(target, steps):
 
 def test_the_first_time_counts_even_if_noise_takes_it_back():
     noisy = [(10, 6.0), (20, 4.0), (30, 7.0), (40, 3.0)]
-    assert steps_to(noisy, 5.0, higher_is_better=False) == 15.0
-    assert steps_to(noisy, 3.5, higher_is_better=False) == 38.75, "from the rise, not from before it"
+    assert steps_to(noisy, 5.0, higher_is_better=False) == 20.0
+    assert steps_to(noisy, 3.5, higher_is_better=False) == 40.0
 
 
 def test_a_plateau_at_the_target_is_reached_where_it_begins():
     assert steps_to([(10, 5.0), (20, 4.0), (30, 4.0)], 4.0, higher_is_better=False) == 20.0
     assert steps_to([], 4.0, higher_is_better=False) is None
+
+
+def test_the_target_is_what_muon_ends_with_on_the_same_seeds():
+    runs = [{"seed": s, "data_seed": s, "end": end} for s, end in ((1, 3.0), (2, 2.0), (2, 2.5), (3, None))]
+    found = targets(runs, lambda run: run["end"], higher_is_better=False)
+    assert found == {(1, 1): 3.0, (2, 2): 2.5}, "of two runs of the same seeds the worse one"
+    assert targets(runs, lambda run: run["end"], higher_is_better=True)[2, 2] == 2.0
 
 
 def test_evaluations_are_read_from_whatever_the_file_holds(tmp_path):

@@ -9,12 +9,12 @@ import results
 from harness import cli
 from harness.config.settings import resolve_config, to_yaml
 from harness.errors import UsageError
+from harness.show.report import Report
 from harness.store.points import sweep_folder
-from results.formats.cells import Table
-from results.formats.render import render
+from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL
-from results.tables.view import View
+from tests.helpers.rendering import render
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def of_other_code(config):
 
 
 def rendered(section):
-    return render(Table("t", "t", [section]), "md")
+    return render(Report("t", "t", [section]), "md")
 
 
 def test_the_runs_of_a_deleted_sweep_are_unplanned(demo_store):

@@ -10,20 +10,22 @@ import pandas
 import pytest
 from pyarrow import parquet
 
+from harness.show import note
+from harness.show.latex import escape
+from harness.show.report import Cell, Column, Report, Section
+from harness.show.status import Status
 from results.compare.stats import summarize
-from results.formats.cells import Cell, Column, Section, Table
-from results.formats.latex import escape
-from results.formats.render import FORMATS, as_bytes, render
+from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL
-from results.tables.view import View
+from tests.helpers.rendering import FORMATS, as_bytes, render
 
 NASTY = r"50% of a_b & $c ~ {d} #e ^ \f <g> |h|"
 
 
 def one_cell(cell, label="x", kind="number", notes=()):
     section = Section("title", {"task": "t"}, [Column("x", label, kind)], [[cell]], notes=notes)
-    return Table("name", "what", [section])
+    return Report("name", "what", [section])
 
 
 @pytest.mark.parametrize("name", GENERAL)
@@ -47,8 +49,8 @@ def test_markdown_cannot_be_broken_by_a_bar():
         (Cell(summarize([1.0, 3.0]), digits=2), "2.00 ± 1.41"),
         (Cell(summarize([1.0]), digits=2), "1.00"),
         (Cell(summarize([1.0]), digits=2, bold=True), "**1.00**"),
-        (Cell(2.5, chosen=True, notes=("why",)), "2.5 * [a]"),
-        (Cell(state="diverged", detail="@7"), "div.@7"),
+        (Cell(2.5, chosen=True, notes=(note.text("why"),)), "2.5 * [a]"),
+        (Cell(state=Status.DIVERGED, detail="@7"), "div.@7"),
         (Cell(), ""),
     ],
 )
@@ -65,8 +67,8 @@ def test_latex_escapes_everything_that_is_special():
 
 
 def test_latex_table_is_whole():
-    cell = Cell(summarize([1.0, 3.0]), digits=2, bold=True, notes=("see `a_b: [1]  # c`",))
-    text = render(one_cell(cell, label="a_b (%)", notes=("100 % ours",)), "latex")
+    cell = Cell(summarize([1.0, 3.0]), digits=2, bold=True, notes=(note.text("see `a_b: [1]  # c`"),))
+    text = render(one_cell(cell, label="a_b (%)", notes=(note.text("100 % ours"),)), "latex")
     assert r"\textbf{2.00 $\pm$ 1.41}\textsuperscript{a} \\" in text
     assert r"a\_b (\%) \\" in text
     assert r"\textsuperscript{a}~see \texttt{a\_b: [1]  \# c}\par" in text
@@ -178,14 +180,14 @@ def test_parquet_of_mixed_and_missing_values():
     columns = [Column("a", "a", "text"), Column("b", "b"), Column("c", "c", "summary"), Column("d", "d")]
     rows = [
         [Cell("x"), Cell(1), Cell(summarize([1.0, 3.0])), Cell()],
-        [Cell(), Cell("two"), Cell(state="failed"), Cell()],
+        [Cell(), Cell("two"), Cell(state=Status.FAILED), Cell()],
     ]
-    frame = as_frame(Table("t", "what", [Section("title", {"task": "é"}, columns, rows)]))
+    frame = as_frame(Report("t", "what", [Section("title", {"task": "é"}, columns, rows)]))
     assert frame["a"].tolist() == ["x", ""] and frame["b"].tolist() == ["1", "two"]
     assert frame["c"].tolist()[0] == 2.0 and frame["c_n"].tolist()[0] == 2 and frame["c"].isna()[1]
     assert frame["d"].isna().all() and frame["d"].dtype == "float64"
     assert frame["state"].tolist() == ["completed", "failed"] and frame["task"].tolist() == ["é", "é"]
-    assert list(as_frame(Table("t", "what", []))) == ["runs", "state", "notes"]
+    assert list(as_frame(Report("t", "what", []))) == ["runs", "state", "notes"]
 
 
 @pytest.mark.parametrize("name", GENERAL)
@@ -194,7 +196,7 @@ def test_json_has_every_cell_in_words_and_values(name, mixed_store):
     (found,) = json.loads(render(table, "json"))
     assert (found["name"], found["title"]) == (table.name, table.title)
     for section, shown in zip(table.sections, found["sections"], strict=True):
-        assert shown["identity"] == section.identity and shown["notes"] == list(section.notes)
+        assert shown["identity"] == section.identity and shown["notes"] == list(map(str, section.notes))
         for row, cells in zip(section.rows, shown["rows"], strict=True):
             assert [cell["text"] for cell in cells] == [cell.text() for cell in row]
             assert [cell["runs"] for cell in cells] == [list(cell.runs) for cell in row]
@@ -202,9 +204,9 @@ def test_json_has_every_cell_in_words_and_values(name, mixed_store):
 
 
 def test_json_has_no_nan_and_cuts_the_interval_of_a_share():
-    column = Column("test_accuracy_percent", "accuracy (%)", "summary")
-    rows = [[Cell(summarize([100.0, 94.0]))], [Cell(math.nan)], [Cell(state="diverged", detail="@7")]]
-    (table,) = json.loads(render(Table("t", "w", [Section("s", {}, [column], rows)]), "json"))
+    column = Column("test_accuracy_percent", "accuracy (%)", "summary", bounds=(0, 100))
+    rows = [[Cell(summarize([100.0, 94.0]))], [Cell(math.nan)], [Cell(state=Status.DIVERGED, detail="@7")]]
+    (table,) = json.loads(render(Report("t", "w", [Section("s", {}, [column], rows)]), "json"))
     spread, unknown, diverged = (cells[0] for cells in table["sections"][0]["rows"])
     assert (spread["value"], spread["n"], spread["interval"][1]) == (97.0, 2, 100.0)
     assert unknown["value"] is None and unknown["state"] is None
@@ -212,9 +214,9 @@ def test_json_has_no_nan_and_cuts_the_interval_of_a_share():
 
 
 def test_a_grid_that_no_page_holds_stays_in_csv_only():
-    columns = [Column("val", f"lr {n}", "summary", n) for n in range(40)]
+    columns = [Column("val", f"lr {n}", "summary", across=n) for n in range(40)]
     row = [Cell(summarize([float(n)]), digits=2) for n in range(40)]
-    table = Table("lr_grid", "what", [Section("title", {"task": "t"}, columns, [row], axis="lr")])
+    table = Report("lr_grid", "what", [Section("title", {"task": "t"}, columns, [row], axis="lr")])
     for fmt in ("md", "latex"):
         assert "40 values of lr" in render(table, fmt) and "lr 7" not in render(table, fmt)
     assert len(parsed(table)) == 40
@@ -222,5 +224,5 @@ def test_a_grid_that_no_page_holds_stays_in_csv_only():
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_an_empty_table_is_still_a_table(fmt):
-    text = render(Table("p_grid", "what", []), fmt)
+    text = render(Report("p_grid", "what", []), fmt)
     assert text.endswith("\n") and not text.endswith("\n\n")

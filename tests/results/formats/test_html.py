@@ -4,13 +4,14 @@ from html.parser import HTMLParser
 
 import pytest
 
+from harness.show import html, note
+from harness.show.report import Cell, Column, Report, Section
+from harness.show.status import Status
 from results.compare.stats import summarize
-from results.formats import html
-from results.formats.cells import Cell, Column, Section, Table
-from results.formats.render import render, render_all
+from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL
-from results.tables.view import View
+from tests.helpers.rendering import render, render_all
 
 HOSTILE = "<script>alert('1')</script> & \"x\" </td>"
 VOID = {"meta", "!doctype"}
@@ -44,7 +45,7 @@ class Reader(HTMLParser):
 
 def a_table(text, **cell):
     column = Column("x", text, "text")
-    return Table(text, text, [Section(text, {}, [column], [[Cell(text, **cell)]], notes=(text,))])
+    return Report(text, text, [Section(text, {}, [column], [[Cell(text, **cell)]], notes=(text,))])
 
 
 @pytest.mark.parametrize("name", GENERAL)
@@ -70,8 +71,10 @@ def test_nothing_is_markup_of_its_own():
 
 
 def test_a_summary_is_aligned_bold_and_sorted_by_its_mean():
-    cell = Cell(summarize([1.0, 3.0]), digits=2, bold=True, chosen=True, notes=("see `lr: [1]`",))
-    section = Section("title", {}, [Column("x", "x (%)", "summary")], [[cell]], notes=("all of it",))
+    cell = Cell(summarize([1.0, 3.0]), digits=2, bold=True, chosen=True, notes=(note.text("see `lr: [1]`"),))
+    section = Section(
+        "title", {}, [Column("x", "x (%)", "summary")], [[cell]], notes=(note.text("all of it"),)
+    )
     text = html.section(section, lambda cell: ' data-runs="7"')
     wanted = '<td class="number" data-value="2" data-runs="7"><strong>2.00 ± 1.41</strong> *<sup>a</sup></td>'
     assert wanted in text
@@ -79,9 +82,9 @@ def test_a_summary_is_aligned_bold_and_sorted_by_its_mean():
 
 
 def test_an_outcome_without_number_sorts_as_text():
-    cell = Cell(3.0, state="diverged", detail="@7")
+    cell = Cell(3.0, state=Status.DIVERGED, detail="@7")
     assert "<td>div.@7</td>" in render(
-        Table("t", "t", [Section("s", {}, [Column("x", "x", "text")], [[cell]])]), "html"
+        Report("t", "t", [Section("s", {}, [Column("x", "x", "text")], [[cell]])]), "html"
     )
 
 
@@ -94,4 +97,4 @@ def test_several_tables_are_one_page(demo_store):
 
 
 def test_an_empty_table_says_so():
-    assert "There is nothing to show" in render(Table("name", "what", []), "html")
+    assert "There is nothing to show" in render(Report("name", "what", []), "html")

@@ -15,12 +15,12 @@ import pytest
 
 from harness import cli
 from harness.store import Store
+from results.compare.view import View
 from results.figures import files
 from results.frames.load import load
 from results.page import contents, embed, overview, runs
 from results.page.curves import MOST_POINTS
 from results.tables.registry import TABLES
-from results.tables.view import View
 
 ROOT = Path(__file__).parents[3]
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(8) + (1440).to_bytes(4, "big")  # as far as its width
@@ -165,7 +165,8 @@ def test_more_runs_than_fit_are_left_out_and_told(demo):
     assert full.left_out == 0
     assert len(runs.details(demo.store, demo.frame, some)["runs"]) == 10
     (section,) = overview.runs(demo.frame, some).sections
-    assert len(section.rows) == 10 and section.notes[0].startswith(f"{some.left_out} more runs have no room")
+    assert len(section.rows) == 10
+    assert str(section.notes[0]).startswith(f"{some.left_out} more runs have no room")
 
 
 def test_a_megabyte_holds_15000_points_of_curves(demo):

@@ -3,9 +3,9 @@
 import pytest
 
 from harness.cost import counted
-from results.formats.render import render
+from results.compare.view import View
 from results.tables.flops import htmuon_ns, muon, table
-from results.tables.view import View
+from tests.helpers.rendering import render
 
 
 @pytest.mark.parametrize(("m", "n"), [(512, 512), (512, 1376), (1376, 512), (32000, 512)])

@@ -6,11 +6,11 @@ import subprocess
 import pytest
 
 from harness.paper import experiments
-from results.formats.render import render
+from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL, TABLES
-from results.tables.view import View
 from tests.helpers.miniature_store import Miniature
+from tests.helpers.rendering import render
 
 HEAD = r"""\documentclass[10pt]{article}
 \usepackage[a4paper,margin=2.5cm]{geometry}

@@ -101,7 +101,7 @@ def look(root, also=()):
         status, _, err = said(root, *words)
         assert status in (EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE), (words, err)
     for one in doctor.examine(root, (doctor._store, doctor._rows)):
-        assert "could not be looked at" not in one.finding, one
+        assert "could not be looked at" not in str(one.finding), one
     status, out, err = said(root, "table")
     assert status != EXIT_BUG, err
     return out if status == EXIT_OK else "", err

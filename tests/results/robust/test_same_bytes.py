@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.system.environment import HOME
-from results.formats.render import FORMATS
 from tests.helpers import large_store
+from tests.helpers.rendering import FORMATS
 
 SCRIPT = """
 import sys

@@ -10,12 +10,10 @@ from harness.cli import main
 from harness.paper import reported
 from harness.store.points import REPLICATE
 from results.compare.ours import Ours
-from results.formats.render import FORMATS, render
 from results.frames.load import load
-from results.tables import ledger_claims as claims
-from results.tables import ledger_numbers as numbers
-from results.tables.ledger import ledger
+from results.tables.ledger import examine, label, ledger
 from tests.helpers.json_fields import promised, read
+from tests.helpers.rendering import FORMATS, render
 
 LLAMA = {"task": "c4", "model": "llama-60m", "steps": 10000, "protocol": "paper"}
 NANO = {"task": "pydocs", "model": "llama-nano-60m", "steps": 50}
@@ -61,8 +59,7 @@ def row_of(bench, line):
     return next(
         row
         for row in rows
-        if row["row"].value == numbers.label(line)
-        and all(row[name].value == getattr(line, name) for name in places)
+        if row["row"].value == label(line) and all(row[name].value == getattr(line, name) for name in places)
     )
 
 
@@ -110,7 +107,7 @@ def test_an_equal_print_is_within_noise_without_any_spread(bench, make):
         ("waiting", "not run"),
         ("running", "not run"),
         ("failed", "failed: oom"),
-        ("diverged", "failed: the loss was not finite at step 7"),
+        ("diverged", "failed: the loss was not finite"),
     ],
 )
 def test_without_a_number_the_verdict_says_why(bench, make, state, verdict):
@@ -157,7 +154,7 @@ def test_known_slips_stand_at_the_numbers_that_they_touch(bench, make):
         line: row_of(bench, line)["published"].notes
         for line in (MUON, published("cifar", "sgdm", "resnet18", "accuracy"))
     }
-    assert any("3.41 and 3.05" in note for note in notes[MUON])
+    assert any("3.41 and 3.05" in str(note) for note in notes[MUON])
     assert list(notes.values())[1] == ()
 
 
@@ -167,7 +164,7 @@ def test_known_slips_stand_at_the_numbers_that_they_touch(bench, make):
 def outcomes(bench, scale="nano"):
     """The claims in miniature by their text, those of LLaMA-60M and of CIFAR-100 with ResNet-18 only."""
     store = bench.write()
-    found = claims.examine(Ours(load(store), scale, store))
+    found = examine(Ours(load(store), scale, store))
     places = {("c4", "llama-60m"), ("cifar100", "resnet18")}
     return {
         one.claim.text(): one
@@ -224,7 +221,7 @@ def test_holm_corrects_over_all_claims_that_have_a_test(bench, make):
     for optimizer, losses in (("htmuon", GOOD), ("muon", BAD), ("adam", NEAR)):
         nano(bench, make, optimizer, losses)
     store = bench.write()
-    family = [one for one in claims.examine(Ours(load(store), "nano", store)) if one.p is not None]
+    family = [one for one in examine(Ours(load(store), "nano", store)) if one.p is not None]
     smallest = min(family, key=lambda one: one.p)
     assert smallest.adjusted == pytest.approx(min(1, len(family) * smallest.p))
     assert all(one.adjusted >= one.p for one in family) and len(family) >= 2
@@ -248,7 +245,7 @@ def test_times_of_unlike_machines_are_not_compared(bench, make):
     nano(bench, make, "htmuon", GOOD, **slow)
     nano(bench, make, "muon", BAD, sweep="nano-interval", seconds=0.1, cpu="Testium 2")
     store = bench.write()
-    found = claims.examine(Ours(load(store), "nano", store))
+    found = examine(Ours(load(store), "nano", store))
     one = next(
         one
         for one in found

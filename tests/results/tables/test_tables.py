@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from harness.show.note import Note
+from harness.show.status import Status
 from harness.store import Store
 from harness.store.points import DROPPED, REPLICATE, slot_path, sweep_folder, write_points
-from results.formats.cells import SYMBOLS
-from results.formats.render import FORMATS, render
+from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL
-from results.tables.view import View
+from tests.helpers.rendering import FORMATS, SUFFIXES, render
 
+STATES = [state for state in Status if state != Status.QUEUED]  # only a screen looks into the queue
 GOLDEN = Path(__file__).parents[2] / "golden" / "tables"
 UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"
 
@@ -37,7 +39,7 @@ def row(text, optimizer):
 @pytest.mark.parametrize("fmt", FORMATS)
 @pytest.mark.parametrize("name", GENERAL)
 def test_golden(name, fmt, mixed_store):
-    path = GOLDEN / f"{name}.{FORMATS[fmt].suffix}"
+    path = GOLDEN / f"{name}.{SUFFIXES[fmt]}"
     text = written(mixed_store, name, fmt)
     if UPDATE:
         path.write_text(text)
@@ -68,14 +70,14 @@ def test_no_table_holds_a_path_or_a_date(name, fmt, mixed_store):
 
 def test_each_symbol_is_shown_and_explained(mixed_store):
     text = "".join(written(mixed_store, name) for name in GENERAL)
-    for state, (symbol, meaning) in SYMBOLS.items():
-        assert re.search(rf"\| +{re.escape(symbol)}[ @]", text), state
-        assert f"- `{symbol}` {meaning}" in text
+    for state in STATES:
+        assert re.search(rf"\| +{re.escape(state.symbol)}[ @]", text), state
+        assert f"- `{state.symbol}` {Note(f'status_{state}')}" in text
 
 
 def test_the_legend_names_only_what_is_there(demo_store):
     text = written(demo_store, "main_result")
-    assert not any(f"- `{symbol}`" in text for symbol, _ in SYMBOLS.values())
+    assert not any(f"- `{state.symbol}`" in text for state in Status)
     assert "- `div.`" in written(demo_store, "lr_grid")
     assert "- `…`" not in written(demo_store, "lr_grid")
 

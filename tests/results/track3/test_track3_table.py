@@ -13,18 +13,18 @@ import pytest
 from docs import track3_page
 from harness import cli
 from harness.store import Store
+from results.compare.view import View
 from results.figures import render as drawing
 from results.figures.files import groups, update
 from results.figures.point_labels import PointLabels
 from results.figures.registry import FIGURES
 from results.figures.track3_panels import panels
 from results.figures.view import views
-from results.formats.render import FORMATS, render
 from results.tables.registry import TABLES
-from results.tables.view import View
 from results.track3.recomputed import committed, results
 from results.track3.table import table
 from tests.helpers.layout import problems
+from tests.helpers.rendering import FORMATS, render
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tables" / "track3.md"
 UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"

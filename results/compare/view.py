@@ -1,0 +1,102 @@
+"""What is to be shown: which runs, and what of the paper beside them. For tables and figures."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.paper import experiments, scales
+from harness.store import Store
+from results.compare.ours import Ours, of_scale
+
+PUBLISHED, RUNS, BOTH = "published", "runs", "both"
+SOURCES = (BOTH, PUBLISHED, RUNS)
+
+
+@dataclass(frozen=True)
+class Side:
+    """The published numbers, our runs at a scale, or both: those at full scale train the same workloads.
+
+    Attributes:
+        published: whether the published numbers are shown.
+        ours: our runs; None if they are not shown.
+        asked: whether published numbers alone are asked for, be they of the paper or not.
+    """
+
+    published: bool
+    ours: Ours | None = None
+    asked: bool = False
+
+    @property
+    def store(self) -> Store | None:
+        """Where curves and spectra of our runs are; None without runs."""
+        return None if self.ours is None else self.ours.store
+
+    @property
+    def scale(self) -> str:
+        """Whose workloads are shown."""
+        return self.ours.scale if self.ours is not None else scales.SCALES[0]
+
+
+class View:
+    """What tables and figures are made of.
+
+    Args:
+        frame: the tidy frame; None: no runs are shown.
+        source: one of SOURCES.
+        chosen: the scales of the paper's experiments to show; None: those that are planned.
+        store: where the curves are; without it times to a target are not known.
+        named: the tables that are asked for by name; empty if all are.
+    """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame | None = None,
+        source: str = BOTH,
+        chosen: Sequence[str] | None = None,
+        store: Store | None = None,
+        named: Collection[str] = (),
+    ) -> None:
+        self.frame = None if source == PUBLISHED else frame
+        self.published = source != RUNS
+        self.asked = source == PUBLISHED  # for published numbers, whatever is planned
+        self.store = store
+        self._named = named
+        self._chosen = chosen
+
+    def is_asked_for(self, name: str) -> bool:
+        """Whether to show a table without runs of ours: it is named, or published numbers are asked for."""
+        return self.asked or (self.published and name in self._named)
+
+    @functools.cached_property
+    def scales(self) -> list[str]:
+        """The scales whose runs are shown."""
+        if self.frame is None:
+            return []
+        planned = {experiments.scale_of(str(name)) for name in self.frame["sweep"].unique()}
+        return [name for name in scales.SCALES if name in (planned if self._chosen is None else self._chosen)]
+
+    @functools.cached_property
+    def sides(self) -> list[Side]:
+        """The published numbers and our runs at each scale.
+
+        At full scale runs have the workloads and units of the paper: they stand beside its numbers. What is
+        in miniature stands alone.
+        """
+        runs = [Side(self.published and name == scales.SCALES[0], self.ours(name)) for name in self.scales]
+        alone = self.published and not any(side.published for side in runs) and (self.asked or runs)
+        return [*([Side(True, None, self.asked)] if alone else []), *runs]
+
+    @functools.cached_property
+    def others(self) -> pd.DataFrame | None:
+        """The runs of sweeps that belong to no experiment of the paper."""
+        return None if self.frame is None else of_scale(self.frame, "")
+
+    @functools.cache  # noqa: B019 - lives as long as one command
+    def ours(self, scale: str) -> Ours:
+        """The runs of a scale."""
+        assert self.frame is not None
+        return Ours(self.frame, scale, self.store)

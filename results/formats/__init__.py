@@ -1,1 +1,0 @@
-"""Cells and rows, and the formats that a table is printed in."""

@@ -1,0 +1,76 @@
+"""Tables that spread the search out: one cell per learning rate and optimizer, or learning rate and p."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from harness.show.note import Note
+from harness.show.report import Cell, Column, Section
+from results.compare.select import OPTIMIZER, choose, searched
+from results.frames.load import tuned_columns
+from results.frames.metrics import reported
+from results.frames.rows import rows
+from results.tables import footnotes
+
+COLUMN_AXIS = "lr"
+
+
+def section(part: pd.DataFrame, row_axis: str) -> Section:
+    """The validation metric by `row_axis` and lr.
+
+    Fixed: task, model, setting, optimizer, lr and `row_axis`. Selected over: all else that was searched.
+
+    Args:
+        part: the rows of one workload; of one optimizer, too, unless that is the row axis.
+        row_axis: a column of the frame.
+    """
+    metric = reported(part)[0]
+    axes = searched(part, tuned_columns(part))
+    known = [row for row in rows(part) if not any(pd.isna(row.get(axis)) for axis in (COLUMN_AXIS, row_axis))]
+    fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
+    # the best candidate of each cell; numeric rows ascend, optimizers stay in the order of the plan
+    grid = {(choice.fixed[row_axis], choice.fixed[COLUMN_AXIS]): choice for choice in choose(known, fixed)}
+    heads = list(dict.fromkeys(head for head, _ in grid))
+    heads = heads if row_axis == "optimizer" else sorted(heads)
+    rates = sorted({rate for _, rate in grid})
+    seeds = footnotes.seeds_of_search(grid.values())
+    chosen = {choice.winner.name: choice for choice in choose(part, OPTIMIZER) if choice.winner is not None}
+
+    def cell(head: Any, rate: float) -> Cell:
+        choice = grid.get((head, rate))
+        if choice is None or choice.winner is None:
+            return Cell() if choice is None else footnotes.missing(choice)
+        made = footnotes.validation(choice, metric).noted(*footnotes.unfinished(choice))
+        if choice.winner.name in chosen:
+            caveats = footnotes.caveats(part, chosen[choice.winner.name], axes)
+            made = replace(made, chosen=True).noted(*(note for own in caveats.values() for note in own))
+        return made.noted(*footnotes.fewer("fewer_seeds", len(choice.winner.runs), seeds))
+
+    columns = [
+        Column(row_axis, kind="text" if row_axis == "optimizer" else "number"),
+        *(
+            Column(
+                f"val_{metric.column}",
+                f"{COLUMN_AXIS} {rate:g}",
+                "summary",
+                across=rate,
+                bounds=metric.bounds,
+            )
+            for rate in rates
+        ),
+    ]
+    others = [axis for axis in axes if axis not in (row_axis, COLUMN_AXIS)]
+    notes = (
+        Note("grid", metric=metric.label, others=others, seeds=sorted(set(seeds))),
+        *((footnotes.SPREAD,) if max(seeds) > 1 else ()),
+        *footnotes.origin(part),
+    )
+    title, identity = footnotes.title(part), footnotes.identity(part)
+    if row_axis != "optimizer":
+        optimizer = str(part["optimizer"].iloc[0])
+        title, identity = f"{title}: {optimizer}", {**identity, "optimizer": optimizer}
+    cells = [[Cell(head), *(cell(head, rate) for rate in rates)] for head in heads]
+    return Section(title, identity, columns, cells, COLUMN_AXIS, notes)
