@@ -28,31 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("other", type=Path, nargs="?", metavar="OTHER_ROOT", help="another store; it is only read")
     add("--dry-run", action="store_true", help="only say what would be taken")
     foreign = parser.add_argument_group("results of other trainers").add_argument
-    foreign(
-        "--curves",
-        type=Path,
-        nargs="+",
-        action="extend",
-        metavar="FILE",
-        help="CSV files with a line per run and step",
-    )
     foreign("--runs", type=Path, metavar="FILE", help="a CSV file with a line per run, joined to the curves")
     foreign("--name", metavar="NAME", help="of the import; tables show its runs under this name")
-    foreign(
-        "--map",
-        nargs="+",
-        action="extend",
-        metavar="OURS=THEIRS",
-        help="which column is ours: seconds_per_step=ms/1000",
-    )
-    foreign(
-        "--set",
-        nargs="+",
-        action="extend",
-        metavar="OURS=VALUE",
-        help="what holds for all runs: task=fineweb",
-    )
-    foreign("--drop", nargs="+", action="extend", metavar="COLUMN", help="columns that are left out")
+    for flag, kind, metavar, text in (
+        ("--curves", Path, "FILE", "CSV files with a line per run and step"),
+        ("--map", str, "OURS=THEIRS", "which column is ours: seconds_per_step=ms/1000"),
+        ("--set", str, "OURS=VALUE", "what holds for all runs: task=fineweb"),
+        ("--drop", str, "COLUMN", "columns that are left out"),
+    ):
+        foreign(flag, type=kind, nargs="+", action="extend", metavar=metavar, help=text)
     foreign(
         "--restarts",
         choices=("runs", "last"),
@@ -99,9 +83,9 @@ def _counts(numbers: Mapping[str, int]) -> list[str]:
 def _foreign(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[Note]]:
     """What was done, and what there is to say besides."""
     from harness.exchange import gather
-    from harness.exchange.columns import meaning
     from harness.exchange.foreign import assemble
     from harness.exchange.foreign_store import check_name, write
+    from harness.exchange.ours import MODEL, RESULT, TASK, meaning
 
     if not args.name:
         raise UsageError("Give the import a name: --name NAME; its runs are shown under it.")
@@ -119,7 +103,7 @@ def _foreign(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[N
     notes.append(_taken(args, done.taken, done.here, args.name))
     way, results = (
         "higher" if runs[0].higher_is_better else "lower",
-        {(r.task, r.model, r.optimizer) for r in runs},
+        {tuple(run.facts[name] for name in (TASK, MODEL, RESULT)) for run in runs},
     )
     notes.append(
         Note("import_files", runs=len(runs), results=len(results), metric=f"val_{runs[0].metric}", way=way)

@@ -7,37 +7,25 @@ in. Its key covers this config, so that it can never be the key of a run of ours
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from harness.config import Value
 from harness.errors import UsageError
-from harness.exchange.columns import (
-    HARDWARE,
-    HELD_OUT,
-    MODEL,
-    RESULT,
-    RUN,
-    SECONDS,
-    SEED,
-    STEPS,
-    TASK,
-    TRAIN_LOSS,
-    direction,
-    is_share,
-)
+from harness.exchange import ours
 from harness.exchange.gather import Gathered
 from harness.exchange.words import capital, shown
 from harness.show.note import Note
 from harness.show.status import Status
-from harness.store.record import IMPORTED, RunRecord, key_of_imported
+from harness.store.points import SEED_FIELDS
+from harness.store.record import IMPORTED, RUN, RunRecord, key_of_imported
 from harness.tasks import OF_OTHERS
 
 _TELLING = 10  # steps; shorter curves may agree by chance
 _ASKS = {
-    RESULT: "Nothing says what {run} is a result of: add a column result or optimizer",
-    TASK: "Nothing says on which task {run} was trained: add a column task",
-    MODEL: "Nothing says which model {run} trained: add a column model",
+    ours.RESULT: "Nothing says what {run} is a result of: add a column result or optimizer",
+    ours.TASK: "Nothing says on which task {run} was trained: add a column task",
+    ours.MODEL: "Nothing says which model {run} trained: add a column model",
 }
 
 
@@ -47,52 +35,43 @@ class ForeignRun:
 
     Attributes:
         source: the name under which the file was imported; also that of the sweep.
-        run: their word for the run, unique within task, model and optimizer; empty if they have none, and
-            then seed and settings tell the runs apart.
-        task, model, optimizer: words; `optimizer` is what is compared, a name or a result.
+        facts: what the file says of it, by our names: RESULT (what is compared, a name or a result), TASK and
+            MODEL in any case; RUN (their word for it, unique within these), SEED, HARDWARE (the GPU or
+            machine), SECONDS, and settings by dotted names, such as "optimizer.lr", if it tells them. Without
+            RUN, seed and settings tell the runs apart.
         metric: what is reported, without its split: "loss", "accuracy" (a share in [0, 1]).
         higher_is_better: the direction of the metric.
         curve: rows of a step and what was measured after it: {"step": 125, "loss": 4.7, "val_loss": 4.66},
             `loss` being that of the training. A value that is not finite is None.
-        seed: None if the file does not tell it.
-        settings: what else it says of the run, by dotted names: "optimizer.lr", "batch_size" ...
-        hardware: the GPU or machine; empty if not told.
-        seconds_per_step: None if not told.
         remarks: what a reader should know, such as doubled steps of its log.
     """
 
     source: str
-    run: str
-    task: str
-    model: str
-    optimizer: str
+    facts: Mapping[str, Value]
     metric: str
     higher_is_better: bool
     curve: Sequence[Mapping[str, float | None]]
-    seed: int | None = None
-    settings: Mapping[str, Value] = field(default_factory=dict)
-    hardware: str = ""
-    seconds_per_step: float | None = None
     remarks: Sequence[Note] = ()
 
     @property
     def config(self) -> dict[str, Any]:
         """The nested config: what the file says, with empty words for what we would know of a run of ours."""
+        told: dict[str, Any] = dict(self.facts)
         config: dict[str, Any] = {
             IMPORTED: self.source,
-            RUN: self.run,
-            "task": self.task,
-            "model": self.model,
-            "optimizer": {"name": self.optimizer},
-            "seed": self.seed,
-            "data_seed": self.seed,
+            RUN: told.pop(ours.RUN, ""),
+            "task": told.pop(ours.TASK),
+            "model": told.pop(ours.MODEL),
+            "optimizer": {"name": told.pop(ours.RESULT)},
+            **dict.fromkeys(SEED_FIELDS, told.pop(ours.SEED, None)),
             "replica": "",
             "data_fingerprint": "",
         }
-        for name, value in sorted(self.settings.items()):
-            group, _, field_name = name.rpartition(".")
-            place = config.setdefault(group, {}) if group else config
-            place[field_name] = value
+        for name, value in sorted(told.items()):
+            if name not in (ours.HARDWARE, ours.SECONDS):
+                group, _, field_name = name.rpartition(".")
+                place = config.setdefault(group, {}) if group else config
+                place[field_name] = value
         return config
 
     def record(self) -> RunRecord:
@@ -101,8 +80,10 @@ class ForeignRun:
         `curve` is sorted by step and has a value or None of `val_<metric>` in its last row.
         """
         last, config, reported = self.curve[-1], self.config, f"val_{self.metric}"
-        metrics = {name: value for name, value in last.items() if name.startswith(HELD_OUT)}
+        metrics = {name: value for name, value in last.items() if name.startswith(ours.HELD_OUT)}
         steps, finite = int(last["step"] or 0), metrics.get(reported) is not None
+        hardware: Any = self.facts.get(ours.HARDWARE)
+        seconds: Any = self.facts.get(ours.SECONDS)
         task = {"kind": OF_OTHERS, "metric": self.metric, "higher_is_better": self.higher_is_better}
         return RunRecord(
             key=key_of_imported(config),
@@ -110,12 +91,12 @@ class ForeignRun:
             status=Status.COMPLETED if finite else Status.DIVERGED,
             metrics=metrics,
             steps=steps,
-            useful_seconds=steps * (self.seconds_per_step or 0.0),
-            seconds_per_step=self.seconds_per_step,
+            useful_seconds=steps * (seconds or 0.0),
+            seconds_per_step=seconds,
             peak_memory=0,
             cost={},
             attempts=1,
-            environment={"task": task, **({"gpu": self.hardware} if self.hardware else {})},
+            environment={"task": task, **({"gpu": hardware} if hardware else {})},
             divergence={} if finite else {"kind": "metric_not_finite", "metric": reported},
             remarks=[{"kind": note.kind, **note.fields} for note in self.remarks],
         )
@@ -141,7 +122,7 @@ def assemble(
     _check_told(runs)
     metric = _metric(runs, asked)
     if higher_is_better is None:
-        higher_is_better = direction(metric)
+        higher_is_better = ours.direction(metric)
     if higher_is_better is None:
         raise UsageError(f"Is a {metric} good when it is high? Add --higher-is-better or --lower-is-better.")
     _check_values(runs)
@@ -152,8 +133,13 @@ def assemble(
         if not ends:
             lacking.append(run)
             continue
-        remarks = list(_remarks(run, max(ends)))
-        made.append(_made(source, run, metric, higher_is_better, max(ends), remarks))
+        last, facts, remarks = max(ends), dict(run.facts), list(_remarks(run, max(ends)))
+        if run.stretch > 1:
+            facts[ours.RUN] = f"{facts.get(ours.RUN, '')}#{run.stretch}"
+        reported = metric.removeprefix("val_")
+        made.append(
+            ForeignRun(source, facts, reported, higher_is_better, list(_curve(run, last)), tuple(remarks))
+        )
         curve = repr(sorted((step, sorted(row.items())) for step, row in run.curve.items()))
         if len(run.curve) >= _TELLING and curve in curves:  # it would count twice
             remarks = [*remarks, Note("import_copy")]
@@ -194,7 +180,7 @@ def _metric(runs: Sequence[Gathered], asked: str) -> str:
             f"The file has {', '.join(names)}, but nothing of a validation split, by which runs are chosen; "
             "map it: `--map val_loss=COLUMN`."
         )
-    known = [name for name in held_out if direction(name) is not None]
+    known = [name for name in held_out if ours.direction(name) is not None]
     for some in ([asked] if asked else [], held_out, known):
         if len(some) == 1:
             return some[0]
@@ -207,7 +193,7 @@ def _check_values(runs: Sequence[Gathered]) -> None:
     for run in runs:
         for step, row in run.curve.items():
             for name, value in row.items():
-                if value is not None and is_share(name) and not 0 <= value <= 1:
+                if value is not None and ours.is_share(name) and not 0 <= value <= 1:
                     hint = f"; a percentage needs `--map {name}={name}/100`" if 1 < value <= 100 else ""
                     raise UsageError(
                         f"{capital(run.name)} has {name} {value:g} at step {step}, but an "
@@ -231,32 +217,13 @@ def _remarks(run: Gathered, last: int) -> Iterator[Note]:
         yield Note("import_doubled", steps=len(run.doubled), differing=len(run.differing))
     if max(run.curve) > last:
         yield Note("import_cut", step=max(run.curve))
-    if run.facts.get(STEPS, last) != last:
-        yield Note("import_short", step=last, planned=run.facts[STEPS])
+    if run.facts.get(ours.STEPS, last) != last:
+        yield Note("import_short", step=last, planned=run.facts[ours.STEPS])
 
 
-def _made(
-    source: str, run: Gathered, metric: str, higher_is_better: bool, last: int, remarks: Sequence[Note]
-) -> ForeignRun:
-    facts: dict[str, Any] = dict(run.facts)
-    word, seed = facts.pop(RUN, ""), facts.pop(SEED, None)
-    curve: list[dict[str, float | None]] = []
+def _curve(run: Gathered, last: int) -> Iterator[dict[str, float | None]]:
+    """The rows up to step `last`. A curve calls the training loss `loss`."""
     for step, row in sorted(run.curve.items()):
-        if step <= last:  # a curve calls the training loss `loss`
-            values = {"loss" if name == TRAIN_LOSS else name: value for name, value in sorted(row.items())}
-            curve.append({"step": step, **values})
-    return ForeignRun(
-        source=source,
-        run=word + (f"#{run.stretch}" if run.stretch > 1 else ""),
-        task=facts.pop(TASK),
-        model=facts.pop(MODEL),
-        optimizer=facts.pop(RESULT),
-        metric=metric.removeprefix("val_"),
-        higher_is_better=higher_is_better,
-        curve=curve,
-        seed=seed,
-        hardware=facts.pop(HARDWARE, ""),
-        seconds_per_step=facts.pop(SECONDS, None),
-        settings=facts,
-        remarks=remarks,
-    )
+        if step <= last:
+            values = {"loss" if name == ours.TRAIN_LOSS else name: x for name, x in sorted(row.items())}
+            yield {"step": step, **values}

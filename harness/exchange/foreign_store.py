@@ -105,10 +105,9 @@ def _take(
         if before is None and not wrong and not dry_run:
             wrong = _write_run(store, record, run)
         if wrong:
-            seed = None if run.seed is None else str(run.seed)  # 0 is one, too
-            done.refused.append(
-                Note("import_refused", run=run.run, of=run.optimizer, seed=seed, why=str(wrong))
-            )
+            word, of, seed = (point.overrides[name] for name in (RUN, "optimizer.name", "seed"))
+            told = None if seed is None else str(seed)  # 0 is one, too
+            done.refused.append(Note("import_refused", run=word, of=of, seed=told, why=str(wrong)))
             continue
         done.here += before is not None
         done.taken[str(record.status)] += before is None

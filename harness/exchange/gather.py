@@ -12,30 +12,15 @@ from typing import Any, NoReturn
 
 from harness.config import Value
 from harness.errors import UsageError
-from harness.exchange import tables, words
-from harness.exchange.columns import (
-    HARDWARE,
-    METRIC,
-    MODEL,
-    RESULT,
-    RUN,
-    SECONDS,
-    SEED,
-    STEP,
-    TASK,
-    VALUE,
-    Column,
-    Meaning,
-    constant,
-    is_measured,
-)
+from harness.exchange import ours, tables, words
 from harness.exchange.words import shown
 from harness.show.note import Note
 
 Facts = Mapping[str, Value]
 RESTARTS = RUNS, LAST = "runs", "last"
-# With a word for the run, these say which run a line is of; without one, all that is told of it.
-_NAMES = (TASK, MODEL, RESULT, RUN)
+# With a word for the run, _NAMES say which run a line is of; without one, all that is told but _NO_IDENTITY.
+_NO_IDENTITY = (ours.HARDWARE, ours.SECONDS)
+_NAMES = (ours.TASK, ours.MODEL, ours.RESULT, ours.RUN)
 
 
 # --- lines ---
@@ -80,17 +65,22 @@ class Reader:
         run: the run of all lines; empty if the lines tell it.
     """
 
-    def __init__(self, table: tables.Table, means: Meaning, *, is_curve: bool = True) -> None:
+    def __init__(self, table: tables.Table, means: ours.Meaning, *, is_curve: bool = True) -> None:
         self.table, self.means = table, means
         self.columns, self.left = means.columns(table.header)
         self.names = dict.fromkeys(table.header)
         self.run = self._run() if is_curve else ""
+        of_lines = (ours.STEP, ours.METRIC)
+        self._constants: Facts = {
+            **({ours.RUN: self.run} if self.run else {}),
+            **{name: value for name, value in means.constants.items() if name not in of_lines},
+        }
         self._known: dict[tuple[str, ...], Facts] = {}  # a run says the same on each of its lines
 
     def _run(self) -> str:
         """A file that tells no run is one run. Were it several, a step would occur twice."""
         told = self.columns.keys() | self.means.constants.keys()
-        if RUN in told or (not self.table.run and {SEED, RESULT} & self.columns.keys()):
+        if ours.RUN in told or (not self.table.run and {ours.SEED, ours.RESULT} & self.columns.keys()):
             return ""
         try:
             return words.word(self.table.run or Path(self.table.name).stem)
@@ -103,8 +93,8 @@ class Reader:
         Raises:
             UsageError: a cell that can't be what its column means; one sentence with file and line.
         """
-        measured = {name: column for name, column in self.columns.items() if is_measured(name)}
-        of_lines = {*measured, STEP, METRIC, VALUE}
+        measured = {name: column for name, column in self.columns.items() if ours.is_measured(name)}
+        of_lines = {*measured, ours.STEP, ours.METRIC, ours.VALUE}
         told = {name: column for name, column in self.columns.items() if name not in of_lines}
         for number, cells in self.table.lines:
             try:
@@ -113,7 +103,8 @@ class Reader:
                     self._step(cells),
                     self._values(measured, cells),
                 )
-                is_named = bool(self.table.run) or (not self.run and (RUN in facts or SEED in facts))
+                told_run = not self.run and not {ours.RUN, ours.SEED}.isdisjoint(facts)
+                is_named = bool(self.table.run) or told_run
                 yield Line(self.table.name, number, facts, step, values, is_named)
             except UsageError as error:
                 tables.refuse(self.table.name, number, error)
@@ -129,45 +120,44 @@ class Reader:
         names = [*self.left, *more]
         return [Note("import_left_out", file=self.table.name, names=words.listed(names))] if names else []
 
-    def _facts(self, told: Mapping[str, Column], cells: Sequence[str]) -> Facts:
+    def _facts(self, told: Mapping[str, ours.Column], cells: Sequence[str]) -> Facts:
         texts = tuple(cells[column.index] for column in told.values())
         if texts not in self._known:
-            constants = {n: value for n, value in self.means.constants.items() if n not in (STEP, METRIC)}
-            facts: dict[str, Value] = ({RUN: self.run} if self.run else {}) | constants
+            facts = dict(self._constants)
             for (name, column), text in zip(told.items(), texts, strict=True):
                 if text.strip():
                     text = repr(column.number(cells, name)) if column.is_scaled else text.strip()
-                    facts[name] = constant(name, text, self.table.header[column.index])
+                    facts[name] = ours.constant(name, text, self.table.header[column.index])
             self._known[texts] = facts
         return self._known[texts]
 
     def _step(self, cells: Sequence[str]) -> int | None:
-        column = self.columns.get(STEP)
+        column = self.columns.get(ours.STEP)
         if column is None:
-            constant_step: int | None = self.means.constants.get(STEP)
+            constant_step: int | None = self.means.constants.get(ours.STEP)
             return constant_step
         if not cells[column.index].strip():
             return None
-        value = column.number(cells, STEP)
+        value = column.number(cells, ours.STEP)
         near = float(round(value)) if math.isfinite(value) else value
-        with words.beginning(STEP):  # a step in another unit may miss a whole number in its last digits
+        with words.beginning(ours.STEP):  # in another unit it may miss a whole number in its last digits
             return words.whole(near if math.isclose(value, near, rel_tol=1e-9) else value)
 
-    def _values(self, measured: Mapping[str, Column], cells: Sequence[str]) -> dict[str, float | None]:
+    def _values(self, measured: Mapping[str, ours.Column], cells: Sequence[str]) -> dict[str, float | None]:
         columns = {name: column for name, column in measured.items() if cells[column.index].strip()}
-        if METRIC in self.columns or METRIC in self.means.constants:
+        if ours.METRIC in self.columns or ours.METRIC in self.means.constants:
             columns |= self._of_metric(cells)
         values = {name: column.number(cells, name) for name, column in columns.items()}
         return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
-    def _of_metric(self, cells: Sequence[str]) -> dict[str, Column]:
+    def _of_metric(self, cells: Sequence[str]) -> dict[str, ours.Column]:
         """The metric of a line that names it in one cell and tells it in another."""
-        if VALUE not in self.columns:
+        if ours.VALUE not in self.columns:
             raise UsageError("the column metric needs a column value beside it.")
-        theirs = str(self.means.constants.get(METRIC) or cells[self.columns[METRIC].index].strip())
+        theirs = str(self.means.constants.get(ours.METRIC) or cells[self.columns[ours.METRIC].index].strip())
         self.names[theirs] = None
-        name, column = self.means.of_metric(theirs, self.columns[VALUE].index)
-        if is_measured(name):
+        name, column = self.means.of_metric(theirs, self.columns[ours.VALUE].index)
+        if ours.is_measured(name):
             return {name: column} if cells[column.index].strip() else {}
         if theirs not in self.left:
             self.left.append(theirs)
@@ -204,9 +194,9 @@ class Gathered:
     @property
     def name(self) -> str:
         """The run in a sentence."""
-        word = f"run {shown(str(self.facts[RUN]))}" if RUN in self.facts else "the run"
-        result = f" of {shown(str(self.facts[RESULT]))}" if RESULT in self.facts else ""
-        return f"{word}{result}" + (f", seed {self.facts[SEED]}" if SEED in self.facts else "")
+        word = f"run {shown(str(self.facts[ours.RUN]))}" if ours.RUN in self.facts else "the run"
+        result = f" of {shown(str(self.facts[ours.RESULT]))}" if ours.RESULT in self.facts else ""
+        return f"{word}{result}" + (f", seed {self.facts[ours.SEED]}" if ours.SEED in self.facts else "")
 
     def told(self, names: Iterable[str]) -> tuple[Value, ...]:
         """Some of the facts; None for what is not told."""
@@ -271,11 +261,11 @@ def gather(lines: Iterable[Line], restarts: str = "") -> list[Gathered]:
     runs: dict[Hashable, list[Gathered]] = defaultdict(lambda: [Gathered()])
     for line in lines:
         facts = line.facts
-        named = RUN in facts
+        named = ours.RUN in facts
         stretches = runs[
             tuple(facts.get(name) for name in _NAMES)
             if named
-            else frozenset((name, value) for name, value in facts.items() if name not in (HARDWARE, SECONDS))
+            else frozenset((name, value) for name, value in facts.items() if name not in _NO_IDENTITY)
         ]
         if stretches[-1].begins_anew(line) and line.is_named:
             if restarts not in RESTARTS:
@@ -297,8 +287,8 @@ def _check_split(runs: Sequence[Gathered]) -> None:
     """Refuse runs without a name that share no step: a column that changes during a run has divided them."""
     alike: dict[Hashable, list[Gathered]] = defaultdict(list)
     for run in runs:
-        if RUN not in run.facts:
-            alike[run.told((TASK, MODEL, RESULT, SEED))].append(run)
+        if ours.RUN not in run.facts:
+            alike[run.told((ours.TASK, ours.MODEL, ours.RESULT, ours.SEED))].append(run)
     for group in alike.values():
         if len(group) > 1 and max(Counter(step for run in group for step in run.curve).values()) == 1:
             first = group[0]
@@ -322,8 +312,8 @@ def join(runs: Sequence[Gathered], lines: Sequence[Line], file: str) -> list[Not
         {name for line in lines for name in line.facts},
         {name for run in runs for name in run.facts},
     )
-    shared = [name for name in (*_NAMES, SEED) if name in told & known]
-    if RUN not in shared and not {RESULT, SEED} <= set(shared):
+    shared = [name for name in (*_NAMES, ours.SEED) if name in told & known]
+    if ours.RUN not in shared and not {ours.RESULT, ours.SEED} <= set(shared):
         raise UsageError(f"'{file}' and the curves must both have a column run, or both result and seed.")
     by_name: dict[Hashable, Line] = {}
     for line in lines:
@@ -368,7 +358,7 @@ class Read:
     meanings: list[str]
 
 
-def read(curves: Sequence[Path], runs: Path | None, means: Meaning, restarts: str = "") -> Read:
+def read(curves: Sequence[Path], runs: Path | None, means: ours.Meaning, restarts: str = "") -> Read:
     """Read files with curves, and perhaps one with a line per run.
 
     Args:
@@ -391,13 +381,14 @@ def read(curves: Sequence[Path], runs: Path | None, means: Meaning, restarts: st
             )
     gathered = gather((line for reader in readers for line in reader.lines()), restarts)
     for run in gathered:
-        values = sum(reader.table.means.get(str(run.facts.get(RUN)), 0) for reader in readers)
+        values = sum(reader.table.means.get(str(run.facts.get(ours.RUN)), 0) for reader in readers)
         run.remarks += [Note("import_means", values=values)] if values else []
     remarks = [note for reader in readers for note in reader.left_out()]
     if runs is not None:
         about = Reader(tables.read_runs(runs), means, is_curve=False)
         remarks += join(gathered, list(about.lines()), about.table.name)
-        remarks += about.left_out([name for name in about.columns if name == STEP or is_measured(name)])
+        idle = [name for name in about.columns if name == ours.STEP or ours.is_measured(name)]
+        remarks += about.left_out(idle)
         readers.append(about)
     means.check_used(name for reader in readers for name in reader.names)
     return Read(gathered, list(dict.fromkeys(remarks)), files, [reader.meanings() for reader in readers])

@@ -17,10 +17,16 @@ from results.tables.registry import TABLES
 from tests.helpers.rendering import render
 
 
-def foreign(optimizer, number, end, **more):
-    curve = [{"step": 0, "val_loss": 10.0}, {"step": 100, "val_loss": end}]
-    given = {"task": "fineweb", "model": "gpt2-124m", "metric": "loss", "higher_is_better": False}
-    return ForeignRun("bench", f"{optimizer}-{number}", optimizer=optimizer, curve=curve, **{**given, **more})
+def foreign(optimizer, number, end, metric="loss", higher_is_better=False, curve=None, run=None, **facts):
+    curve = curve or [{"step": 0, "val_loss": 10.0}, {"step": 100, "val_loss": end}]
+    told = {
+        "result": optimizer,
+        "task": "fineweb",
+        "model": "gpt2-124m",
+        "run": run or f"{optimizer}-{number}",
+    }
+    settings = facts.pop("settings", {})
+    return ForeignRun("bench", told | facts | settings, metric, higher_is_better, curve)
 
 
 @pytest.fixture
@@ -34,7 +40,8 @@ def put(tmp_path):
             (store.run_folder(record.key) / "metrics.jsonl").write_text(text)
             attempt.finish(record)
         points = [
-            Point(name, run.optimizer, "search", run.record().key, run.record().settings) for run in runs
+            Point(name, run.facts["result"], "search", run.record().key, run.record().settings)
+            for run in runs
         ]
         (root / "sweeps" / name).mkdir(parents=True, exist_ok=True)
         write_points(root, name, points)

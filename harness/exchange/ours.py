@@ -64,7 +64,7 @@ def is_share(name: str) -> bool:
     return any(name == word or name.endswith(f"_{word}") for word in _SHARES)
 
 
-def ours(name: str) -> str:
+def of(name: str) -> str:
     """What a name means by itself; empty: nothing that we know."""
     for known in (name, name.lower()):
         if known in _ALSO or known in _OURS:
@@ -133,8 +133,8 @@ class Meaning:
         mapped = {our: column for our, text in self.maps.items() if (column := _find(text, header))}
         taken = {column.index for column in mapped.values()}
         columns: dict[str, Column] = {}
-        for index, name in sorted(enumerate(header), key=lambda pair: pair[1] != ours(pair[1])):
-            our = "" if name in self.dropped else ours(name)
+        for index, name in sorted(enumerate(header), key=lambda pair: pair[1] != of(pair[1])):
+            our = "" if name in self.dropped else of(name)
             free = our not in columns and our not in mapped and our not in self.constants
             if our and free and (index not in taken or our == RUN):
                 columns[our] = Column(index)
@@ -148,7 +148,7 @@ class Meaning:
         for our, text in self.maps.items():
             if column := _find(text, [theirs]):
                 return our, Column(index, column.times, column.over)
-        return ("" if theirs in self.dropped else ours(theirs)), Column(index)
+        return ("" if theirs in self.dropped else of(theirs)), Column(index)
 
     def check_used(self, names: Iterable[str]) -> None:
         """Raise UsageError if a column of `maps` or `dropped` is none of `names`."""
@@ -202,7 +202,7 @@ def meaning(maps: Iterable[str], sets: Iterable[str], dropped: Iterable[str]) ->
 
 def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    our = ours(name.strip())
+    our = of(name.strip())
     if not equals or not value.strip():
         raise UsageError(f"{flag} {text}: it is not of the form OURS=THEIRS, for example {example}.")
     if not our:
