@@ -135,10 +135,8 @@ TORCH = {
     "harness.building": "model optimizer",
     "harness.cost": "ledger passes steps",
     "harness.data": "augment images loss randaugment task text",
-    "harness.downstream": "evaluate evaluation_harness scoring",
-    "harness.export": "card huggingface trained",
+    "harness.export": "card downstream evaluation_harness huggingface scoring trained",
     "harness.parallel": "batch_norm device overlap sharding",
-    "harness.published": "corpus_task",
     "harness.train": "batches checkpoint compiling curvature learner loop outcome resume run spectra weights",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
