@@ -138,11 +138,10 @@ def _outside(name: str) -> TaskSpec | None:
 # --- tasks that can't be imported any more ---
 
 
-def described(name: str) -> dict[str, Any]:
+def described(row: TaskSpec) -> dict[str, Any]:
     """What a record notes of a user's task, so that tables need no module of theirs; empty for our tasks."""
-    if name in TASKS:
+    if row.name in TASKS:
         return {}
-    row = spec(name)
     return {"task": {"kind": row.kind, "metric": row.metric, "higher_is_better": row.higher_is_better}}
 
 
@@ -243,3 +242,30 @@ def build(
     loader: Any = load(row.loader)
     given = {"batch_size": batch_size, "seq_len": seq_len, "data_seed": data_seed}
     return loader(cache, **given, **{**row.defaults, **options})
+
+
+def load_for(row: TaskSpec, config: Any, cache: Path) -> Any:  # a `harness.data.task.Task`
+    """The task of a run, ready to train on.
+
+    Args:
+        row: of the task.
+        config: a resolved `RunConfig`.
+        cache: as in `build`.
+
+    Raises:
+        UsageError: its data is missing, not what the config was made for, or less than a batch.
+    """
+    now = fingerprint(row.name)
+    if config.data_fingerprint != now:
+        raise UsageError(
+            f"The data of '{row.name}' has changed since the run was planned "
+            f"(fingerprint {config.data_fingerprint}, now {now}); plan the sweep anew."
+        )
+    given = {name: getattr(config, name) for name in ("batch_size", "seq_len", "data_seed")}
+    task = build(row.name, cache=cache, **given, **options(row.name, config))
+    if config.batch_size > task.epoch_size:
+        raise UsageError(
+            f"batch_size={config.batch_size} is more than the {task.epoch_size} training samples "
+            f"of '{row.name}'."
+        )
+    return task

@@ -161,7 +161,7 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     assert isinstance(attempt, Attempt)
     losses: list[float] = []
     with attempt:
-        training = loop.Training(run, attempt, cache_folder(root), Monitor())
+        training = loop.Training.start(run, attempt, cache_folder(root), Monitor())
         bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
         turns = Turns(training.task.batch, bare)
         training.task.batch = turns.batch  # type: ignore[method-assign]

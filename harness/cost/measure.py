@@ -138,14 +138,7 @@ def _measured(config: RunConfig, store: Store) -> Cost:
         step = record.useful_seconds / steps
     around = max(0.0, total - record.steps * step - passes(record.steps, record.steps - 1) * evaluation)
     first = FEW * step + passes(FEW, FEW - 1) * evaluation
-    task = tasks.build(
-        config.task,
-        cache=cache_folder(store.root),
-        batch_size=config.batch_size,
-        seq_len=config.seq_len,
-        data_seed=config.data_seed,
-        **tasks.options(config.task, config),
-    )
+    task = tasks.load_for(tasks.spec(config.task), config, cache_folder(store.root))
     return Cost(
         parameters=int(record.cost["parameters"]),
         step=step,

@@ -1,8 +1,7 @@
-"""From a config to what a run trains: its data, its model on its device, and its optimizer."""
+"""From a config to what a run trains: its model on its device, and its optimizer."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,36 +10,11 @@ from torch.optim import AdamW, Optimizer
 
 import models
 import optimizers
-from harness import tasks
 from harness.config import RunConfig
 from harness.data.task import Task
 from harness.errors import UsageError
 from harness.parallel.batch_norm import synchronise
 from harness.parallel.group import Group
-
-
-def load_task(config: RunConfig, cache: Path) -> Task:
-    """The data of a run. Raises UsageError if it is not what the config was made for."""
-    now = tasks.fingerprint(config.task)
-    if config.data_fingerprint != now:
-        raise UsageError(
-            f"The data of '{config.task}' has changed since the run was planned "
-            f"(fingerprint {config.data_fingerprint}, now {now}); plan the sweep anew."
-        )
-    task: Task = tasks.build(
-        config.task,
-        cache=cache,
-        batch_size=config.batch_size,
-        seq_len=config.seq_len,
-        data_seed=config.data_seed,
-        **tasks.options(config.task, config),
-    )
-    if config.batch_size > task.epoch_size:
-        raise UsageError(
-            f"batch_size={config.batch_size} is more than the {task.epoch_size} training samples "
-            f"of '{config.task}'."
-        )
-    return task
 
 
 def build_model(config: RunConfig, task: Task, device: torch.device, group: Group) -> nn.Module:

@@ -40,7 +40,8 @@ class Batches:
     """
 
     def __init__(self, task: Task, group: Group, *, ahead: bool) -> None:
-        self.task, self.group = task, group
+        self.task = task
+        self.group = group
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches") if ahead else None
         self._next: tuple[int, Future[Batch]] | None = None
 
@@ -73,7 +74,11 @@ class Learner:
 
     def __init__(self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group) -> None:
         config = self.config = run.config
-        self.run, self.task, self.total, self.device, self.group = run, task, total, device, group
+        self.batch_norm = run.model.batch_norm
+        self.task = task
+        self.total = total
+        self.device = device
+        self.group = group
         self.micro_batch = config.micro_batch or config.batch_size
         self.halved = False
         self.batches = Batches(task, group, ahead=device.type == "cuda")
@@ -164,7 +169,7 @@ class Learner:
     def _halve(self, samples: int) -> bool:
         """Halve the micro-batch, once; return False if it can't be done, or would change batch statistics."""
         part = min(self.micro_batch, samples)
-        if self.halved or part < 2 or self.run.model.batch_norm:
+        if self.halved or part < 2 or self.batch_norm:
             return False
         self.micro_batch, self.halved = (part + 1) // 2, True
         return True

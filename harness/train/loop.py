@@ -10,12 +10,15 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from harness import tasks
+from harness.config import RunConfig
 from harness.config.key import ResolvedRun
+from harness.data.task import Task
 from harness.errors import PrunedError, StoppedError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
@@ -24,7 +27,6 @@ from harness.show.status import Status
 from harness.store import Attempt
 from harness.store.curve import Metrics, MetricsFile, read
 from harness.train import checkpoint, compiling
-from harness.train.building import load_task
 from harness.train.learner import Learner
 from harness.train.monitor import Monitor
 from harness.train.progress import Moment, Progress, warm_up
@@ -36,61 +38,95 @@ log = logging.getLogger("htbench")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run has ended: its status, its final metrics by name, and why it has diverged, if so."""
+    """How a run has ended.
+
+    Attributes:
+        status: completed, diverged or pruned.
+        learner, progress: as they are at the end.
+        timing: of its steps, as `StepTimes.summary` gives it.
+        metrics: the final ones by name.
+        diverged: why it has diverged.
+    """
 
     status: Status
-    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
-    diverged: Note | None = None
+    learner: Learner
+    progress: Progress
+    timing: dict[str, float]
+    metrics: dict[str, float]
+    diverged: Note | None
 
 
+@dataclass
 class Training:
     """One run in this process, which is one of `group`; the main process writes what comes out.
 
-    The data is loaded, model and optimizer are built, and the checkpoint is resumed from if there is one.
-
-    Args:
+    Attributes:
         run: its config and its rows.
         attempt: the right to work on the run.
-        cache: folder of prepared data.
         monitor: stop requests in, progress out.
         group: the processes of the run.
-
-    Attributes:
         task: the data and the loss.
         total: updates of the whole run.
         learner: model and optimizer.
         recorder: of spectra.
+        compiled: the file for what torch.compile makes; None if the model is not compiled.
         progress: how far the run has come.
-
-    Raises:
-        UsageError: there is no such device, or the data is not that of the config.
+        began_at: the step from which this process goes on.
+        saved_at: when it saved last, by time.monotonic().
     """
 
-    def __init__(
-        self, run: ResolvedRun, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
-    ) -> None:
-        config = self.config = run.config
-        self.run, self.attempt, self.monitor, self.group = run, attempt, monitor, group
-        place = torch.device(device.choose(config.device, group))
-        self.task = load_task(config, cache)
-        self.total = config.updates(self.task.epoch_size)
-        self.learner = Learner(run, self.task, self.total, place, group)
-        self.recorder = Recorder(config, self.total)
-        self.compiled = compiling.artifacts(config, place) if config.compile else None
-        if self.compiled is not None:
-            compiling.load(self.compiled)
-        self.progress = self._resume()
-        note = reach.little_reach(config.optimizer.name, self.learner.optimizer)
-        if note and group.is_main and not self.progress.step:
-            log.warning("%s", note)
-        # Steps after which the losses are read, besides those of `log_every`.
-        self._first_step, self._warm_from = self.progress.step + 1, self.progress.step + warm_up(self.total)
-        self._marks = {self._warm_from, self.total, *self.recorder.marks}
-        if self.compiled is not None:
-            self._marks.add(self._first_step)
-        self._saved_at = time.monotonic()
+    run: ResolvedRun
+    attempt: Attempt
+    monitor: Monitor
+    group: Group
+    task: Task
+    total: int
+    learner: Learner
+    recorder: Recorder
+    compiled: Path | None
+    progress: Progress = field(default_factory=Progress)
+    began_at: int = 0
+    saved_at: float = 0.0
 
-    def _resume(self) -> Progress:
+    @property
+    def config(self) -> RunConfig:
+        """Of the run."""
+        return self.run.config
+
+    @classmethod
+    def start(
+        cls, run: ResolvedRun, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
+    ) -> Training:
+        """Load the data, build model and optimizer, and resume from the checkpoint if there is one.
+
+        Args:
+            run: its config and its rows.
+            attempt: the right to work on the run.
+            cache: folder of prepared data.
+            monitor: stop requests in, progress out.
+            group: the processes of the run.
+
+        Raises:
+            UsageError: there is no such device, or the data is not that of the config.
+        """
+        config = run.config
+        place = torch.device(device.choose(config.device, group))
+        task: Task = tasks.load_for(run.task, config, cache)
+        total = config.updates(task.epoch_size)
+        learner = Learner(run, task, total, place, group)
+        recorder = Recorder(config, total)
+        compiled = compiling.artifacts(config, place) if config.compile else None
+        if compiled is not None:
+            compiling.load(compiled)
+        training = cls(run, attempt, monitor, group, task, total, learner, recorder, compiled)
+        training._resume()
+        note = reach.little_reach(run.optimizer.name, training.learner.optimizer)
+        if note and group.is_main and training.began_at == 0:
+            log.warning("%s", note)
+        training.saved_at = time.monotonic()
+        return training
+
+    def _resume(self) -> None:
         """Restore the checkpoint if it can be used. Every process reads it; the main one notes the start."""
         files, learner = self.attempt.files, self.learner
         progress, saved = checkpoint.load_sound(files.checkpoint, files.metrics)
@@ -107,7 +143,7 @@ class Training:
         if self.group.is_main:
             written = max((row["step"] for row in read(files.metrics)), default=0)
             self.attempt.note_start(progress.step, max(0, written - progress.step))
-        return progress
+        self.progress, self.began_at = progress, progress.step
 
     def outcome(self) -> Outcome:
         """Train what is left, and measure the result."""
@@ -122,7 +158,7 @@ class Training:
                 diverged = self._train(metrics)
             except PrunedError:
                 self._save(metrics)  # another study can resume from here
-                return Outcome(Status.PRUNED)
+                return self._ended(Status.PRUNED, {})
             values = {} if diverged else self._final_metrics(metrics)
             if not diverged and recorder.is_due(self.progress.step):
                 recorder.measure(self.progress.step)
@@ -131,7 +167,14 @@ class Training:
         if not math.isfinite(values.get("val_loss", 0.0)):
             # The last update caused it, after the last training loss.
             diverged = Note("metric_not_finite", metric="val_loss")
-        return Outcome(Status.DIVERGED if diverged else Status.COMPLETED, values, diverged)
+        return self._ended(Status.DIVERGED if diverged else Status.COMPLETED, values, diverged)
+
+    def _ended(self, status: Status, metrics: dict[str, float], diverged: Note | None = None) -> Outcome:
+        if self.config.checkpoint.keep_weights and status is Status.COMPLETED and self.group.is_main:
+            self.attempt.check()
+            checkpoint.save_weights(self.attempt.files.weights, self.learner.model)
+        times = self.progress.times.summary(warm_up(self.total))
+        return Outcome(status, self.learner, self.progress, times, metrics, diverged)
 
     # --- steps ---
 
@@ -142,6 +185,9 @@ class Training:
         # Losses stay on the device until they are read, so that a GPU does not wait for the CPU.
         losses: list[torch.Tensor] = []
         rates: list[float] = []
+        marks = {self.began_at + warm_up(self.total), self.total, *self.recorder.marks}
+        if self.compiled is not None:
+            marks.add(self.began_at + 1)
         self._report(self._report_again)
         began = Moment.now()
 
@@ -155,14 +201,14 @@ class Training:
             # After the last step `outcome` does all of this.
             stop = evaluate = measure = save = False
             if step < self.total:
-                old = time.monotonic() - self._saved_at > checkpoints.every_seconds
+                old = time.monotonic() - self.saved_at > checkpoints.every_seconds
                 old, *flags = group.any([old, *self.monitor.stop_flags])
                 stop = self.monitor.adopt(flags)
                 save = old or stop or bool(checkpoints.every_steps and step % checkpoints.every_steps == 0)
                 evaluate = bool(evaluation.every and step % evaluation.every == 0)
                 measure = self.recorder.is_due(step)
             due = save or evaluate or measure
-            if not (due or step % self.config.log_every == 0 or step in self._marks):
+            if not (due or step % self.config.log_every == 0 or step in marks):
                 continue
             diverged = self._read_losses(losses, rates, metrics, began)
             losses, rates = [], []
@@ -191,12 +237,12 @@ class Training:
         values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
         ended = Moment.now()
         *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
-        if self.compiled is not None and progress.step == self._first_step:
+        if self.compiled is not None and progress.step == self.began_at + 1:
             progress.times.compile += ended.wall - began.wall
             compiling.keep(self.compiled)
         if progress.step not in self.recorder.watched:
             progress.seconds += ended.wall - began.wall
-            if progress.step > self._warm_from:
+            if progress.step > self.began_at + warm_up(self.total):
                 progress.times.add(len(losses), ended.wall - began.wall, cpu)
         self.monitor.progress(progress.step)
         for step, loss, rate in zip(range(first, progress.step + 1), values, rates, strict=True):
@@ -217,7 +263,7 @@ class Training:
             self.recorder.flush()
             progress = dataclasses.asdict(self.progress)
             checkpoint.save(self.attempt.files.checkpoint, progress, self.learner.model, optimizer)
-        self._saved_at = time.monotonic()
+        self.saved_at = time.monotonic()
 
     # --- evaluations ---
 

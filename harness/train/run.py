@@ -33,10 +33,8 @@ from harness.store.layout import cache_folder
 from harness.store.owner import may_be_ending
 from harness.store.record import RunRecord, timestamp
 from harness.system import environment
-from harness.train import checkpoint
 from harness.train.loop import Outcome, Training, log
 from harness.train.monitor import Monitor
-from harness.train.progress import warm_up
 
 # What the record tells of a run's cost besides, by its config, the cache of its store, and "cpu" or "cuda".
 Count = Callable[[RunConfig, Path, str], Mapping[str, float]]
@@ -83,9 +81,9 @@ def run(
     with attempt if group.is_main else nullcontext(), _log_to(attempt.files.log, group):
         log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
         try:
-            training = Training(resolved, attempt, cache_folder(store.root), monitor, group)
-            outcome = training.outcome()
-            record = _finish(training, outcome, count) if group.is_main else None
+            outcome = Training.start(resolved, attempt, cache_folder(store.root), monitor, group).outcome()
+            study = monitor.study if outcome.status is Status.PRUNED else ""
+            record = _finish(resolved, attempt, outcome, count, study) if group.is_main else None
             written = group.broadcast(record)
             assert written is not None
             return written
@@ -180,23 +178,21 @@ def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord
 # --- the end ---
 
 
-def _finish(training: Training, outcome: Outcome, count: Count) -> RunRecord:
-    """Write the record, with the metrics, what the run took, and how it was made."""
-    config, attempt, learner, progress = (
-        training.config,
-        training.attempt,
-        training.learner,
-        training.progress,
-    )
-    device_type, cache = learner.device.type, cache_folder(attempt.store.root)
-    if config.checkpoint.keep_weights and outcome.status is Status.COMPLETED:
-        attempt.check()
-        checkpoint.save_weights(attempt.files.weights, learner.model)
-    times = progress.times.summary(warm_up(training.total))
-    samples = progress.step * config.batch_size
-    made_here = {"threads": config.threads, "compile": config.compile}
-    if learner.halved:  # otherwise the config says it
-        made_here["micro_batch"] = learner.micro_batch
+def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, study: str) -> RunRecord:
+    """Write the record, with the metrics, what the run took, and how it was made.
+
+    Args:
+        run: its config and its rows.
+        attempt: the right to work on it.
+        outcome: how it has ended.
+        count: as in `run`.
+        study: that has pruned it; empty: none.
+    """
+    config, learner, progress, diverged = run.config, outcome.learner, outcome.progress, outcome.diverged
+    samples, kind = progress.step * config.batch_size, learner.device.type
+    # What the config leaves open.
+    made = {"threads": config.threads, "compile": config.compile}
+    made |= {"micro_batch": learner.micro_batch} if learner.halved else {}
     record = RunRecord(
         key=attempt.key,
         config=json.loads(json.dumps(dataclasses.asdict(config))),  # as it is read again: lists, no tuples
@@ -204,25 +200,24 @@ def _finish(training: Training, outcome: Outcome, count: Count) -> RunRecord:
         metrics=finite(outcome.metrics),
         steps=progress.step,
         useful_seconds=progress.seconds,
-        seconds_per_step=times.get("mean"),
-        timing=times,
-        peak_memory=device.peak_memory(device_type),
+        seconds_per_step=outcome.timing.get("mean"),
+        timing=outcome.timing,
+        peak_memory=device.peak_memory(kind),
         cost={
             "parameters": sum(p.numel() for p in learner.model.parameters()),
             "samples": samples,
             "tokens": samples * (config.seq_len or 0),
-            **count(config, cache, device_type),
+            **count(config, cache_folder(attempt.store.root), kind),
         },
         attempts=attempt.number,
         repeated_steps=attempt.store.repeated_steps(attempt.key),
-        environment=environment.describe(device_type, config.data_fingerprint, training.group.size)
-        | tasks.described(config.task)
-        | made_here,
+        environment=environment.describe(kind, config.data_fingerprint, learner.group.size)
+        | tasks.described(run.task)
+        | made,
         began=timestamp(attempt.first_began),
         ended=timestamp(time.time()),
-        divergence={"kind": outcome.diverged.kind, **outcome.diverged.fields} if outcome.diverged else {},
-        pruned_by=[training.monitor.study]
-        * (outcome.status is Status.PRUNED and bool(training.monitor.study)),
+        divergence={"kind": diverged.kind, **diverged.fields} if diverged else {},
+        pruned_by=[study] if study else [],
     )
     shown = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
     log.info("%s after %d steps: %s", record.status, record.steps, shown)

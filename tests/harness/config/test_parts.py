@@ -375,7 +375,8 @@ def test_a_record_tells_of_a_task_that_is_gone():
     told = {"task": {"kind": "image", "metric": "loss", "higher_is_better": False}}
     row = tasks.recorded("gone:TASK", told)
     assert (row.kind, row.metric, row.higher_is_better) == ("image", "loss", False)
-    assert tasks.recorded("digits", {}) is tasks.TASKS["digits"] and tasks.described("digits") == {}
+    digits = tasks.TASKS["digits"]
+    assert tasks.recorded("digits", {}) is digits and tasks.described(digits) == {}
 
 
 # --- files ---

@@ -316,9 +316,9 @@ def test_a_run_that_has_not_come_to_its_end_has_lost_nothing(tmp_path):
 def test_a_live_run_that_is_about_to_write_its_record_has_not_lost_it(tmp_path, monkeypatch):
     store, seen, proper = Store(tmp_path), [], run._finish
 
-    def look_first(training, *arguments):
-        seen.append((lost(training.attempt.files.path), doctored(store.root)))
-        return proper(training, *arguments)
+    def look_first(made, attempt, *arguments):
+        seen.append((lost(attempt.files.path), doctored(store.root)))
+        return proper(made, attempt, *arguments)
 
     monkeypatch.setattr(run, "_finish", look_first)
     run.run(resolved(config(0.1)), store)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import tasks
 from harness.config.hyper_schedules import SHAPES
 from harness.config.key import resolved
 from harness.config.settings import resolve_config
@@ -14,7 +15,6 @@ from harness.errors import UsageError
 from harness.parallel.group import ALONE
 from harness.store import Store
 from harness.train import schedule
-from harness.train.building import load_task
 from harness.train.learner import Learner
 from tests.helpers.interrupting import finish, interrupt
 
@@ -69,7 +69,8 @@ def test_values_lead_from_one_end_to_the_other(name, ends, start, width, total):
 
 def learner(settings, cache):
     config = resolve_config(settings)
-    return Learner(resolved(config), load_task(config, cache), 8, torch.device("cpu"), ALONE)
+    run = resolved(config)
+    return Learner(run, tasks.load_for(run.task, config, cache), 8, torch.device("cpu"), ALONE)
 
 
 def test_the_groups_of_the_rule_get_the_value_before_every_step(tiny, tmp_path):
