@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Train what is missing, on this machine."""
-    from sweeps.run.progress import Progress
     from sweeps.run.runner import Runner
 
     _check_plans(args, store, loaded)
-    runner = Runner(store, loaded, args.workers, Progress(quiet=args.quiet), replace=args.replace)
+    runner = Runner(store, loaded, args.workers, quiet=args.quiet, replace=args.replace)
     for live in runner.sweeps:
         check_start(live.spec, _unsettled(store, live.search), store.root, action="run")
     make_folder(store.root)
@@ -72,7 +71,6 @@ def _unsettled(store: Store, planned: Sequence[Planned]) -> list[Planned]:
 
 def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Hand what is missing to SLURM."""
-    from sweeps.cluster import queue
     from sweeps.cluster import submit as submission
     from sweeps.studies import refresh
 
@@ -86,14 +84,10 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     plans = [(spec, everything(store, spec)) for spec in loaded]
     for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
+    wishes = submission.Wishes(args.block or "", args.retry, args.replace, args.exclude_failing)
     for spec, planned in plans:
-        queue.submit_and_report(
-            *(store, spec, planned, args.retry),
-            replace=args.replace,
-            exclude_failing=args.exclude_failing,
-            quiet=args.quiet,
-            block=args.block or "",
-        )
+        report = submission.submit(store, spec, planned, wishes)
+        print(*report.notes(spec, len(wishes.of_block(planned)), args.quiet), sep="\n")
         refresh.refresh(store, spec, planned)
     return 0
 
@@ -105,7 +99,7 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     slurm.require("scancel")  # without it "0 jobs cancelled" would look like SLURM's answer
     if args.block is None:
         for spec in loaded:
-            queue.cancel_and_report(store, spec)
+            print(queue.cancel(store.root, spec.name))
         return 0
     # The plan in the store may have blocks and points that the file has no more.
     planned = [[*_points(store, spec), *ever_planned(store.root, spec.name)] for spec in loaded]
@@ -113,7 +107,7 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     wanted = {point.id for points in planned for point in points if point.block == args.block}
     others = {point.id for points in planned for point in points if point.block != args.block}
     for spec in _with_block(args.block, loaded, blocks):
-        queue.cancel_and_report(store, spec, wanted, others)
+        print(queue.cancel(store.root, spec.name, wanted, others))
     return 0
 
 
@@ -193,7 +187,7 @@ def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]
 
 def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Show what is left to run and what it takes."""
-    from sweeps.cluster import dry_run, queue, submit
+    from sweeps.cluster import queue, submit
     from sweeps.screens import plan as screen
 
     if args.test_only:
@@ -201,18 +195,15 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     views = []
     for view in previews(args, store, loaded):
         if args.sbatch or args.test_only:
-            view.arrays += dry_run.scripts(
-                *(store, view.spec, view.planned),
-                replace=bool(args.replace),
-                exclude_failing=bool(args.exclude_failing),
-                block=args.block or "",
-            )
+            # The parser of `plan` has none of these flags.
+            wishes = submit.Wishes(args.block or "", False, bool(args.replace), bool(args.exclude_failing))
+            view.arrays += submit.scripts(store, view.spec, view.planned, wishes)
         views.append(view)
         if not args.json:
             print("\n" * (len(views) > 1), end="")
             screen.show(view, with_arrays=args.sbatch, with_points=args.points)
         if args.test_only:
-            view.answers += queue.ask_about(view.spec.name, view.arrays)
+            view.answers += submit.ask_about(view.spec.name, view.arrays)
             if not args.json:
                 screen.show_answers(view)
     if args.json:
@@ -277,8 +268,8 @@ def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
 
     _check_plans(args, store, loaded)
     for spec in loaded:
-        for line in reap.reap(store, spec, everything(store, spec), replace=args.replace).lines():
-            print(f"{spec.name}: {line}")
+        for note in reap.reap(store, spec, everything(store, spec), replace=args.replace).notes():
+            print(f"{spec.name}: {note}")
     return 0
 
 

@@ -36,7 +36,7 @@ class _Line(_Word, total=False):
     job: str
     refused: str
     resources: dict[str, Any]
-    excluded: str
+    excluded: list[str]
     label: str
     runs_per_job: int
 
@@ -50,8 +50,8 @@ class Submission:
         word: a random word, the same for no other submission.
         points: their ids: the keys of runs, or slots of a search.
         code: the snapshot it runs from.
-        resources: what its jobs ask for that is no default, by name (`Resources.asked`).
-        excluded: nodes that they keep off in addition, separated by commas.
+        resources: what its jobs ask for (`Resources.asked`).
+        excluded: nodes that they keep off in addition.
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
         label: what its jobs' name tells people of the points.
@@ -64,8 +64,8 @@ class Submission:
     code: str = ""
     job: str = ""
     refused: str = ""
-    resources: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    excluded: str = ""
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    excluded: Sequence[str] = ()
     label: str = ""
     runs_per_job: int = 1
 

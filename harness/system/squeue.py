@@ -57,6 +57,11 @@ class Job:
         return self.id.partition("_")[0]
 
     @property
+    def task(self) -> int:
+        """Its number in the array; 0 for a job that is none."""
+        return int(self.id.partition("_")[2] or 0)
+
+    @property
     def pending(self) -> bool:
         """Whether it waits for its start; a requeued job waits again."""
         return self.state == "PENDING" or self.state in _HELD

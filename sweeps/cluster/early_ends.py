@@ -1,4 +1,4 @@
-"""Jobs that ended before their run began, and jobs whose run failed within its first minute.
+"""Jobs that ended before their run began or failed within its first minute, and the nodes that do this.
 
 A job with several runs ended before they began if none of them did, and failed if each that began did so
 within its first minute. It counts once.
@@ -11,30 +11,37 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.display import counted
-from harness.store import Store
+from harness.show.note import Note
+from harness.store import Reason, Store, submissions
 from harness.store.points import Point, filled
+from harness.store.submissions import Submission
 from harness.system import slurm
 from harness.system.slurm import SlurmError
-from sweeps.cluster import job_log, submissions
+from sweeps.cluster import job_log
 from sweeps.cluster.job_log import JobLog
-from sweeps.cluster.submissions import Submission
+from sweeps.cluster.queue import log_folder
 
 MOST_JOBS = 300  # the newest; more logs take too long to read
 MOST_QUESTIONS = 3  # arrays that SLURM is asked about, as their jobs have no logs
 MOST_LINES = 3
+MOST_NODES = 5  # named on a line
 FIRST_MINUTE = 60.0
-# Outcomes of an attempt. Empty: its process died. A run that was stopped for a reason, such as a node without
+# A node that ends jobs at once is free for the next one.
+LEAST = 3  # jobs that must have ended early on a node before it is named
+RECENT = 24 * 3600.0  # seconds; the node may have been repaired since
+MOST_OTHERS = 300  # jobs of the same arrays whose nodes are looked up
+# Outcomes of an attempt. None: its process died. A run that was stopped for a reason, such as a node without
 # the GPUs that it promised, has a message; one that was asked to stop has none.
-_FAILURES = ("", "error", "oom", "stopped")
+_FAILURES = (None, Reason.ERROR, Reason.OOM, Reason.STOPPED)
 
 
 @dataclass(frozen=True)
@@ -101,8 +108,6 @@ def _jobs(
 
 def log_path(root: Path, array: Submission, job: str) -> Path:
     """Where the output of a job goes."""
-    from sweeps.cluster.job_array import log_folder  # imports submitit
-
     return job_log.of_job(log_folder(root, array), job)
 
 
@@ -159,11 +164,16 @@ def _failure(attempt: dict[str, Any], heartbeat: Path) -> JobLog | None:
     outcome, began = attempt.get("outcome") or {}, attempt.get("began")
     ended = attempt.get("ended") or (heartbeat.stat().st_mtime if not outcome else None)
     message = str(outcome.get("message", "")).strip().split("\n")[0]
-    reason = outcome.get("reason", "")
-    if reason not in _FAILURES or (reason == "stopped" and not message) or began is None or ended is None:
+    reason = outcome.get("reason")
+    if (
+        reason not in _FAILURES
+        or (reason == Reason.STOPPED and not message)
+        or began is None
+        or ended is None
+    ):
         return None
     node = str(attempt["owner"].get("host", "")).partition(".")[0]
-    return JobLog(node, began, ended, message, False) if ended - began < FIRST_MINUTE else None
+    return JobLog(node, began, ended, message) if ended - began < FIRST_MINUTE else None
 
 
 # --- jobs without a log ---
@@ -175,7 +185,7 @@ def _without_folder(path: Path) -> JobLog | None:
     if path.parent.is_dir() or not logs.is_dir():
         return None
     error = f"'{path.parent}', where they look for what to do, is gone; the next `submit` writes it anew"
-    return JobLog("", None, time.time(), error, False)
+    return JobLog("", None, time.time(), error)
 
 
 def _shown(job: str) -> JobLog | None:
@@ -187,7 +197,7 @@ def _shown(job: str) -> JobLog | None:
         return None
     began, ended = (_time(row.get(name, "")) for name in ("StartTime", "EndTime"))
     error = f"no log was written ({row['JobState']}, exit code {row.get('ExitCode', 'unknown')})"
-    return JobLog(row["BatchHost"], began, ended or time.time(), error, False)
+    return JobLog(row["BatchHost"], began, ended or time.time(), error)
 
 
 @functools.lru_cache(maxsize=64)
@@ -211,68 +221,142 @@ def _time(text: str) -> float | None:
         return None
 
 
-# --- in words ---
+# --- by error and node ---
 
 
-def grouped(ended: Sequence[EarlyEnd]) -> list[list[EarlyEnd]]:
-    """The jobs by their errors, the most frequent first; numbers and nodes in an error make no difference."""
-    groups: dict[str, list[EarlyEnd]] = {}
+@dataclass(frozen=True)
+class Early:
+    """Jobs that ended early on one node for one reason.
+
+    Attributes:
+        reason: the error of the newest.
+        node: its name in SLURM; empty if nothing tells.
+        jobs: their ids, the newest first.
+        runs: how many of their runs wait for another job.
+        seconds: the most that one of them took; None if nothing tells.
+        log: that of the newest.
+        _error: the number of the error, as errors that differ in numbers and nodes only are one.
+    """
+
+    reason: str
+    node: str
+    jobs: list[str]
+    runs: int
+    seconds: float | None
+    log: str
+    _error: int = field(default=0, compare=False)
+
+
+def grouped(ended: Sequence[EarlyEnd]) -> list[Early]:
+    """The jobs by their errors, the most frequent first, and their nodes."""
+    errors: dict[str, list[EarlyEnd]] = {}
     for one in ended:
         error = one.told.error.replace(one.told.node or "NODE", "NODE")
-        groups.setdefault(re.sub(r"\d+", "N", error), []).append(one)
-    return sorted(groups.values(), key=len, reverse=True)
-
-
-def lines(sweep: str, ended: Sequence[EarlyEnd]) -> list[str]:
-    """A line for each error."""
-    groups = grouped(ended)
-    shown = [
-        f"{sweep}: {counted(len(group), 'job')} ended before {_runs(group)} began: {group[0].told.error} "
-        f"({''.join(f'{where}; ' for where in [_nodes(group)] if where)}log: {group[0].path})"
-        for group in groups[:MOST_LINES]
-    ]
-    rest = [one for group in groups[MOST_LINES:] for one in group]
-    more = [f"{sweep}: {counted(len(rest), 'more job')} ended before {_runs(rest)} began"]
-    return shown + (more if rest else [])
-
-
-def _runs(ended: Sequence[EarlyEnd]) -> str:
-    jobs, runs = len(ended), _number_of_runs(ended)
-    whose = "its" if jobs == 1 else "their"
-    return f"{whose} run" if runs == jobs else f"{whose} {runs} runs"
-
-
-def _number_of_runs(ended: Sequence[EarlyEnd]) -> int:
-    return sum(len(one.points) for one in ended)
-
-
-def _nodes(group: Sequence[EarlyEnd]) -> str:
-    counts = Counter(one.told.node for one in group if one.told.node).most_common()
-    if len(counts) == 1 and counts[0][1] == len(group):
-        return f"on {counts[0][0]}"
-    shown = ", ".join(f"{n} on {node}" for node, n in counts[:5])
-    return f"{shown}, ..." if len(counts) > 5 else shown
-
-
-def to_json(ended: Sequence[EarlyEnd]) -> list[dict[str, Any]]:
-    """A row for each error and node."""
+        errors.setdefault(re.sub(r"\d+", "N", error), []).append(one)
     rows = []
-    for group in grouped(ended):
+    for number, group in enumerate(sorted(errors.values(), key=len, reverse=True)):
         for node in dict.fromkeys(one.told.node for one in group):
             own = [one for one in group if one.told.node == node]
-            rows.append(
-                {
-                    "reason": own[0].told.error,
-                    "node": node,
-                    "jobs": [one.job for one in own],
-                    "runs": _number_of_runs(own),
-                    "seconds": longest(own),
-                    "log": str(own[0].path),
-                }
-            )
+            runs, first = sum(len(one.points) for one in own), own[0]
+            jobs, log = [one.job for one in own], str(first.path)
+            rows.append(Early(first.told.error, node, jobs, runs, _longest(own), log, number))
     return rows
 
 
-def longest(ended: Sequence[EarlyEnd]) -> float | None:
-    """The most seconds that one of the jobs took; None if nothing tells."""
+def notes(sweep: str, ended: Sequence[Early]) -> list[Note]:
+    """A note for each error, and one for what is left."""
+    errors = [list(rows) for _, rows in itertools.groupby(ended, lambda row: row._error)]
+    shown = []
+    for rows in errors[:MOST_LINES]:
+        counts = sorted(((len(row.jobs), row.node) for row in rows if row.node), key=lambda c: -c[0])
+        nodes = [f"{node} ({n})" if len(rows) > 1 else node for n, node in counts[:MOST_NODES]]
+        nodes += ["..."] if len(counts) > MOST_NODES else []
+        about = {"error": rows[0].reason, "nodes": nodes, "log": rows[0].log}
+        shown.append(Note("jobs_ended_early", sweep=sweep, **_numbers(rows), **about))
+    rest = [row for rows in errors[MOST_LINES:] for row in rows]
+    return shown + ([Note("more_jobs_ended_early", sweep=sweep, **_numbers(rest))] if rest else [])
+
+
+def _numbers(rows: Sequence[Early]) -> Mapping[str, int]:
+    jobs, runs = sum(len(row.jobs) for row in rows), sum(row.runs for row in rows)
+    return {"jobs": jobs, "runs": runs, "several": runs if runs != jobs else 0}
+
+
+def _longest(ended: Sequence[EarlyEnd]) -> float | None:
     return max((one.told.seconds for one in ended if one.told.seconds is not None), default=None)
+
+
+# --- nodes ---
+
+
+@dataclass(frozen=True)
+class FailingNode:
+    """A node that ends jobs early.
+
+    Attributes:
+        node: its name in SLURM.
+        early: how many jobs ended there before their run began, or failed in its first minute.
+        jobs: how many of the same arrays were started there.
+        seconds: the most that one of the early ones took; None if nothing tells.
+        reason: the most frequent error.
+    """
+
+    node: str
+    early: int
+    jobs: int
+    seconds: float | None
+    reason: str
+
+    def note(self, sweep: str, advice: Note) -> Note:
+        """For people."""
+        about = {"node": self.node, "early": self.early, "jobs": self.jobs, "reason": self.reason}
+        return Note("node_fails", sweep=sweep, **about, seconds=self.seconds, advice=advice)
+
+
+def failing_nodes(root: Path, ended: Sequence[EarlyEnd], queued: Collection[str]) -> list[FailingNode]:
+    """The nodes that fail, by the jobs of the last day; the worst first.
+
+    A node fails if at least LEAST jobs, and at least half of those that it was given, ended early there. But
+    if no other node does better, the jobs themselves are the reason, and no node is named.
+
+    Args:
+        root: the store.
+        ended: the jobs that ended early.
+        queued: the ids of all jobs in the queue.
+    """
+    recent = [one for one in ended if not one.told.cancelled and one.told.ended > time.time() - RECENT]
+    early: dict[str, list[EarlyEnd]] = {}
+    for one in recent:
+        if one.told.node:
+            early.setdefault(one.told.node, []).append(one)
+    if all(len(own) < LEAST for own in early.values()):
+        return []
+    others = _others(root, recent, {one.job for one in ended}, queued)
+    if not any(n > len(early.get(node, ())) for node, n in others.items()):
+        return []
+    bad = [node for node, own in early.items() if len(own) >= max(LEAST, others[node])]
+    return [
+        FailingNode(
+            node,
+            len(early[node]),
+            len(early[node]) + others[node],
+            _longest(early[node]),
+            grouped(early[node])[0].reason,
+        )
+        for node in sorted(bad, key=lambda node: (-len(early[node]), node))
+    ]
+
+
+def _others(
+    root: Path, recent: Sequence[EarlyEnd], early: Collection[str], queued: Collection[str]
+) -> Counter[str]:
+    """How many other jobs of the same arrays started on each node, without those that may still end early."""
+    arrays = {one.array.word: one.array for one in recent}.values()
+    jobs = [(array, job) for array in arrays for job in array.jobs() if job not in early]
+    counts = Counter[str]()
+    for array, job in jobs[:MOST_OTHERS]:
+        log = job_log.read(log_path(root, array, job))
+        young = job in queued and time.time() - (log and log.began or 0.0) < FIRST_MINUTE
+        if log is not None and log.node and not young:
+            counts[log.node] += 1
+    return counts

@@ -1,16 +1,22 @@
-"""What a job of an array does, in each process of its run."""
+"""What a job of an array does, in each process of its run.
+
+    python -m sweeps.cluster.job FOLDER DIGEST ROOT CODE
+
+What the jobs of an array are to do is in one file of FOLDER (`job_array.order`). Its digest is on the command
+line, which SLURM keeps: a job does what was submitted, or nothing. The file is plain JSON, as loading a
+pickle executes what somebody may have put in its place.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from submitit.helpers import TorchDistributedEnvironment
 
 from harness.config import parts
 from harness.config.key import run_key
@@ -20,8 +26,8 @@ from harness.store.points import Point
 from harness.system import slurm, streams
 from harness.system.environment import HOME
 from harness.train.monitor import Monitor
-from sweeps.cluster import job_name
-from sweeps.cluster.job_lines import EXIT_AGAIN, SCRIPT_REQUEUES
+from sweeps.cluster.job_log import EXIT_AGAIN, NO_TASK, SCRIPT_REQUEUES
+from sweeps.cluster.queue import ORDER, tell_point
 from sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED, execute
 
 # Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
@@ -29,25 +35,51 @@ from sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED, execute
 PATIENCE = STALE_SECONDS + 180.0
 
 
-def work(root: str, code: str, point: Mapping[str, Any]) -> None:
-    """Train a point's run, or as much of it as signals allow; the exit status is that of `execute`.
+def main(folder: str, digest: str, root: str, code: str) -> None:
+    """Train the run of this job, or its runs, as far as signals allow; the exit status is that of `execute`.
 
     Args:
+        folder: of the array's order and logs.
+        digest: of the order.
         root: the store.
         code: the snapshot to run from.
-        point: the fields of a `Point`, with settings or a slot of a search.
 
     Raises:
         SystemExit: always.
     """
+    order = read_order(Path(folder), digest)
+    points = [Point(**fields) for fields in order["jobs"][int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))]]
+    if order["together"]:
+        from sweeps.cluster import packed_job
+
+        packed_job.work(root, code, points, folder)
+    work(root, code, points[0])
+
+
+def read_order(folder: Path, digest: str) -> Any:
+    """What the jobs of an array are to do.
+
+    Raises:
+        SystemExit: the file is gone, or is not what was submitted.
+    """
+    try:
+        data = (folder / ORDER).read_bytes()
+    except FileNotFoundError:
+        sys.exit(f"htbench: {NO_TASK}")
+    if hashlib.sha256(data).hexdigest() != digest:
+        sys.exit(f"htbench: '{folder / ORDER}' is not what was submitted; this job ends")
+    return json.loads(data)
+
+
+def work(root: str, code: str, point: Point) -> None:
+    """Train a point's run, or as much of it as signals allow. Raises SystemExit always."""
     streams.settle()
     monitor = Monitor(patience=PATIENCE)
     monitor.stop_on_signals()
-    one = Point(**point)
     # A signal that came this early leaves perhaps too little time to load and save; the processes of a run
     # stop together, so there it is left to them.
-    warned = monitor.stop_requested and one.processes == 1
-    status = EXIT_STOPPED if warned else _execute(Path(root), code, one, monitor)
+    warned = monitor.stop_requested and point.processes == 1
+    status = EXIT_STOPPED if warned else _execute(Path(root), code, point, monitor)
     if status == EXIT_STOPPED and comes_back(monitor):
         come_back()
     sys.exit(status)
@@ -58,8 +90,10 @@ def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
     parts.allow(parts.named(point.overrides))
     if not point.slot and run_key(resolve_config(point.overrides)) != point.key:
         sys.exit(f"htbench: run {point.key} was planned with other data or defaults than this node has.")
-    job_name.tell_point(point)
+    tell_point(point)
     if point.processes > 1:
+        from submitit.helpers import TorchDistributedEnvironment
+
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
     return execute(root, point, monitor, _say)
 
@@ -103,3 +137,7 @@ def come_back() -> None:
     except slurm.SlurmError as error:
         _say(f"job {job} could not be queued again, the next `sweep submit` does it: {error}")
         sys.exit(EXIT_ENDED)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -6,18 +6,21 @@ and discards its output. So is the start of a job: submitit's loads a pickle fro
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
 
-from harness.store.points import Point, sweep_folder
+from harness.store.points import Point
+from harness.store.submissions import Submission
 from harness.system import atomic, environment, slurm
-from sweeps.cluster import job_lines, order, packed_job, sbatch, snapshot, verify
+from sweeps.cluster import job_log, sbatch, snapshot, verify
+from sweeps.cluster.queue import ORDER, log_folder
 from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 
 
@@ -42,15 +45,22 @@ def submit(
     """
     folder = log_folder(root, submission)
     folder.mkdir(parents=True)
-    content = order.content(submission, points)
-    script = text(root, code, submission, resources, points[0].processes, order.digest(content))
+    content = order(submission, points)
+    script = text(root, code, submission, resources, points[0].processes, content)
     try:
         atomic.write_text(folder / "submission.sh", script)  # for people to read
-        order.write(folder, content)  # before the jobs are in the queue, as the disk may be full
+        atomic.write_bytes(folder / ORDER, content)  # before the jobs are in the queue: the disk may be full
         return sbatch.submit(script)
     except OSError:
         atomic.remove_temporaries(folder)
         raise
+
+
+def order(submission: Submission, points: Sequence[Point]) -> bytes:
+    """What the jobs of an array are to do: one file, complete before `sbatch` is called."""
+    of = {point.id: asdict(point) for point in points}
+    jobs = [[of[id] for id in submission.share(task)] for task in range(submission.tasks)]
+    return json.dumps({"together": submission.runs_per_job > 1, "jobs": jobs}).encode()
 
 
 def text(
@@ -59,111 +69,97 @@ def text(
     submission: Submission,
     resources: Resources,
     processes: int = 1,
-    order_digest: str = "",
+    content: bytes = b"",
 ) -> str:
-    """What `sbatch` gets to read, for runs of so many processes each and the order of that digest."""
-    folder = log_folder(root, submission)
-    words = ("-m", order.__name__, folder, order_digest, root.resolve(), code.folder.resolve())
-    command = shlex.join(command_line(root, code, resources, *map(str, words)))
-    count = submission.tasks
-    array: dict[str, Any] = (
-        {"map_count": count} if count > 1 else {}
-    )  # submitit makes no array of a single task
-    parameters = _parameters(code.folder, submission.name, resources, processes)
-    return str(_make_sbatch_string(command=command, folder=folder, **parameters, **array))
+    """What `sbatch` gets to read, for runs of so many processes each and that order."""
+    folder, digest = log_folder(root, submission), hashlib.sha256(content).hexdigest()
+    words = ("-m", "sweeps.cluster.job", folder, digest, root.resolve(), code.folder.resolve())
+    name, tasks = submission.name, submission.tasks
+    return script(root, code, name, folder, resources, processes, *map(str, words), tasks=tasks)
 
 
-def text_of_probe(
-    root: Path, code: Snapshot, name: str, folder: Path, resources: Resources, processes: int, *words: str
+def script(
+    root: Path,
+    code: Snapshot,
+    name: str,
+    log_folder: Path,
+    resources: Resources,
+    processes: int,
+    *words: str,
+    tasks: int = 1,
+    requeue: bool = True,
 ) -> str:
-    """What `sbatch` gets to read for a job that only looks around on its node (`sweeps/cluster/probe.py`).
+    """What `sbatch` gets to read for a job or an array.
 
     Args:
         root: the store.
         code: the snapshot to run from.
         name: of the job.
-        folder: its log goes there.
-        resources: what it asks for, as a job of the sweep would.
+        log_folder: its log goes there.
+        resources: what it asks for.
         processes: of each run.
         words: for the interpreter.
+        tasks: of the array.
+        requeue: whether SLURM starts it again after a preemption or the end of its node.
     """
-    command = shlex.join(command_line(root, code, resources, *words))
-    parameters = _parameters(code.folder, name, resources, processes)
-    options = {k: v for k, v in parameters.pop("additional_parameters").items() if k != "requeue"}
-    options["no-requeue"] = True  # who waits for it would not know why it starts again
-    return str(
-        _make_sbatch_string(command=command, folder=folder, additional_parameters=options, **parameters)
-    )
-
-
-def command_line(root: Path, code: Snapshot, resources: Resources, *words: str) -> list[str]:
-    """What `srun` starts: the interpreter of the job with some words, in its container if it has one."""
-    python, folder = resources.interpreter, str(code.folder.resolve())
-    first = (Path(verify.__file__).read_text(encoding="utf-8"), folder, code.digest)
-    held = [python, "-I", "-S", "-c", *first, python, "-u", *words]
-    if resources.container is None:
-        return held
-    folders = dict.fromkeys((str(root.resolve()), folder))
-    gpus = ["--nv"] if resources.gpus_per_node else []
-    # Apptainer hands on the environment and, without a terminal, every signal. Image and host may have other
-    # file systems, so the working folder is named, too.
-    binds = ["--bind", ",".join(folders), "--pwd", folder]
-    return ["apptainer", "exec", *gpus, *binds, resources.container, *held]
-
-
-def log_folder(root: Path, submission: Submission) -> Path:
-    """Where an array's order is and its jobs' output goes: `<job>_<task>_0_log.out`.
-
-    Each run of a job with several has its own, `<job>_<task>_<key or slot>_log.out`.
-    """
-    return sweep_folder(root.resolve(), submission.sweep) / "logs" / submission.word
-
-
-def _parameters(code: Path, name: str, resources: Resources, processes: int) -> dict[str, Any]:
-    of_sbatch = ("account", "partition", "qos", "constraint", "exclude", "mail_type", "mail_user")
-    folder = code.resolve()
+    folder = code.folder.resolve()
     path = f"{folder}:{folder / snapshot.OUTSIDE}"
-    tasks, cores = processes // resources.nodes, resources.cpus_per_task
+    per_node, cores = processes // resources.nodes, resources.cpus_per_task
+    side_by_side = resources.side_by_side(processes)
     if resources.runs_per_job > 1:  # one process, which starts those of the runs
-        tasks, cores = 1, cores * processes * resources.side_by_side(processes)
-    return {
+        per_node, cores = 1, cores * processes * side_by_side
+    of_sbatch = ("account", "partition", "qos", "constraint", "exclude", "mail_type", "mail_user")
+    text = _make_sbatch_string(
+        command=shlex.join(_command(root, folder, code.digest, resources, words)),
+        folder=log_folder,
         **{option: getattr(resources, option) for option in of_sbatch},
-        "job_name": name,
-        "time": resources.timeout_min,
-        "nodes": resources.nodes,
-        "ntasks_per_node": tasks,
-        "cpus_per_task": cores,
-        "gpus_per_node": resources.gpus_per_node or None,
-        "array_parallelism": resources.array_parallelism,
-        "signal_delay_s": resources.warning_seconds,
-        "stderr_to_stdout": True,
-        "wckey": None,  # submitit's own word is refused where such keys are enforced
+        job_name=name,
+        time=resources.timeout_min,
+        nodes=resources.nodes,
+        ntasks_per_node=per_node,
+        cpus_per_task=cores,
+        gpus_per_node=resources.gpus_per_node or None,
+        array_parallelism=resources.array_parallelism,
+        map_count=tasks if tasks > 1 else None,  # submitit makes no array of a single task
+        signal_delay_s=resources.warning_seconds,
+        stderr_to_stdout=True,
+        wckey=None,  # submitit's own word is refused where such keys are enforced
         # Without --requeue, sites with JobRequeue=0 would end a preempted job for good.
-        "additional_parameters": {"requeue": True} | ({"mem": resources.mem} if resources.mem else {}),
+        additional_parameters={"requeue" if requeue else "no-requeue": True}
+        | ({"mem": resources.mem} if resources.mem else {}),
         # srun does not inherit --cpus-per-task from sbatch since SLURM 22.05. If one process of a run is
         # killed, the others shall not wait for it. Where SBATCH_EXPORT=NONE is the custom, srun would hide
         # what is exported here.
-        "srun_args": [
+        srun_args=[
             *("--cpus-per-task", str(cores)),
             *("--kill-on-bad-exit=1", "--export=ALL"),
             *resources.srun_args,
         ],
         # `cd`, too: python puts the working folder before PYTHONPATH.
-        "setup": [
-            *job_lines.watched(resources.setup),
+        setup=[
+            *job_log.watched(resources.setup),
             f"cd {shlex.quote(str(folder))}",
             f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
             f"export {slurm.GPUS_VARIABLE}={resources.gpus_per_node}",
-            f"export {job_lines.SCRIPT_REQUEUES}=1",
-            *_shared(resources, processes),
+            f"export {job_log.SCRIPT_REQUEUES}=1",
+            *([f"export {job_log.AT_ONCE}={side_by_side}"] if resources.runs_per_job > 1 else []),
         ],
-        "teardown": list(job_lines.AFTERWARDS),
-    }
+        teardown=list(job_log.AFTERWARDS),
+    )
+    return str(text)
 
 
-def _shared(resources: Resources, processes: int) -> list[str]:
-    """What the process of a job with several runs must know of it."""
-    if resources.runs_per_job == 1:
-        return []
-    return [f"export {packed_job.AT_ONCE}={resources.side_by_side(processes)}"]
+def _command(root: Path, code: Path, digest: str, resources: Resources, words: Sequence[str]) -> list[str]:
+    """What `srun` starts: the interpreter of the job with some words, in its container if it has one."""
+    python = resources.interpreter
+    first = (Path(verify.__file__).read_text(encoding="utf-8"), str(code), digest)
+    held = [python, "-I", "-S", "-c", *first, python, "-u", *words]
+    if resources.container is None:
+        return held
+    folders = dict.fromkeys((str(root.resolve()), str(code)))
+    gpus = ["--nv"] if resources.gpus_per_node else []
+    # Apptainer hands on the environment and, without a terminal, every signal. Image and host may have other
+    # file systems, so the working folder is named, too.
+    binds = ["--bind", ",".join(folders), "--pwd", str(code)]
+    return ["apptainer", "exec", *gpus, *binds, resources.container, *held]

@@ -1,13 +1,85 @@
-"""What the log of a job tells: the node of its last start, when that began and ended, the first error."""
+"""The log of a job: the lines that its script writes there, and what the log tells when it is read.
+
+htbench: job 12_3 on node n2 starts at 1764000000
+htbench: job 12_3 on node n2: setup line 2 exited with 3: module load cuda
+htbench: job 12_3 on node n2: could not be queued again: scontrol is missing; the next ...
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeps.cluster.job_lines import SETUP_FAILED, STARTS
+# --- written ---
+
+STARTS = re.compile(r"^htbench: job (\S+) on node (\S+) starts at (\d+)$")
+SETUP_FAILED = re.compile(r"^htbench: job (\S+) on node (\S+): (setup line -?\d+ exited with \d+: .*)$")
+
+# Variables that the script sets: that it queues its job again, and how many runs a job trains at a time.
+SCRIPT_REQUEUES, AT_ONCE = "HTBENCH_SCRIPT_REQUEUES", "HTBENCH_RUNS_AT_ONCE"
+EXIT_AGAIN = 200  # above 128 + signal: `srun` returns the highest status of its processes
+
+_ID = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
+_START = (
+    f'htbench_job="job {_ID} on node ${{SLURMD_NODENAME:-$HOSTNAME}}"',
+    'echo "htbench: $htbench_job starts at $(date +%s)"',
+)
+# Nothing can be put between the lines of `setup`: they may be the parts of a loop or of a here-document. So
+# traps watch them. ERR follows the rules of `set -e`: a condition may fail, and so may what stands before
+# `||`. A command inside a function or a sourced file may fail, too, the call as a whole may not. In the trap
+# of EXIT, LINENO is 1, so DEBUG keeps the line.
+_WATCH = (
+    'htbench_failed() { [ -z "$htbench_setup" ] || [ "${FUNCNAME[1]}" != main ] || exit "$1"; }',
+    'htbench_ended() { [ -z "$htbench_setup" ] || echo "htbench: $htbench_job: setup line'
+    ' $((htbench_line - htbench_setup)) exited with $1: $(sed -n "${htbench_line}p" "$0")"; }',
+    """trap '[ -n "${FUNCNAME[0]:-}" ] || [ "$LINENO" -le "${htbench_setup:-0}" ]"""
+    """ || htbench_line=$LINENO' DEBUG""",
+    "trap 'htbench_failed $?' ERR",
+    "trap 'htbench_ended $?' EXIT",
+)
+
+
+# In most containers there is no `scontrol`. There a run that was told to stop ends with EXIT_AGAIN, and the
+# script looks whether it was told to make room: a job that was cancelled runs no more.
+AFTERWARDS = (
+    "htbench_status=$?",
+    f"if [ $htbench_status = {EXIT_AGAIN} ]; then",
+    "  htbench_why=",
+    "  if ! command -v scontrol > /dev/null; then",
+    "    htbench_why='scontrol is missing'",
+    f'  elif scontrol show job -o "{_ID}" | grep -q JobState=RUNNING; then',
+    f'    scontrol requeue "{_ID}" || htbench_why="scontrol requeue exited with $?"',
+    "  fi",
+    '  [ -z "$htbench_why" ] || echo "htbench: $htbench_job: could not be queued again: $htbench_why;'
+    ' the next \\`htbench sweep submit\\` does it"',
+    "fi",
+    "exit $htbench_status",
+)
+
+
+def start(job: str, node: str, seconds: float) -> str:
+    """The line that `STARTS` finds, as Python writes it; `seconds` since 1970."""
+    return f"htbench: job {job} on node {node} starts at {seconds:.0f}"
+
+
+def watched(setup: Sequence[str]) -> list[str]:
+    """The lines of `setup`, such that the log names the node, and a line that fails ends the job.
+
+    Options of `sbatch` stay at the top.
+    """
+    lines = "\n".join(setup).splitlines()
+    head = list(itertools.takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
+    body = lines[len(head) :]
+    if not body:
+        return [*head, *_START]
+    return [*head, *_START, *_WATCH, f"htbench_setup=$((LINENO - {len(head)}))", *body, "htbench_setup="]
+
+
+# --- read ---
 
 MOST_BYTES = 1 << 18  # of the end of a log; one that is longer is not that of a job which ended early
 
@@ -42,13 +114,15 @@ class JobLog:
         ended: when the log was last written to, by the file server's clock.
         error: the first error, or else the last line; empty if nothing was printed.
         cancelled: whether a person cancelled it.
+        failed_setup: whether the error is that of a line of `setup`.
     """
 
     node: str
     began: float | None
     ended: float
     error: str
-    cancelled: bool
+    cancelled: bool = False
+    failed_setup: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -78,9 +152,9 @@ def read(path: Path) -> JobLog | None:
         return None
     node, began, own = _last_start(lines)
     text = "\n".join(own)
-    error = first_error(own)
     named = _OF_A_TASK.search(text)  # in a job of several nodes, one other than the first may have failed
-    return JobLog(named[1] if named else node, began, ended, error, _CANCELLED.search(text) is not None)
+    cancelled, failed = _CANCELLED.search(text) is not None, any(map(SETUP_FAILED.match, own))
+    return JobLog(named[1] if named else node, began, ended, first_error(own), cancelled, failed)
 
 
 def _last_start(lines: list[str]) -> tuple[str, float | None, list[str]]:
@@ -96,7 +170,8 @@ def first_error(lines: list[str]) -> str:
     telling = [line for line in lines if not _NOISE.search(line)]
     for number, line in enumerate(telling):
         if found := SETUP_FAILED.match(line):
-            return _with_words_before(found[3], telling[:number])
+            # What it printed last is often the reason.
+            return f"{found[3]} ({_plain(telling[number - 1])})" if number else found[3]
     for number, line in enumerate(telling):
         if line.startswith(_TRACEBACK):
             line = next((after for after in telling[number + 1 :] if not after.startswith(" ")), line)
@@ -104,11 +179,6 @@ def first_error(lines: list[str]) -> str:
             return _plain(line)
     rest = telling or [line for line in lines if line.strip()]
     return _plain(rest[-1]) if rest else ""
-
-
-def _with_words_before(what: str, before: list[str]) -> str:
-    """A line of setup that failed, and what it printed last: often the reason."""
-    return f"{what} ({_plain(before[-1])})" if before else what
 
 
 def _plain(line: str) -> str:

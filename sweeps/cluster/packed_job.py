@@ -13,35 +13,32 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.show.status import Status
-from harness.store import Kind, RunState, Store
-from harness.store.points import Point, filled
-from harness.system import atomic, slurm, streams
+from harness.store import RunState, Store
+from harness.store.points import Point
+from harness.system import slurm, streams
 from harness.system.machine import visible_gpus
 from harness.train.monitor import Monitor
-from sweeps.cluster import job, job_lines, job_log
-from sweeps.plan.states import settled, state
+from sweeps.cluster import job, job_log
+from sweeps.cluster.job_log import AT_ONCE
+from sweeps.cluster.queue import closed_path
 from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 from sweeps.run.pool import Pool
+from sweeps.run.schedule import Schedule
 
-AT_ONCE = "HTBENCH_RUNS_AT_ONCE"  # set by the script of the job
-POLL_SECONDS = 1.0
 LOOK_SECONDS = 60.0  # between two looks for more work while there is room for it
-MOST_DEATHS = 3  # a run is started again at most so often after a signal killed it
 
 
-def work(root: str, code: str, points: Sequence[Mapping[str, Any]], logs: str) -> None:
+def work(root: str, code: str, points: Sequence[Point], logs: str) -> None:
     """Train the runs of some points, or as much of them as signals allow.
 
     Args:
         root: the store.
         code: the snapshot to run from.
-        points: each the fields of a `Point`, with settings or a slot of a search.
+        points: with settings, or each a slot of a search.
         logs: the folder of the runs' logs.
 
     Raises:
@@ -52,20 +49,20 @@ def work(root: str, code: str, points: Sequence[Mapping[str, Any]], logs: str) -
     monitor = Monitor()
     monitor.stop_on_signals()
     job.check_code(code)
-    own = PackedJob(Path(root), [Point(**point) for point in points], Path(logs), monitor)
+    own = PackedJob(Path(root), points, Path(logs), monitor)
     own.run()
     comes_back = monitor.stop_requested and job.comes_back(monitor)
     own.close()
     known = own.states()
-    if monitor.stop_requested and not all(map(settled, known)):
+    if monitor.stop_requested and not all(one.status.is_settled for one in known):
         if comes_back:
             own.open()
             job.come_back()
         sys.exit(EXIT_STOPPED)
-    sys.exit(EXIT_DONE if all(one.kind is Kind.FINISHED for one in known) else EXIT_ENDED)
+    sys.exit(EXIT_DONE if all(one.status.has_ended for one in known) else EXIT_ENDED)
 
 
-class PackedJob:
+class PackedJob(Schedule):
     """The runs of one job.
 
     Args:
@@ -76,11 +73,10 @@ class PackedJob:
     """
 
     def __init__(self, root: Path, points: Sequence[Point], logs: Path, monitor: Monitor) -> None:
-        self.store, self.logs, self.monitor = Store(root), logs, monitor
-        self.points = {point.id: point for point in points}
+        super().__init__(Store(root), monitor)
+        self.logs, self.points = logs, {point.id: point for point in points}
         self.processes = points[0].processes
-        self._before: dict[str, int] = {}  # the attempts at a run when this job last started it
-        self._deaths: Counter[str] = Counter()
+        self._look_due = 0.0
         self._given_up: dict[str, tuple[Status, int]] = {}  # the state and the attempts at that time
 
     def run(self) -> None:
@@ -92,9 +88,11 @@ class PackedJob:
         while todo := self._left():
             self.open()
             pool = pool or self._pool()
-            self._train(pool, deque(todo))
+            self.todo.extend(todo)
+            self._look_due = time.monotonic() + LOOK_SECONDS
+            self.work(pool)
             if self.monitor.stop_requested:
-                return pool.stop()
+                return
             self.close()
 
     def open(self) -> None:
@@ -106,77 +104,52 @@ class PackedJob:
         closed_path(self.logs, slurm.own_job()).touch()
 
     def states(self) -> list[RunState]:
-        """The states of the points; each is read from its folder, as the index may be long."""
-        return [self._state(point) for point in self.points.values()]
+        """The states of the points."""
+        return [self.state(point) for point in self.points.values()]
 
-    def _check_gpus(self) -> None:
-        """End the job if its node shows fewer GPUs than promised: runs would share what is there."""
+    def _pool(self) -> Pool:
+        """The pool. Exits if the node shows fewer GPUs than promised: runs would share what is there."""
         promised, found = slurm.promised_gpus(), len(visible_gpus())
         if found < promised and any(one.overrides.get("device") != "cpu" for one in self.points.values()):
             said = slurm.shortage({slurm.own_node(): (found, promised)}, "its runs wait")
             print(f"htbench: {said}", file=sys.stderr, flush=True)
             sys.exit(EXIT_ENDED)
-
-    def _pool(self) -> Pool:
-        self._check_gpus()
         side_by_side = int(os.environ.get(AT_ONCE, "1"))
         searches = ["sweeps.studies.trial"] if any(one.slot for one in self.points.values()) else []
         return Pool(self.store.root, side_by_side * self.processes, searches, patience=job.PATIENCE)
 
-    def _train(self, pool: Pool, todo: deque[Point]) -> None:
-        """Train points until none is left, or until the job was asked to stop."""
-        due = time.monotonic() + LOOK_SECONDS
-        while (todo or pool.running) and not self.monitor.stop_requested:
-            while todo and pool.has_room_for(self.processes):
-                point = todo.popleft()
-                self._before[point.id] = self._state(point).attempts
-                pool.start(point, self.processes, self._log(point))
-            for id, status in pool.finished(timeout=POLL_SECONDS):
-                self._ended(self.points[id], status)
-                due = 0.0
-            if not todo and time.monotonic() >= due and pool.has_room_for(self.processes):
-                todo.extend(self._left(besides=pool.running))
-                due = time.monotonic() + LOOK_SECONDS
+    def tick(self, pool: Pool) -> None:
+        """Now and then look for more work if there is room for it."""
+        if not self.todo and time.monotonic() >= self._look_due and pool.has_room_for(self.processes):
+            self.todo.extend(self._left(besides=pool.running))
+            self._look_due = time.monotonic() + LOOK_SECONDS
+
+    def ended(self, point: Point, status: int) -> None:
+        """Decide as always, and look for more work soon."""
+        super().ended(point, status)
+        self._look_due = 0.0
 
     def _left(self, besides: Collection[str] = ()) -> list[Point]:
         """The points that need more work; not those that were given up and are as they were then."""
-        states = {id: self._state(point) for id, point in self.points.items() if id not in besides}
+        states = {id: self.state(point) for id, point in self.points.items() if id not in besides}
         return [
             self.points[id]
             for id, now in states.items()
-            if not settled(now) and self._given_up.get(id) != (now.kind, now.attempts)
+            if not now.status.is_settled and self._given_up.get(id) != (now.status, now.attempts)
         ]
 
-    def _state(self, point: Point) -> RunState:
-        one = filled(self.store.root, point)
-        if one.key:  # `submit` on another machine may have reset a failure
-            atomic.refresh_file_cache(self.store.files(one.key).attempts)
-        return state(self.store, one)
+    def begins_again(self, point: Point, signal: int) -> None:
+        """Tell it in the job's log."""
+        print(f"htbench: {point.id} was killed by signal {signal}; it begins again", flush=True)
 
-    def _ended(self, point: Point, status: int) -> None:
-        """Note the end of a run's processes: only one that a signal killed begins again in this job."""
-        now = self._state(point)
-        if settled(now):
-            del self._deaths[point.id]
-            return
-        begun = now.attempts > self._before[point.id]
-        if status == EXIT_ENDED and begun and now.kind is Kind.WAITING and not now.message:
-            return  # a failure that a person has reset by now; other attempts that end leave a message
-        self._deaths[point.id] += status < 0
-        if status >= 0 or self._deaths[point.id] > MOST_DEATHS:
-            self._given_up[point.id] = (now.kind, now.attempts)
-            print(f"htbench: {point.id} has ended with status {status}; this job leaves it", flush=True)
-        else:
-            print(f"htbench: {point.id} was killed by signal {-status}; it begins again", flush=True)
+    def left(self, point: Point, now: RunState, status: int) -> None:
+        """Give a point up until its state changes."""
+        self._given_up[point.id] = (now.status, now.attempts)
+        print(f"htbench: {point.id} has ended with status {status}; this job leaves it", flush=True)
 
-    def _log(self, point: Point) -> Path:
+    def log(self, point: Point) -> Path:
         """The log of a run, with a line that tells where and when it starts."""
         path = job_log.of_run(self.logs, slurm.own_job(), point.id)
         with path.open("a", encoding="utf-8") as file:
-            print(job_lines.start(slurm.own_job(), slurm.own_node(), time.time()), file=file)
+            print(job_log.start(slurm.own_job(), slurm.own_node(), time.time()), file=file)
         return path
-
-
-def closed_path(folder: Path, job: str) -> Path:
-    """The file that is there once a job trains no more runs that are reset."""
-    return folder / f"{job}_closed"

@@ -16,13 +16,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import tasks
 from harness.config import parts
 from harness.errors import UsageError
+from harness.show.note import Note
+from harness.show.numbers import plain
 from harness.system import atomic, environment, place, slurm
 from harness.system import checks as machine
 from harness.system.finding import Finding, guarded, note, ok, one_line, problem
@@ -31,10 +33,9 @@ from harness.train.monitor import STOP_SIGNALS
 
 ASKED, HELD = "asked.json", "held"  # files of a job's folder, and of the one above it
 REPORT = "node-*.json"
-LIMITS = "look which limits your site, `setup` and `srun_args` put on processes"
 LATE, HOURS = 5.0, 3600.0  # seconds by which a clock is off: a note, a problem (`harness/store/owner.py`)
 # What a real job loads.
-IMPORTS = ("sweeps.cluster.order", "sweeps.cluster.job", "sweeps.cluster.packed_job", "sweeps.studies.trial")
+IMPORTS = ("sweeps.cluster.job", "sweeps.cluster.packed_job", "sweeps.studies.trial")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def main(folder: Path, word: str) -> None:
 
 def _write(folder: Path, found: list[Finding], at: str) -> None:
     """The findings so far, and what is looked at now; empty at the end."""
-    report = {"node": slurm.own_node(), "at": at, "findings": [asdict(one) for one in found]}
+    report = {"node": slurm.own_node(), "at": at, "findings": plain(found)}
     number = os.environ.get("SLURM_NODEID", "0")
     atomic.write_json(folder / REPORT.replace("*", number), report)
 
@@ -101,37 +102,32 @@ def _python(seen: Seen) -> Iterator[Finding]:
 
 def _code(seen: Seen) -> Iterator[Finding]:
     _, asked = seen
+    now, then = environment.code_version(), Path(asked.code).name
     if Path(asked.code).resolve() != environment.HOME:
-        what = f"imported from {environment.HOME} instead of the snapshot {asked.code}"
-        yield problem("code", what, "no line of `setup` may change the folder or PYTHONPATH")
-    elif environment.code_version() != Path(asked.code).name:
-        what = f"{environment.code_version()}, but the snapshot is {Path(asked.code).name}"
-        yield problem("code", what, f"no line of `setup` may set {environment.CODE_VERSION_VARIABLE}")
+        what = Note("code_of_another_folder", home=environment.HOME, code=asked.code)
+        yield problem("code", what, Note("keep_folder_and_path"))
+    elif now != then:
+        advice = Note("keep_code_version", name=environment.CODE_VERSION_VARIABLE)
+        yield problem("code", Note("code_of_another_version", now=now, then=then), advice)
     else:
-        yield ok("code", f"{environment.code_version()}, the snapshot that was submitted")
+        yield ok("code", Note("code_as_submitted", code=now))
 
 
 def _store(seen: Seen) -> Iterator[Finding]:
     folder, asked = seen
-    here = slurm.own_node()
-    yield ok("store", f"{asked.root}: {asked.host} and {here} see what the other writes")
+    machines = {"there": asked.host, "here": slurm.own_node()}
+    yield ok("store", Note("store_is_shared", root=asked.root, **machines))
     yield from place.root(Path(asked.root))
-    yield _held(folder, asked.host, here)
-
-
-def _held(folder: Path, there: str, here: str) -> Finding:
-    """Whether the lock that the submitter holds keeps this process out."""
-    advice = "mount the file system with flock (Lustre: -o flock) on all machines, or choose another --root"
-    try:
+    advice = Note("mount_with_flock")
+    try:  # whether the lock that the submitter holds keeps this process out
         with open(folder.parent / HELD, "a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield problem("locks", Note("lock_of_two", **machines), advice)
     except BlockingIOError:
-        if there == socket.gethostname():
-            return ok("locks", f"a lock of {there} keeps its jobs out; between machines it is not tried")
-        return ok("locks", f"a lock that {there} holds keeps {here} out")
+        alone = asked.host == socket.gethostname()
+        yield ok("locks", Note("lock_holds_here" if alone else "lock_holds", **machines))
     except OSError as error:
-        return problem("locks", f"flock fails: {error.strerror}", advice)
-    return problem("locks", f"{here} gets a lock that {there} holds: flock works on one machine only", advice)
+        yield problem("locks", Note("lock_fails", why=error.strerror), advice)
 
 
 def seconds_ahead(folder: Path) -> float:
@@ -149,40 +145,34 @@ def _clock(seen: Seen) -> Iterator[Finding]:
     folder, asked = seen
     store = seconds_ahead(folder)
     there = store - asked.ahead
-    text = f"{_against(store)} the store's, {_against(there)} {asked.host}'s"
-    advice = "ask your administrators to set that clock (NTP)"
-    if max(abs(store), abs(there)) > HOURS:
-        yield problem("clock", f"{text}: runs at work there would count as dead", advice)
-    elif max(abs(store), abs(there)) > LATE:
-        what = f"{text}: times in logs and in `sweep status` are wrong by that (heartbeats are not)"
-        yield note("clock", what, advice)
-    else:
-        yield ok("clock", text)
-
-
-def _against(seconds: float) -> str:
-    if abs(seconds) > LATE:
-        return f"{seconds:+.0f} s against"
-    return f"within {max(0.1, abs(seconds)):.1f} s of"
+    against = [
+        Note("clock_off", seconds=seconds)
+        if abs(seconds) > LATE
+        else Note("clock_right", seconds=max(0.1, abs(seconds)))
+        for seconds in (store, there)
+    ]
+    off = max(abs(store), abs(there))
+    level, kind = (problem, "clock_kills") if off > HOURS else (note, "clock_misleads")
+    if off <= LATE:
+        level, kind = ok, "clock"
+    what = Note(kind, store=against[0], submitter=against[1], host=asked.host)
+    yield level("clock", what, Note("set_that_clock") if off > LATE else "")
 
 
 def _cores(seen: Seen) -> Iterator[Finding]:
     usable, wanted = usable_cores(), int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
-    text = f"{usable:g} usable, {wanted} asked for"
-    if usable < wanted:
-        yield problem("cores", text, LIMITS)
-    else:
-        yield ok("cores", text + (" (SLURM does not keep jobs to theirs)" if usable > wanted else ""))
+    limits = Note("look_at_limits")
+    what = Note("cores_of_job", usable=usable, wanted=wanted, more=usable > wanted)
+    yield problem("cores", what, limits) if usable < wanted else ok("cores", what)
     free, limit = machine.free_memory()
-    text = f"{free / 2**30:.1f} of {limit / 2**30:.1f} GiB free"
     granted = _granted_memory()
-    told = f"; {granted / 2**30:.1f} GiB granted" if granted else ""
+    what = Note("memory_of_job", free=free / 2**30, limit=limit / 2**30, granted=granted / 2**30)
     if limit < granted:
-        yield problem("memory", text + told, LIMITS)
+        yield problem("memory", what, limits)
     elif free < granted:
-        yield note("memory", text + told, "other programs on the node have some of it")
+        yield note("memory", what, Note("memory_of_others"))
     else:
-        yield ok("memory", text + told)
+        yield ok("memory", what)
 
 
 def _granted_memory() -> int:
@@ -197,20 +187,19 @@ def _slurm(seen: Seen) -> Iterator[Finding]:
     _, asked = seen
     missing = [name for name in ("scontrol", "squeue") if shutil.which(name) is None]
     if missing:
-        what = f"no {' and no '.join(missing)} here: "
-        what += "the job's script queues a run again, from outside" if "scontrol" in missing else ""
-        what += "; " if len(missing) > 1 else ""
-        what += "a run that another job left is taken over after 120 s" if "squeue" in missing else ""
-        advice = "" if asked.contained else "put SLURM's commands on the PATH of jobs"
-        yield (ok if asked.contained else note)("slurm", what, advice)
+        kinds = {"scontrol": "without_scontrol", "squeue": "without_squeue"}
+        what = [Note(kinds[name]) for name in missing]
+        advice = "" if asked.contained else Note("slurm_on_path")
+        level = ok if asked.contained else note
+        yield level("slurm", Note("slurm_lacks", missing=missing, then=what), advice)
         return
     try:
         slurm.call("scontrol", "show", "job", "-o", slurm.own_job())
         slurm.queue()
     except slurm.SlurmError as error:
-        yield problem("slurm", str(error), "without scontrol a run is not queued again before its time limit")
+        yield problem("slurm", str(error), Note("slurm_is_silent"))
     else:
-        yield ok("slurm", "scontrol and squeue answer")
+        yield ok("slurm", Note("slurm_answers"))
 
 
 def _data(seen: Seen) -> Iterator[Finding]:
@@ -221,16 +210,15 @@ def _data(seen: Seen) -> Iterator[Finding]:
         try:
             here = tasks.fingerprint(name)
         except (UsageError, OSError) as error:
-            yield problem("data", one_line(str(error)), f"{asked.host} can read it")
+            yield problem("data", one_line(str(error)), Note("data_there", host=asked.host))
             continue
         if here == there:
             same.append(name)
         else:
-            what = f"{name}: fingerprint {here}, but {there} on {asked.host}"
-            advice = "runs would not begin there: give jobs the same files (HTBENCH_DATA) and the same Python"
-            yield problem("data", what, advice)
+            what = Note("data_of_another", task=name, here=here, there=there, host=asked.host)
+            yield problem("data", what, Note("give_same_data"))
     if same:
-        yield ok("data", f"{', '.join(same)}: the same as on {asked.host}")
+        yield ok("data", Note("data_as_there", tasks=same, host=asked.host))
 
 
 def _torch(seen: Seen) -> Iterator[Finding]:
@@ -240,32 +228,25 @@ def _torch(seen: Seen) -> Iterator[Finding]:
 def _gpus(seen: Seen) -> Iterator[Finding]:
     _, asked = seen
     promised, names = slurm.promised_gpus(), _names()
+    counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+    # On some clusters each process of a node sees its own GPU only.
+    shown = min(promised, len(names) * asked.processes) if asked.processes > 1 else len(names)
     if asked.on_cpu:
-        yield ok("gpus", f"{promised} asked for, and runs have `device: cpu`")
+        yield ok("gpus", Note("gpus_of_cpu_runs", promised=promised))
+    elif not promised and names:
+        yield note("gpus", Note("gpus_not_hidden", gpus=counts), Note("hide_gpus"))
     elif not promised:
-        if names:
-            advice = "SLURM does not hide them: runs would use them unless `base` has `device: cpu`"
-            yield note("gpus", f"none asked for, but {_told(names)} can be used", advice)
-        else:
-            yield ok("gpus", "none, none asked for")
-    elif (shown := _shown(len(names), promised, asked.processes)) < promised:
+        yield ok("gpus", Note("gpus_none"))
+    elif shown < promised:
         listed = len(visible_gpus())
-        what = f"{slurm.own_node()} shows torch {shown} of {promised} GPUs that were asked for"
-        what += f", though SLURM gave the job {listed}" if listed > shown else ""
-        advice = "torch must be built for its driver; `exclude: NODE` keeps off a node with a broken GPU"
-        yield problem("gpus", what, advice)
+        given = listed if listed > shown else 0
+        what = Note("gpus_missing", node=slurm.own_node(), shown=shown, promised=promised, given=given)
+        yield problem("gpus", what, Note("mend_gpus"))
     elif wrong := [f"{name} {said}" for name in range(len(names)) if (said := _multiplied(name))]:
-        yield problem(
-            "gpus", f"{_told(names)}; GPU {'; GPU '.join(wrong)}", "keep off this node with `exclude`"
-        )
+        yield problem("gpus", Note("gpus_wrong", gpus=counts, wrong=wrong), Note("keep_off_node"))
     else:
-        more = "" if len(names) <= promised else f", {promised} asked for: SLURM does not hide the others"
-        yield (note if more else ok)("gpus", f"{_told(names)}: a product on each is right{more}")
-
-
-def _shown(seen: int, promised: int, processes: int) -> int:
-    """How many GPUs the processes of a node have; on some clusters each sees its own only."""
-    return min(promised, seen * processes) if processes > 1 else seen
+        more = promised if len(names) > promised else 0
+        yield (note if more else ok)("gpus", Note("gpus_right", gpus=counts, promised=more))
 
 
 def _names() -> list[str]:
@@ -274,10 +255,6 @@ def _names() -> list[str]:
     if torch is None or not torch.cuda.is_available():
         return []
     return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-
-
-def _told(names: list[str]) -> str:
-    return " and ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 
 
 def _multiplied(number: int) -> str:
@@ -295,10 +272,10 @@ def _imports(seen: Seen) -> Iterator[Finding]:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            advice = "install what pyproject.toml of htbench names into the Python of the job"
-            yield problem("imports", f"{name}: {one_line(str(error))}", advice)
+            what = Note("import_fails", module=name, why=one_line(str(error)))
+            yield problem("imports", what, Note("install_what_jobs_need"))
             return
-    yield ok("imports", "all that a job loads is there")
+    yield ok("imports", Note("imports_work"))
 
 
 CHECKS: Mapping[str, Callable[[Seen], Iterator[Finding]]] = {

@@ -1,97 +1,190 @@
-"""SLURM on the screen: the messages of `submit` and `cancel`, and the queue in `plan` and `status`."""
+"""Submissions and SLURM's queue together: which points have a job, why jobs wait, which to cancel.
+
+Names tell people in `squeue` what a job does, and us by their last word which submission it is of. In the
+queue a job is named by its array, `sweep.block.word`. When it starts it names itself by its point,
+`sweep.block.lr=0.03_seed=0.word`, as `sbatch` has one name for all tasks of an array.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.display import counted
-from harness.errors import UsageError
+from harness.show.note import Note
 from harness.show.status import Status
-from harness.store import Kind, RunState, Store
+from harness.store import RunState, Store, submissions
+from harness.store.owner import current_user
+from harness.store.points import Point, sweep_folder
+from harness.store.submissions import WORD, Submission, word_of
 from harness.system import slurm
 from harness.system.slurm import SlurmError
-from harness.system.squeue import Job
-from sweeps.cluster import sbatch, submissions, submit
-from sweeps.cluster.sbatch import RefusedError
-from sweeps.cluster.submit import Report
-from sweeps.plan.planned import Planned
+from harness.system.squeue import COLUMNS, Job
+from sweeps.plan.describe import describe
 from sweeps.spec.sweep import SweepSpec
 
-
-def submit_and_report(
-    store: Store,
-    spec: SweepSpec,
-    planned: Sequence[Planned],
-    retry: bool,
-    *,
-    replace: bool = False,
-    exclude_failing: bool = False,
-    quiet: bool = False,
-    block: str = "",
-) -> None:
-    """Submit what is missing (`submit.submit`) and print what was; `quiet` omits the counts."""
-    report = submit.submit(
-        *(store, spec, planned, retry, block), replace=replace, exclude_failing=exclude_failing
-    )
-    for one, wants in report.arrays:
-        jobs = f" in {counted(one.tasks, 'job')}" if one.runs_per_job > 1 else ""
-        print(f"{spec.name}: {counted(len(one.points), 'run')}{jobs} as job {one.job} ({wants})")
-    counts = {
-        "finished": report.finished,
-        "submitted": report.submitted,
-        "exchanged in the queue": len(report.exchanged),
-        "in the queue already": report.queued,
-        "at work": report.live,
-        "failed": len(report.failed),
-        "left": report.left,
-    }
-    if not quiet:
-        shown = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
-        print(f"{spec.name}: {counted(len(submit.of_block(planned, block)), 'point')}, {shown}")
-    _advise(spec, report)
-    for line in report.troubles.lines_of_submit(len(report.exchanged) if replace else None):
-        print(line)
+LONGEST = 80  # bytes of a block's part and of a point's part of a name
+# Bytes of a sweep's name: what `squeue` shows of a name must hold all three parts and the word after them.
+LONGEST_SWEEP = dict(COLUMNS)["Name"] - 2 * (LONGEST + 1) - len(".0123456789")
+AT_A_TIME = 500  # jobs on the command line of `scancel`
+ORDER = "order.json"  # beside the logs of an array: what its jobs are to do
 
 
-def _advise(spec: SweepSpec, report: Report) -> None:
-    if report.failed:
-        reasons = ", ".join(f"{key} ({why})" for key, why in report.failed.items())
-        print(f"  failed: {reasons}; `htbench sweep submit --retry` submits them again")
-    if report.ending:
-        print(f"  {report.ending} of them wait for jobs that were cancelled and are saving these runs")
-    for name, n in report.left_to.items():
-        print(
-            f"  of the exchanged jobs, {counted(n, 'run is', 'runs are')} of '{name}' only; "
-            f"`htbench sweep submit` of that sweep gives them a job again"
-        )
-    if report.left:
-        why = report.refusal or "submit_limit"
-        print(f"  left because of a limit ({why}): the same command submits them when jobs have ended")
-    if spec.fresh_seeds and not report.settled:
-        print("  replicas of winners follow: the same command submits them once the grid is done")
+def log_folder(root: Path, submission: Submission) -> Path:
+    """Where an array's order is and its jobs' output goes: `<job>_<task>_0_log.out`.
+
+    Each run of a job with several has its own, `<job>_<task>_<key or slot>_log.out`.
+    """
+    return sweep_folder(root.resolve(), submission.sweep) / "logs" / submission.word
 
 
-def cancel_and_report(
-    store: Store, spec: SweepSpec, points: Collection[str] | None = None, spared: Collection[str] = ()
-) -> None:
-    """Cancel a sweep's jobs, or only those for some points, and print how many."""
-    ours, others, mixed = submissions.cancel(store.root, spec.name, points, spared)
-    rest = f"; {others} of other people go on" if others else ""
-    too = "with runs of other blocks, too,"
-    rest += f"; {counted(mixed, f'job {too} goes on', f'jobs {too} go on')}" if mixed else ""
-    print(f"{spec.name}: {counted(ours, 'job')} cancelled{rest}")
+def closed_path(folder: Path, job: str) -> Path:
+    """The file that is there once a job trains no more runs that are reset."""
+    return folder / f"{job}_closed"
 
 
-def in_queue(store: Store, points: Collection[str]) -> dict[str, Job]:
-    """The jobs of those points that are in the queue; none if SLURM does not answer (`say_if_silent`)."""
-    try:
-        return submissions.jobs_for(store.root, points, slurm.FRESH)
-    except SlurmError:
-        return {}
+def in_queue(
+    arrays: Sequence[Submission], jobs: Mapping[str, Job]
+) -> Iterator[tuple[Submission, tuple[str, ...], Job]]:
+    """The jobs in the queue, of any user, that belong to submissions: submission, points, job."""
+    known = {array.word: array for array in arrays}
+    for job in jobs.values():
+        array = known.get(word_of(job.name))
+        points = array.share(job.task) if array is not None else ()
+        if array is not None and points:
+            yield array, points, job
+
+
+def queued(arrays: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
+    """The points that have a job in the queue, of any user: id -> job."""
+    return {point: job for _, points, job in in_queue(arrays, jobs) for point in points}
+
+
+def jobs_for(root: Path, points: Collection[str]) -> dict[str, Job]:
+    """Those of the points that have a job in the queue, of any sweep: id -> job.
+
+    SLURM is asked only if one of them was ever submitted; without an answer there is none (`say_if_silent`).
+    """
+    wanted = set(points)
+    submitted = [array for array in submissions.read_all(root) if not wanted.isdisjoint(array.points)]
+    taken = queued(submitted, slurm.recent_queue() or {}) if submitted else {}
+    return {point: taken[point] for point in points if point in taken}
+
+
+def recover(root: Path, jobs: Mapping[str, Job]) -> int:
+    """Note the numbers of arrays whose submitter was killed before it could; how many there were.
+
+    Args:
+        root: the store, whose submissions the caller has locked.
+        jobs: the queue.
+    """
+    numbers = {word_of(job.name): job.array for job in jobs.values()}
+    lost = [array for array in submissions.read_all(root) if not array.job and array.word in numbers]
+    for array in lost:
+        submissions.answer(root, array, job=numbers[array.word])
+    return len(lost)
+
+
+# --- names of jobs ---
+
+
+def of_blocks(points: Sequence[Point]) -> str:
+    """The part of an array's name that tells its blocks: `muon`, or `muon+2` where there are three."""
+    first, *rest = dict.fromkeys(point.block for point in points)
+    return _plain(first) + (f"+{len(rest)}" if rest else "")
+
+
+def tell_point(point: Point) -> None:
+    """Name this process's job by its point; without an answer of SLURM it keeps its name."""
+    word = word_of(os.environ.get("SLURM_JOB_NAME", ""))
+    if os.environ.get("SLURM_PROCID", "0") != "0" or not re.fullmatch(WORD, word):
+        return
+    settings = describe(point).removeprefix(f"{point.sweep} {point.block}").strip().replace("#", "trial-")
+    name = ".".join(filter(None, (point.sweep, _plain(point.block), _plain(settings), word)))
+    with contextlib.suppress(slurm.SlurmError):
+        slurm.call("scontrol", "update", f"JobId={slurm.own_job()}", f"JobName={name}")
+
+
+def _plain(text: str) -> str:
+    """A text without what a shell or SLURM reads in a way of its own."""
+    return re.sub(r"[^\w.=+-]+", "_", text).encode()[:LONGEST].decode(errors="ignore")
+
+
+# --- cancelling ---
+
+
+def cancel(
+    root: Path, sweep: str, points: Collection[str] | None = None, spared: Collection[str] = ()
+) -> Note:
+    """Cancel a sweep's jobs; running ones save first. Raises SlurmError.
+
+    Args:
+        root: the store.
+        sweep: the sweep's name.
+        points: only the jobs for these; None: all of the sweep.
+        spared: other points; a job that has one of these, too, goes on.
+
+    Returns:
+        the number of cancelled jobs, of other users' jobs, which go on, and of ours that go on for `spared`.
+    """
+    arrays = submissions.read(root, sweep)
+    known = {array.word for array in arrays}
+    jobs = slurm.queue() if arrays else {}
+    ours = [job for job in jobs.values() if word_of(job.name) in known]
+    going_on: list[Job] = []
+    if points is not None:
+        wanted, kept = set(points), set(spared) - set(points)
+        shares = [(job, own) for _, own, job in in_queue(arrays, jobs) if not wanted.isdisjoint(own)]
+        ours = [job for job, own in shares if kept.isdisjoint(own)]
+        going_on = [job for job, own in shares if job.user == current_user() and not kept.isdisjoint(own)]
+    others = sum(job.user != current_user() for job in ours)
+    ours = [job for job in ours if job.user == current_user()]
+    # All tasks of an array take one message, some take one for each.
+    scancel(sorted({job.array if points is None else job.id for job in ours}))
+    return Note("jobs_cancelled", sweep=sweep, jobs=len(ours), others=others, shared=len(going_on))
+
+
+def cancel_pending(jobs: Sequence[Job], queue: Mapping[str, Job]) -> int:
+    """Cancel those jobs that are ours and have not begun; their number.
+
+    Whole arrays are cancelled without a race: SLURM leaves alone what has begun meanwhile. Of a part of an
+    array it can't: asked for waiting tasks only, SLURM 22.05 cancels all that wait (seen). There a job that
+    begins in this moment saves and ends.
+
+    Args:
+        jobs: to cancel.
+        queue: all jobs; an array of which every waiting task goes needs one message only.
+
+    Raises:
+        SlurmError: SLURM does not answer.
+    """
+    ours = [job for job in jobs if job.pending and job.user == current_user()]
+    going = {job.id for job in ours}
+    kept = {job.array for job in queue.values() if job.pending and job.id not in going}
+    scancel(list(dict.fromkeys(job.array for job in ours if job.array not in kept)), "--state=PENDING")
+    scancel([job.id for job in ours if job.array in kept])
+    return len(ours)
+
+
+def scancel(ids: Sequence[str], *options: str) -> None:
+    """Cancel jobs, in batches. Raises SlurmError after the last batch if one was refused."""
+    refused = None
+    for first in range(0, len(ids), AT_A_TIME):
+        try:
+            # --quiet: no error for a job that has just ended.
+            slurm.call("scancel", "--quiet", *options, *ids[first : first + AT_A_TIME])
+        except SlurmError as error:
+            refused = error
+    if refused is not None:
+        raise refused
+
+
+# --- for screens ---
 
 
 def say_if_silent(store: Store, specs: Sequence[SweepSpec]) -> None:
@@ -100,59 +193,31 @@ def say_if_silent(store: Store, specs: Sequence[SweepSpec]) -> None:
         if any(submissions.read(store.root, spec.name) for spec in specs):
             slurm.queue(slurm.FRESH)
     except SlurmError as error:
-        print(f"htbench: the queue is left out: {error}", file=sys.stderr)
+        print(f"htbench: {Note('queue_left_out', why=str(error))}", file=sys.stderr)
 
 
 def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[str, RunState]:
     """The states, with `queued` for waiting runs that have a job."""
     return {
-        key: replace(state, status=Status.QUEUED) if state.kind is Kind.WAITING and key in jobs else state
+        key: replace(state, status=Status.QUEUED) if state.status is Status.WAITING and key in jobs else state
         for key, state in states.items()
     }
 
 
-def why_they_wait(spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
-    """Why jobs are pending: one line for each reason that SLURM gives."""
-    reasons = Counter(job.reason for job in {job.id: job for job in jobs.values()}.values() if job.pending)
-    return [
-        f"{spec.name}: {counted(n, 'job waits', 'jobs wait')} in the queue ({why})"
-        for why, n in sorted(reasons.items())
-    ]
+def waiting(store: Store, sweep: str, jobs: Mapping[str, Job]) -> list[Note]:
+    """Why jobs are pending, and which of these will not find what to do: somebody has removed it.
 
-
-def without_orders(store: Store, spec: SweepSpec, jobs: Mapping[str, Job]) -> list[str]:
-    """A line on jobs that wait in the queue and will not find what to do: somebody has removed it."""
-    waiting = {job.id for job in jobs.values() if job.pending}
-    if not waiting:
-        return []
-    from sweeps.cluster import order
-    from sweeps.cluster.job_array import log_folder
-
-    lost: Counter[Path] = Counter()
-    for one in submissions.read(store.root, spec.name):
-        folder = log_folder(store.root, one)
-        told = (folder / order.NAME).exists() or any(folder.glob("*_submitted.pkl"))  # of older code
-        if one.job and not told:
-            lost[folder] += len(waiting.intersection(one.jobs()))
-    return [
-        f"{spec.name}: {counted(n, 'job')} in the queue will end at once, the work is gone from '{folder}'; "
-        f"`htbench sweep cancel` and `submit` replace them"
-        for folder, n in lost.items()
-        if n
-    ]
-
-
-def ask_about(name: str, arrays: Sequence[str]) -> list[str]:
-    """Ask SLURM about each array; its answers.
-
-    Raises:
-        SlurmError: SLURM does not answer.
-        UsageError: SLURM would refuse an array.
+    Args:
+        store: the store.
+        sweep: the sweep's name.
+        jobs: by the points that they are for.
     """
-    answers = []
-    for number, text in enumerate(arrays, 1):
-        try:
-            answers.append(sbatch.test_only(text))
-        except RefusedError as error:
-            raise UsageError(f"SLURM would refuse array {number} of '{name}': {error}.") from None
-    return answers
+    pending = {job.id: job for job in jobs.values() if job.pending}
+    reasons = sorted(Counter(job.reason for job in pending.values()).items())
+    notes = [Note("jobs_wait", sweep=sweep, jobs=n, reason=reason) for reason, n in reasons]
+    for array in submissions.read(store.root, sweep) if pending else ():
+        folder = log_folder(store.root, array)
+        lost = len(pending.keys() & array.jobs()) if array.job else 0
+        if lost and not (folder / ORDER).exists():
+            notes.append(Note("jobs_without_order", sweep=sweep, jobs=lost, folder=str(folder)))
+    return notes

@@ -6,20 +6,20 @@ the owner of a run lives is not stored but judged each time, so that no stored s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.display import counted
-from harness.store import Kind, RunState, Store
-from harness.store.owner import STALE_SECONDS, current_user, seconds_since_touched
+from harness.show.note import Note
+from harness.show.status import Status
+from harness.store import RunState, Store, submissions
+from harness.store.owner import STALE_SECONDS, seconds_since_touched
 from harness.store.points import Point, submitting
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.slurm import SlurmError
-from harness.system.squeue import Job
-from sweeps.cluster import stale, submissions, submit
+from sweeps.cluster import queue, troubles
 from sweeps.plan.planned import Planned
-from sweeps.plan.states import settled, states
+from sweeps.plan.states import states
 from sweeps.plan.stored import write_plan
 from sweeps.spec.sweep import SweepSpec
 
@@ -48,25 +48,19 @@ class Reaped:
     lost: int = 0
     silence: str = ""
 
-    def lines(self) -> list[str]:
-        """A line for each count above 0."""
-        array = ("array of a killed submitter", "arrays of killed submitters")
-        counts = (
-            (
-                self.abandoned,
-                "run of a dead process waits",
-                "runs of dead processes wait",
-                "for the next `run` or `submit`",
-            ),
-            (self.leftovers, "temporary file", "temporary files", "removed"),
-            (self.studies, "study", "studies", "brought up to date"),
-            (self.cancelled, "job of settled runs", "jobs of settled runs", "cancelled"),
-            (self.unwanted, "job", "jobs", "of points that the sweep no longer has cancelled"),
-            (self.mended, *array, "found in the queue and noted"),
-            (self.lost, *array, "never reached the queue, or left it"),
-        )
-        lines = [f"{counted(n, one, many)} {rest}" for n, one, many, rest in counts if n]
-        return lines + ([f"the queue is left out: {self.silence}"] if self.silence else [])
+    def notes(self) -> list[Note]:
+        """A note for each count above 0, and one on a silent SLURM."""
+        counts = {
+            "reaped_abandoned": self.abandoned,
+            "reaped_leftovers": self.leftovers,
+            "reaped_studies": self.studies,
+            "reaped_cancelled": self.cancelled,
+            "reaped_unwanted": self.unwanted,
+            "reaped_mended": self.mended,
+            "reaped_lost": self.lost,
+        }
+        silent = [Note("queue_left_out", why=self.silence)] if self.silence else []
+        return [Note(kind, n=n) for kind, n in counts.items() if n] + silent
 
 
 def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: bool = False) -> Reaped:
@@ -92,7 +86,7 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
     done.leftovers = sum(
         _remove_temporaries(store, point)
         for point in points
-        if point.key and found[point.id].kind is not Kind.LIVE  # an empty slot has no run yet
+        if point.key and found[point.id].status is not Status.RUNNING  # an empty slot has no run yet
     )
     done.studies = len(refresh.refresh(store, spec, planned))
     if submissions.read(store.root, spec.name):
@@ -105,7 +99,7 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
 
 def _abandoned(store: Store, point: Point, state: RunState) -> bool:
     """Whether the last attempt at a waiting run ended without an outcome."""
-    if state.kind is not Kind.WAITING or not state.attempts:
+    if state.status is not Status.WAITING or not state.attempts:
         return False
     return store.attempt(point.key, state.attempts).get("outcome") is None
 
@@ -121,30 +115,22 @@ def _remove_temporaries(store: Store, point: Point) -> int:
 
 
 def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Reaped) -> None:
-    with submitting(store.root):  # so no submission is between its intent and its answer
+    root, name = store.root, spec.name
+    with submitting(root):  # so no submission is between its intent and its answer
         jobs = slurm.queue()
-        done.mended = submit.recover(store.root, jobs)
-        for one in submissions.read(store.root, spec.name):
+        done.mended = queue.recover(root, jobs)
+        for one in submissions.read(root, name):
             if not one.job and not one.refused:
-                submissions.answer(
-                    store.root, one, refused="its submitter died, and nothing of it is in the queue"
-                )
+                submissions.answer(root, one, refused="its submitter died, and nothing of it is in the queue")
                 done.lost += 1
-        own = submissions.read(store.root, spec.name)
-        taken = submissions.queued(own, jobs)
+        arrays = submissions.read(root, name)
+        taken = queue.queued(arrays, jobs)
         wanted = {point.id for point in points}
-        unwanted = [one.job for one in stale.removed(store.root, spec.name, own, jobs, wanted)]
-        found = states(store, [point for point in points if point.id in taken])
-        left = {name for name, state in found.items() if not settled(state)}
-        left |= stale.wanted_by_others(store.root, spec.name) - wanted
-        queue = submissions.in_queue(own, jobs)
-        idle = [job for _, ids, job in queue if left.isdisjoint(ids) and not wanted.isdisjoint(ids)]
-        done.cancelled, done.unwanted = _cancel(idle, jobs), _cancel(unwanted, jobs)
-
-
-def _cancel(found: Sequence[Job], jobs: Mapping[str, Job]) -> int:
-    """Cancel those of our jobs that wait; their number."""
-    ours = [job for job in found if job.pending and job.user == current_user()]
-    if ours:
-        submissions.cancel_pending(ours, jobs)
-    return len(ours)
+        unwanted = [jobs[one.job] for one in troubles.removed(root, name, arrays, jobs, wanted)]
+        known = states(store, [point for point in points if point.id in taken])
+        left = {id for id, state in known.items() if not state.status.is_settled}
+        left |= {point.id for own in troubles.of_others(root, name).values() for point in own} - wanted
+        shares = list(queue.in_queue(arrays, jobs))
+        idle = [job for _, ids, job in shares if left.isdisjoint(ids) and not wanted.isdisjoint(ids)]
+        done.cancelled = queue.cancel_pending(idle, jobs)
+        done.unwanted = queue.cancel_pending(unwanted, jobs)

@@ -6,6 +6,7 @@ submitted and not stored. A job for a run that is finished or at work elsewhere 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,24 +14,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from harness.display import counted
 from harness.errors import UsageError
-from harness.store import Kind, Reason, RunState, Store
+from harness.show.note import Note
+from harness.show.numbers import counted
+from harness.show.status import Status
+from harness.store import Reason, RunState, Store, submissions
 from harness.store.owner import Owner, current_user
 from harness.store.points import Point, submitting
+from harness.store.submissions import Submission
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.squeue import Job
-from sweeps.cluster import exchange, job_name, snapshot, stale, submissions, troubles
+from sweeps.cluster import queue, sbatch, snapshot, troubles
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.stale import Outdated
-from sweeps.cluster.submissions import Submission
-from sweeps.cluster.troubles import Troubles
+from sweeps.cluster.troubles import Outdated, Troubles
 from sweeps.plan.planned import Planned, block_of
 from sweeps.plan.states import states
 from sweeps.plan.stored import write_plan
-from sweeps.spec.resources import Resources
+from sweeps.spec.resources import Resources, words
 from sweeps.spec.sweep import SweepSpec
 
 USUAL_ARRAY_SIZE = 1001  # SLURM's default; for a dry run without SLURM
@@ -38,6 +40,31 @@ USUAL_ARRAY_SIZE = 1001  # SLURM's default; for a dry run without SLURM
 # such as AssocMaxSubmitJobLimit, names the limit.
 _NAMED = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
 _LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|job array size", re.IGNORECASE)
+# What `sbatch --test-only` refuses for now, but `sbatch` lets wait: nodes or a partition that are down.
+_FOR_NOW = re.compile(r"\((down|inactive)|busy", re.IGNORECASE)
+_NO_WORD = "0123456789"  # in place of a submission's
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a submission is asked for.
+
+    Attributes:
+        block: the block whose points are submitted; empty: all.
+        retry: failed runs again, too.
+        replace: let the file replace the stored plan, also where it lacks points of it, and exchange jobs
+            that wait and ask for other resources.
+        exclude_failing: keep off nodes that end jobs early.
+    """
+
+    block: str = ""
+    retry: bool = False
+    replace: bool = False
+    exclude_failing: bool = False
+
+    def of_block(self, planned: Sequence[Planned]) -> Sequence[Planned]:
+        """The points of the block."""
+        return [one for one in planned if one.point.block == self.block] if self.block else planned
 
 
 @dataclass(frozen=True)
@@ -68,11 +95,11 @@ class Report:
         live: points at work on some machine, without a job in the queue.
         ending: points submitted while the job before theirs is ending; the new one waits for it.
         failed: point -> reason; not submitted unless asked for.
-        arrays: what was submitted, each with its resources in words.
+        arrays: what was submitted, each with what its jobs ask for.
         left: points that a limit leaves to the next call.
         refusal: SLURM's message about the limit; empty without one.
         troubles: what was wrong with jobs before.
-        exchanged: jobs that were cancelled to be submitted with what the file says now.
+        exchanged: jobs that were cancelled to be submitted with what the file says now; None: not asked for.
         left_to: other sweeps that want points of these which the file has lost -> how many.
     """
 
@@ -80,12 +107,12 @@ class Report:
     queued: int = 0
     live: int = 0
     ending: int = 0
-    failed: dict[str, Reason] = field(default_factory=dict)
-    arrays: list[tuple[Submission, str]] = field(default_factory=list)
+    failed: dict[str, Reason | None] = field(default_factory=dict)
+    arrays: list[tuple[Submission, Mapping[str, Any]]] = field(default_factory=list)
     left: int = 0
     refusal: str = ""
-    troubles: Troubles = field(default_factory=lambda: Troubles(""))
-    exchanged: list[Outdated] = field(default_factory=list)
+    troubles: Troubles = field(default_factory=Troubles)
+    exchanged: int | None = None
     left_to: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -97,6 +124,37 @@ class Report:
     def submitted(self) -> int:
         """The number of points submitted."""
         return sum(len(submission.points) for submission, _ in self.arrays)
+
+    def notes(self, spec: SweepSpec, points: int, quiet: bool = False) -> list[Note]:
+        """For people.
+
+        Args:
+            spec: the sweep.
+            points: how many it has.
+            quiet: without the counts.
+        """
+        name, failed = spec.name, [f"{key} ({why})" for key, why in self.failed.items()]
+        arrays = [
+            Note(
+                "submitted_array",
+                sweep=name,
+                runs=len(one.points),
+                jobs=one.tasks if one.runs_per_job > 1 else 0,
+                job=one.job,
+                asked=words(asked),
+            )
+            for one, asked in self.arrays
+        ]
+        numbers = {"finished": self.finished, "submitted": self.submitted, "exchanged": self.exchanged}
+        numbers |= {"queued": self.queued, "live": self.live, "failed": len(failed), "left": self.left}
+        advice = [Note("submit_retry", failed=failed)] if failed else []
+        advice += [Note("submit_ending", runs=self.ending)] if self.ending else []
+        advice += [Note("submit_left_to", sweep=other, runs=n) for other, n in self.left_to.items()]
+        advice += [Note("submit_left", why=self.refusal or "submit_limit")] if self.left else []
+        advice += [Note("submit_replicas")] if spec.fresh_seeds and not self.settled else []
+        counts = [] if quiet else [Note("submitted", sweep=name, points=points, **numbers)]
+        wrong = self.troubles.notes(name, submitted=True, replaced=self.exchanged)
+        return [*arrays, *counts, *advice, *wrong]
 
 
 def check(root: Path, spec: SweepSpec) -> None:
@@ -110,10 +168,10 @@ def check(root: Path, spec: SweepSpec) -> None:
         UsageError: one sentence.
     """
     size = len(spec.name.encode())
-    if size > job_name.LONGEST_SWEEP:
+    if size > queue.LONGEST_SWEEP:
         raise UsageError(
             f"The name of the sweep '{spec.name}' has {size} bytes, and the names of jobs, by which they are "
-            f"found, have room for {job_name.LONGEST_SWEEP}; give it a shorter one."
+            f"found, have room for {queue.LONGEST_SWEEP}; give it a shorter one."
         )
     place = str(root.resolve())
     if any(block.resources.container for block in spec.blocks) and re.search("[,:]", place):
@@ -148,17 +206,17 @@ def select_pending(
     report, todo = Report(), []
     known = known or states(store, [one.point for one in planned])
     for one in planned:
-        name, found = one.point.id, known[one.point.id]
-        if found.kind is Kind.FINISHED:
+        name, state = one.point.id, known[one.point.id]
+        if state.status.has_ended:
             report.finished += 1
         elif name in taken:
             report.queued += 1
-        elif found.kind is Kind.LIVE and not _is_of(found.owner, ending):
+        elif state.status is Status.RUNNING and not _is_of(state.owner, ending):
             report.live += 1
-        elif found.kind is Kind.FAILED and not (retry and store.reset_failure(one.point.key)):
-            report.failed[name] = found.reason or Reason.ERROR
+        elif state.status is Status.FAILED and not (retry and store.reset_failure(one.point.key)):
+            report.failed[name] = state.reason
         else:
-            report.ending += found.kind is Kind.LIVE
+            report.ending += state.status is Status.RUNNING
             todo.append(one.point)
     return report, todo
 
@@ -205,48 +263,31 @@ def _taken(store: Store, jobs: Mapping[str, Job], failed: Sequence[Point]) -> di
         failed: points to be tried again. One whose job has yet to look at it is reset for that job.
     """
     taken, keys = {}, {point.id: point.key for point in failed}
-    for submission, points, job in submissions.in_queue(submissions.read_all(store.root), jobs):
-        again = keys.keys() & points if job.pending or submission.runs_per_job > 1 else set()
+    for array, points, job in queue.in_queue(submissions.read_all(store.root), jobs):
+        again = keys.keys() & points if job.pending or array.runs_per_job > 1 else set()
         for id in again:
             store.reset_failure(keys[id])
-        closed = again and not job.pending and _has_closed(store.root, submission, job)
-        taken.update({id: job for id in points if not (closed and id in again)})
+        if again and not job.pending:  # a job with several runs has perhaps looked for the last time
+            folder = queue.log_folder(store.root, array)
+            atomic.refresh_file_cache(folder)
+            again = again if queue.closed_path(folder, job.id).exists() else set()
+        else:
+            again = set()
+        taken.update({id: job for id in points if id not in again})
     return taken
-
-
-def _has_closed(root: Path, submission: Submission, job: Job) -> bool:
-    """Whether a job with several runs perhaps has looked at them for the last time."""
-    from sweeps.cluster import job_array, packed_job
-
-    folder = job_array.log_folder(root, submission)
-    atomic.refresh_file_cache(folder)
-    return packed_job.closed_path(folder, job.id).exists()
 
 
 # --- submitting ---
 
 
-def submit(
-    store: Store,
-    spec: SweepSpec,
-    planned: Sequence[Planned],
-    retry: bool = False,
-    block: str = "",
-    *,
-    replace: bool = False,
-    exclude_failing: bool = False,
-) -> Report:
+def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: Wishes = Wishes()) -> Report:
     """Submit what is neither finished, nor at work, nor in the queue.
 
     Args:
         store: the store.
         spec: the sweep.
         planned: all of its points.
-        retry: failed runs again, too.
-        block: the block whose points are submitted; empty: all.
-        replace: let the file replace the stored plan, also where it lacks points of it, and exchange jobs
-            that wait and ask for other resources.
-        exclude_failing: keep off nodes that end jobs early.
+        wishes: what else is asked for.
 
     Raises:
         UsageError: the file lacks stored points, or SLURM is missing, does not answer or refuses. Arrays
@@ -255,27 +296,26 @@ def submit(
     largest = max_array_size()
     slurm.require("sbatch")
     make_folder(store.root)
-    points = [one.point for one in planned]
+    points, wanted = [one.point for one in planned], wishes.of_block(planned)
     with submitting(store.root):
-        write_plan(store.root, spec, planned, replace=replace)
+        write_plan(store.root, spec, planned, replace=wishes.replace)
         jobs = slurm.queue()
-        recover(store.root, jobs)
+        queue.recover(store.root, jobs)
         known = states(store, points)  # after the queue: a job that ends in between leaves a record
-        wrong = troubles.look(store, spec, points, known, jobs, exclude_failing)
-        own = {one.point.id for one in of_block(planned, block)}
-        old = [one for one in wrong.outdated if not own.isdisjoint(one.points)] if replace else []
+        wrong = troubles.look(store, spec, points, known, jobs, wishes.exclude_failing)
+        old = _to_exchange(wrong.outdated, {one.point.id for one in wanted}) if wishes.replace else []
         if old:
-            exchange.cancel(store.root, spec, points, old, jobs, wrong.avoid)
+            _exchange(store.root, spec, points, old, jobs, wrong.avoid)
             jobs, known = slurm.queue(), states(store, points)  # those that have begun meanwhile go on
-        wanted = of_block(planned, block)
-        failed = [one.point for one in wanted if retry and known[one.point.id].kind is Kind.FAILED]
+        failed = [one.point for one in wanted if wishes.retry and known[one.point.id].status is Status.FAILED]
         taken = _taken(store, jobs, failed)
         known |= states(store, failed)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, wanted, taken, retry, ending, known)
-        report.troubles, report.exchanged = wrong, [one for one in old if one.job.id not in jobs]
-        gone = {point for one in report.exchanged for point in one.points} - known.keys()
-        report.left_to = stale.left_to_others(store, spec.name, gone - taken.keys())
+        report, todo = select_pending(store, wanted, taken, wishes.retry, ending, known)
+        exchanged = [ids for job, ids in old if job.id not in jobs]
+        report.troubles, report.exchanged = wrong, len(exchanged) if wishes.replace else None
+        gone = {point for ids in exchanged for point in ids} - known.keys()
+        report.left_to = troubles.left_to_others(store, spec.name, gone - taken.keys())
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])
@@ -288,11 +328,6 @@ def submit(
     return report
 
 
-def of_block(planned: Sequence[Planned], block: str) -> Sequence[Planned]:
-    """The points of a block; all for an empty name."""
-    return [one for one in planned if one.point.block == block] if block else planned
-
-
 def max_array_size() -> int:
     """The most tasks of an array; 1 where a site allows no arrays. Raises SlurmError."""
     config = slurm.config()
@@ -300,38 +335,22 @@ def max_array_size() -> int:
     return max(1, min(map(int, [config.get("MaxArraySize", USUAL_ARRAY_SIZE), *tasks])))
 
 
-def recover(root: Path, jobs: Mapping[str, Job]) -> int:
-    """Note the numbers of arrays whose submitter was killed before it could.
-
-    Args:
-        root: the store, whose submissions the caller has locked.
-        jobs: the queue.
-
-    Returns:
-        how many there were.
-    """
-    lost = submissions.unanswered(submissions.read_all(root), jobs)
-    for one in lost:
-        submissions.answer(root, one, job=one.job)
-    return len(lost)
-
-
 def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Report) -> None:
     """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
-    from sweeps.cluster import job_array
+    from sweeps.cluster import job_array  # imports submitit
 
-    names, jobs = [point.id for point in array.points], array.jobs
-    asked = array.resources.keeping_off(report.troubles.avoid)
+    jobs, wants = array.jobs, array.resources.keeping_off(report.troubles.avoid)
     remarks: dict[str, Any] = {
         "code": code.folder.name,
         "resources": array.resources.asked(array.processes),
+        "excluded": list(report.troubles.avoid),
+        "label": queue.of_blocks(array.points),
+        "runs_per_job": array.resources.runs_per_job,
     }
-    remarks |= {"excluded": ",".join(report.troubles.avoid)} if report.troubles.avoid else {}
-    remarks |= {"label": job_name.of_blocks(array.points), "runs_per_job": array.resources.runs_per_job}
-    one = submissions.intend(root, spec.name, names, remarks)
+    one = submissions.intend(root, spec.name, [point.id for point in array.points], remarks)
     already = f"; {counted(report.submitted, 'run')} had been submitted before" if report.submitted else ""
     try:
-        job = job_array.submit(root, code, one, asked, array.points)
+        job = job_array.submit(root, code, one, wants, array.points)
     except UnsureError as error:  # without an answer noted, `recover` looks for it in the queue
         raise UsageError(
             f"{counted(jobs, 'job')} of '{spec.name}' may be in the queue ({error}){already}. Give the same "
@@ -347,10 +366,109 @@ def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Rep
         return
     atomic.crash_point("submit.after")
     submissions.answer(root, one, job=job)
-    report.arrays.append((replace(one, job=job), asked.describe(array.processes)))
+    report.arrays.append((replace(one, job=job), wants.asked(array.processes)))
 
 
 def _is_limit(said: str) -> bool:
     """Whether SLURM would take fewer jobs."""
     named = _NAMED.search(said)
     return _LIMIT.search(named[0] if named else said) is not None
+
+
+# --- exchanging ---
+
+
+def _to_exchange(groups: Sequence[Outdated], wanted: Collection[str]) -> list[tuple[Job, tuple[str, ...]]]:
+    """The outdated jobs for some of these points, each with its own."""
+    jobs = [pair for group in groups for pair in group._jobs]
+    return [(job, ids) for job, ids in jobs if not set(wanted).isdisjoint(ids)]
+
+
+def _exchange(
+    root: Path,
+    spec: SweepSpec,
+    points: Sequence[Point],
+    old: Sequence[tuple[Job, tuple[str, ...]]],
+    jobs: Mapping[str, Job],
+    avoid: Collection[str],
+) -> None:
+    """Take back jobs that wait, if SLURM would take others in their place.
+
+    Whoever dies after this leaves points without a job: the same command again submits them.
+
+    Args:
+        root: the store, whose submissions the caller has locked.
+        spec: the sweep.
+        points: its points.
+        old: the jobs, each with its points; those that have begun meanwhile go on.
+        jobs: the queue.
+        avoid: nodes that the new ones keep off.
+
+    Raises:
+        UsageError: SLURM would refuse the new ones, so nothing is cancelled, or it does not answer.
+    """
+    from sweeps.cluster import job_array  # imports submitit
+
+    going = {id for _, ids in old for id in ids}
+    classes = {(block_of(spec, one).resources, one.processes): None for one in points if one.id in going}
+    for wants, processes in classes:
+        array = Submission(spec.name, _NO_WORD, ("",))
+        text = job_array.text(root, Snapshot(root, ""), array, wants.keeping_off(avoid), processes)
+        try:
+            sbatch.test_only(text)
+        except RefusedError as error:
+            if not _FOR_NOW.search(str(error)):
+                raise UsageError(
+                    f"SLURM would refuse what '{spec.name}' asks for now, so its queued jobs stay: {error}."
+                ) from None
+    queue.cancel_pending([job for job, _ in old], jobs)
+    atomic.crash_point("submit.exchange")
+
+
+# --- looking only ---
+
+
+def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: Wishes) -> list[str]:
+    """What `sbatch` would get to read for all arrays that `submit` would submit.
+
+    Without SLURM the queue counts as empty.
+    """
+    from sweeps.cluster import job_array  # imports submitit
+
+    largest, jobs = USUAL_ARRAY_SIZE, dict[str, Job]()
+    with contextlib.suppress(slurm.SlurmError):
+        largest, jobs = max_array_size(), slurm.queue()
+    taken = queue.queued(submissions.read_all(store.root), jobs)
+    points = [one.point for one in planned]
+    known = states(store, points)
+    wrong = troubles.look(store, spec, points, known, jobs, wishes.exclude_failing)
+    for _, ids in _to_exchange(wrong.outdated, known) if wishes.replace else ():
+        for id in ids:
+            taken.pop(id, None)
+    _, todo = select_pending(store, wishes.of_block(planned), taken, retry=False, known=known)
+    code = snapshot.version(store.root, [one.config for one in planned])
+    ours = sum(job.user == current_user() for job in jobs.values())
+    texts = []
+    for array in apply_submit_limit(group_into_arrays(spec, todo, largest), ours):
+        ids, label = tuple(point.id for point in array.points), queue.of_blocks(array.points)
+        share, wants = array.resources.runs_per_job, array.resources.keeping_off(wrong.avoid)
+        one = Submission(spec.name, _NO_WORD, ids, label=label, runs_per_job=share)
+        content = job_array.order(one, array.points)
+        texts.append(job_array.text(store.root, code, one, wants, array.processes, content))
+    return texts
+
+
+def ask_about(sweep: str, arrays: Sequence[str]) -> list[str]:
+    """Ask SLURM about each array by its script; its answers.
+
+    Raises:
+        SlurmError: SLURM does not answer.
+        UsageError: SLURM would refuse an array.
+    """
+    answers = []
+    for number, text in enumerate(arrays, 1):
+        try:
+            answers.append(sbatch.test_only(text))
+        except RefusedError as error:
+            raise UsageError(f"SLURM would refuse array {number} of '{sweep}': {error}.") from None
+    return answers

@@ -1,87 +1,110 @@
-"""What `status` and `submit` tell of jobs that went wrong or are no longer wanted."""
+"""Jobs that went wrong or are no longer wanted, for `status`, `submit` and `reap`."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from harness.display import counted
-from harness.store import Kind, RunState, Store
-from harness.store.points import Point
+from harness.errors import UsageError
+from harness.show.note import Note
+from harness.show.status import Status
+from harness.store import RunState, Store, submissions
+from harness.store.owner import current_user
+from harness.store.points import Point, read_points, sweep_names
+from harness.store.submissions import Submission
 from harness.system import slurm
 from harness.system.squeue import Job
-from sweeps.cluster import early_ends, failing_nodes, stale, submissions
-from sweeps.cluster.early_ends import EarlyEnd
-from sweeps.cluster.failing_nodes import FailingNode
-from sweeps.cluster.stale import Outdated, Removed
+from sweeps.cluster import early_ends, queue
+from sweeps.cluster.early_ends import Early, FailingNode
+from sweeps.plan.planned import block_of
+from sweeps.plan.states import states
+from sweeps.spec.resources import differences, words
 from sweeps.spec.sweep import SweepSpec
 
+MOST_NAMED = 6  # jobs in a sentence
+RUNS, AVOIDED = "points", "failing nodes excluded"  # names of changes that are none of a resource
 
-@dataclass
-class Troubles:
-    """Of one sweep.
+
+@dataclass(frozen=True)
+class Removed:
+    """A job for points none of which is wanted any more, or several of them."""
+
+    point: str  # the first
+    points: tuple[str, ...]
+    job: str
+    state: str
+    user: str
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """Jobs that wait and ask for something else than the file.
 
     Attributes:
-        sweep: its name.
-        removed: jobs for points that it no longer has.
-        outdated: jobs that wait and ask for other resources than the file.
-        ended: jobs that ended before a run of theirs began; their points wait, without a later job.
-        nodes: nodes that end jobs early.
-        avoid: those that new jobs are to keep off.
+        jobs: their ids.
+        asked: name of a resource -> what they ask for. Of `points` there is a change, too, if only some of
+            them are wanted.
+        now: the same names -> what the file says.
+        _jobs: each job with the ids of its points.
     """
 
-    sweep: str
+    jobs: list[str]
+    asked: Mapping[str, Any]
+    now: Mapping[str, Any]
+    _jobs: list[tuple[Job, tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class Troubles:
+    """What is wrong with the jobs of a sweep.
+
+    Attributes:
+        removed: jobs for points that it no longer has.
+        outdated: jobs that wait and ask for other resources than the file, by what differs.
+        ended_early: jobs that ended before a run of theirs began; their points wait, without a later job.
+        failing_nodes: nodes that end jobs early.
+        _avoid: those that new jobs are to keep off.
+        _early: the jobs of `ended_early`, one by one.
+    """
+
     removed: list[Removed] = field(default_factory=list)
     outdated: list[Outdated] = field(default_factory=list)
-    ended: list[EarlyEnd] = field(default_factory=list)
-    nodes: list[FailingNode] = field(default_factory=list)
-    avoid: tuple[str, ...] = ()
+    ended_early: list[Early] = field(default_factory=list)
+    failing_nodes: list[FailingNode] = field(default_factory=list)
+    _avoid: tuple[str, ...] = ()
 
-    def lines(self) -> list[str]:
-        """In words, for `status`."""
-        advice = "`htbench sweep submit --exclude-failing` keeps off it, with `--replace` queued jobs, too"
-        return [
-            *early_ends.lines(self.sweep, self.ended),
-            *self._nodes(advice),
-            *stale.removed_lines(self.sweep, self.removed),
-            *stale.outdated_lines(self.sweep, self.outdated),
-        ]
+    @property
+    def avoid(self) -> tuple[str, ...]:
+        """Nodes that new jobs are to keep off."""
+        return self._avoid
 
-    def lines_of_submit(self, replaced: int | None) -> list[str]:
-        """In words, after a submission.
+    def notes(self, sweep: str, *, submitted: bool = False, replaced: int | None = None) -> list[Note]:
+        """For people.
 
         Args:
+            sweep: its name.
+            submitted: whether this follows a submission.
             replaced: how many of the outdated jobs were; None: that was not asked for.
         """
-        offer = "`htbench sweep submit --replace --exclude-failing` moves the jobs that wait elsewhere"
-        began = len(self.outdated) - (replaced or 0)
-        begun = [f"{self.sweep}: {counted(began, 'queued job')} began meanwhile and stayed unchanged"]
+        advice = "nodes_kept_off" if self._avoid else "nodes_move_jobs" if submitted else "nodes_keep_off"
+        began = sum(len(group.jobs) for group in self.outdated) - (replaced or 0)
+        stayed = [Note("jobs_began_meanwhile", sweep=sweep, jobs=began)] if began else []
         return [
-            *early_ends.lines(self.sweep, self.ended),
-            *self._nodes("the new jobs keep off it" if self.avoid else offer),
-            *stale.removed_lines(self.sweep, self.removed),
-            *(stale.outdated_lines(self.sweep, self.outdated) if replaced is None else begun * (began > 0)),
+            *early_ends.notes(sweep, self.ended_early),
+            *(node.note(sweep, Note(advice)) for node in self.failing_nodes),
+            *_of_removed(sweep, self.removed),
+            *(stayed if replaced is not None else [_of_outdated(sweep, one) for one in self.outdated]),
         ]
-
-    def _nodes(self, advice: str) -> list[str]:
-        return [f"{self.sweep}: {node}; {advice}" for node in self.nodes]
-
-    def to_json(self) -> dict[str, Any]:
-        """In plain values."""
-        return {
-            "removed": [one.to_json() for one in self.removed],
-            "outdated": stale.outdated_json(self.outdated),
-            "ended_early": early_ends.to_json(self.ended),
-            "failing_nodes": [node.to_json() for node in self.nodes],
-        }
 
 
 def look(
     store: Store,
     spec: SweepSpec,
     points: Sequence[Point],
-    found: Mapping[str, RunState],
+    known: Mapping[str, RunState],
     jobs: Mapping[str, Job] | None = None,
     exclude_failing: bool = False,
 ) -> Troubles:
@@ -91,32 +114,136 @@ def look(
         store: the store.
         spec: the sweep.
         points: its points.
-        found: their states, by their ids.
+        known: their states, by their ids.
         jobs: the queue, read before the states; None: as of at most half a minute ago.
         exclude_failing: whether jobs are to keep off nodes that fail.
     """
-    own = submissions.read(store.root, spec.name)
-    jobs = slurm.recent_queue() if own and jobs is None else jobs
-    if not own or jobs is None:
-        return Troubles(spec.name)
-    finished = {point.id for point in points if found[point.id].kind is Kind.FINISHED}
-    taken = submissions.queued(own, jobs)
+    arrays = submissions.read(store.root, spec.name)
+    jobs = slurm.recent_queue() if arrays and jobs is None else jobs
+    if not arrays or jobs is None:
+        return Troubles()
+    finished = {point.id for point in points if known[point.id].status.has_ended}
     ended = early_ends.find(store, spec.name, points, finished, jobs)
-    nodes = failing_nodes.judge(store.root, ended, jobs)
+    nodes = early_ends.failing_nodes(store.root, ended, jobs)
     avoid = tuple(node.node for node in nodes) if exclude_failing else ()
+    free = {id for id in known if known[id].status is Status.WAITING} - queue.queued(arrays, jobs).keys()
+    never_begun = [replace(job, points=tuple(filter(free.__contains__, job.points))) for job in ended]
     return Troubles(
-        spec.name,
-        stale.removed(store.root, spec.name, own, jobs, found),
-        stale.outdated(spec, points, own, jobs, avoid),
-        _never_begun(ended, {id for id in found if found[id].kind is Kind.WAITING} - taken.keys()),
+        removed(store.root, spec.name, arrays, jobs, known),
+        outdated(spec, points, arrays, jobs, avoid),
+        early_ends.grouped([job for job in never_begun if job.points and not job.begun]),
         nodes,
         avoid,
     )
 
 
-def _never_begun(ended: Sequence[EarlyEnd], waiting: Collection[str]) -> list[EarlyEnd]:
-    """The jobs that ended before their runs began, with those of their points that wait for it."""
-    left = [
-        replace(one, points=tuple(id for id in one.points if id in waiting)) for one in ended if not one.begun
+# --- points that are wanted no more ---
+
+
+def removed(
+    root: Path, sweep: str, arrays: Sequence[Submission], jobs: Mapping[str, Job], wanted: Collection[str]
+) -> list[Removed]:
+    """The jobs in the queue whose points are wanted neither by their sweep nor by another one of the store.
+
+    Args:
+        root: the store.
+        sweep: the sweep's name.
+        arrays: its submissions.
+        jobs: the queue.
+        wanted: the ids of its points.
+    """
+    mine = set(wanted)
+    rest = [(points, job) for _, points, job in queue.in_queue(arrays, jobs) if mine.isdisjoint(points)]
+    others = {point.id for own in of_others(root, sweep).values() for point in own} if rest else set[str]()
+    return [
+        Removed(points[0], points, job.id, job.state, job.user)
+        for points, job in rest
+        if others.isdisjoint(points)
     ]
-    return [one for one in left if one.points]
+
+
+def of_others(root: Path, sweep: str) -> dict[str, list[Point]]:
+    """The points of the other sweeps of the store, by their names."""
+    plans = dict[str, list[Point]]()
+    for name in sweep_names(root):
+        with contextlib.suppress(UsageError):  # a damaged plan is told where it is needed
+            plans |= {name: read_points(root, name)} if name != sweep else {}
+    return plans
+
+
+def left_to_others(store: Store, sweep: str, gone: Collection[str]) -> dict[str, int]:
+    """How many unfinished points without a job other sweeps want: sweep -> number.
+
+    Args:
+        store: the store.
+        sweep: the sweep whose jobs were exchanged.
+        gone: points of these jobs that it wants no more and that have no other job.
+    """
+    counts = {}
+    for name, points in of_others(store.root, sweep).items() if gone else ():
+        own = states(store, [point for point in points if point.id in gone]).values()
+        counts[name] = sum(not state.status.is_settled for state in own)
+    return {name: n for name, n in counts.items() if n}
+
+
+def _of_removed(sweep: str, jobs: Sequence[Removed]) -> list[Note]:
+    if not jobs:
+        return []
+    named = [
+        Note("job_of_points", job=one.job, point=one.point, more=len(one.points) - 1)
+        for one in jobs[:MOST_NAMED]
+    ]
+    points, more = len({point for one in jobs for point in one.points}), len(jobs) - len(named)
+    return [Note("jobs_unwanted", sweep=sweep, jobs=len(jobs), points=points, named=named, more=more)]
+
+
+# --- other resources ---
+
+
+def outdated(
+    spec: SweepSpec,
+    points: Sequence[Point],
+    arrays: Sequence[Submission],
+    jobs: Mapping[str, Job],
+    avoid: Collection[str] = (),
+) -> list[Outdated]:
+    """The jobs of this user that wait and ask for something else than the file, by what that is.
+
+    Args:
+        spec: the sweep.
+        points: its points.
+        arrays: its submissions.
+        jobs: the queue.
+        avoid: nodes that jobs must keep off in addition.
+    """
+    wanted = {point.id: point for point in points}
+    groups: list[Outdated] = []
+    for array, ids, job in queue.in_queue(arrays, jobs):
+        still = [wanted[id] for id in ids if id in wanted]
+        if not still or not job.pending or job.user != current_user() or not array.resources:
+            continue
+        changes = differences(array.resources, block_of(spec, still[0]).resources.asked(still[0].processes))
+        if not set(avoid) <= set(array.excluded):
+            changes[AVOIDED] = (list(array.excluded), list(avoid))
+        if len(still) < len(ids):
+            changes[RUNS] = (len(ids), len(still))
+        if changes:
+            asked, now = ({name: pair[which] for name, pair in changes.items()} for which in (0, 1))
+            group = next((one for one in groups if (one.asked, one.now) == (asked, now)), None)
+            if group is None:
+                groups.append(group := Outdated([], asked, now, []))
+            group.jobs.append(job.id)
+            group._jobs.append((job, ids))
+    return groups
+
+
+def _of_outdated(sweep: str, group: Outdated) -> Note:
+    asked, now = (
+        {k: v for k, v in side.items() if k not in (RUNS, AVOIDED)} for side in (group.asked, group.now)
+    )
+    parts = [Note("job_asks_otherwise", asked=words(asked), now=words(now))] if now else []
+    if AVOIDED in group.now:
+        parts.append(Note("job_meets_failing_nodes", nodes=group.now[AVOIDED]))
+    if RUNS in group.now:
+        parts.append(Note("job_has_more_runs", before=group.asked[RUNS], now=group.now[RUNS]))
+    return Note("jobs_outdated", sweep=sweep, jobs=len(group.jobs), parts=parts)

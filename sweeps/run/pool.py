@@ -95,20 +95,20 @@ class Pool:
         gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # a run needs distinct GPUs
         return not busy or (busy + processes <= self.size and gpus)
 
-    def start(self, point: Point, processes: int = 1, log: Path | None = None) -> None:
+    def start(self, point: Point, log: Path | None = None) -> None:
         """Start the processes of a point on the least busy GPUs, if there are any.
 
         Args:
             point: `has_room_for` must have allowed it.
-            processes: of its run.
             log: the file that they print into; None: they print where this process does.
         """
-        gpus = [name for name, _ in collections.Counter(self.free_gpus).most_common(processes)]
+        gpus = [name for name, _ in collections.Counter(self.free_gpus).most_common(point.processes)]
         for name in gpus:
             self.free_gpus.remove(name)
         gpu = ",".join(gpus) or None
         counter: Any = self._context.RawValue("q", 0)
-        ranks = Ranks(self._context, processes, _work, (self.root, point, counter, gpu, self.patience, log))
+        words = (self.root, point, counter, gpu, self.patience, log)
+        ranks = Ranks(self._context, point.processes, _work, words)
         self.running[point.id] = Worker(point.id, ranks, counter, gpu)
 
     def finished(self, timeout: float) -> list[tuple[str, int]]:

@@ -9,27 +9,31 @@ failed, or was given up after several killed workers.
 from __future__ import annotations
 
 import signal
+import sys
 import time
-from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from harness.store import Kind, RunState, Store
+from harness import tasks
+from harness.show.note import Note
+from harness.show.progress import Progress
+from harness.show.status import Status
+from harness.store import RunState, Store
 from harness.store import points as plans
+from harness.store.points import Point
 from harness.store.record import RunRecord
-from harness.train.monitor import handle
+from harness.train.monitor import Monitor, handle
+from sweeps.plan.describe import describe
 from sweeps.plan.planned import Planned, by_objective, filled, search_points
 from sweeps.plan.replicas import replicas
-from sweeps.plan.states import ended, state
+from sweeps.plan.states import ended
 from sweeps.plan.stored import write_plan
 from sweeps.run.pool import Pool
-from sweeps.run.progress import Progress
+from sweeps.run.schedule import Schedule
 from sweeps.spec.sweep import SweepSpec
 from sweeps.studies import refresh
 
-POLL_SECONDS = 0.2
-MOST_DEATHS = 3  # a point is queued again at most so often after a signal killed its worker
 STUDY_SECONDS = 5.0  # least time between two refreshes of the studies while runs are active
 
 
@@ -88,18 +92,17 @@ class Sweep:
             refresh.refresh(self.store, self.spec, self.planned)
 
 
-class Runner:
+class Runner(Schedule):
     """Runs all points of some sweeps on a pool until every one is settled, here or by another process.
 
     Args:
         store: of the runs.
         specs: the sweeps.
         workers: processes at a time; None: the default of `Pool`.
-        progress: shows the progress of the runs.
+        quiet: show no progress.
         replace: whether the sweeps may drop stored points that their files lack.
 
     Attributes:
-        interrupted: whether SIGINT, SIGTERM or SIGHUP has arrived.
         unfinished: ids of points without a result, and the reason of each.
     """
 
@@ -108,20 +111,23 @@ class Runner:
         store: Store,
         specs: Sequence[SweepSpec],
         workers: int | None,
-        progress: Progress,
         *,
+        quiet: bool = False,
         replace: bool = False,
     ) -> None:
-        self.store, self.workers, self.progress, self.replace = store, workers, progress, replace
+        super().__init__(store, Monitor())
+        self.workers, self.quiet, self.replace = workers, quiet, replace
         self.sweeps = [Sweep(spec, store) for spec in specs]
-        self.interrupted = False
-        self.unfinished: dict[str, str] = {}
-        self._known: set[str] = set()
-        self._todo: deque[Planned] = deque()
-        self._at_work: dict[str, Planned] = {}
-        self._elsewhere: dict[str, Planned] = {}  # another process works on these
-        self._deaths: Counter[str] = Counter()
+        self.unfinished: dict[str, Note] = {}
+        self._steps_done = 0  # of the runs that have ended
+        self._known: dict[str, Planned] = {}
+        self._elsewhere: dict[str, Point] = {}  # another process works on these
         self._studies_due = 0.0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether SIGINT, SIGTERM or SIGHUP has arrived."""
+        return self.monitor.stop_requested
 
     def run(self) -> None:
         """Run all points that are not settled. Afterwards `unfinished` has the points without a result.
@@ -135,98 +141,87 @@ class Runner:
             sweep.write(replace=self.replace)
             if not sweep.spec.search.is_grid:
                 sweep.refresh_studies()  # so that the first trial is sampled from all results
-        self.progress.expect(sum(sweep.steps_left() for sweep in self.sweeps))
-        if self._todo:
-            with self._interruptible():
+        if self.todo:
+            left = sum(sweep.steps_left() for sweep in self.sweeps)
+            # in updates, because runs differ in length
+            with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
                 searches = any(not sweep.spec.search.is_grid for sweep in self.sweeps)
-                self._work(Pool(self.store.root, self.workers, ["sweeps.studies.trial"] if searches else []))
+                self.work(Pool(self.store.root, self.workers, ["sweeps.studies.trial"] if searches else []))
         for sweep in self.sweeps:
             sweep.write()
             sweep.refresh_studies()
-        self.progress.close()
 
     def _enqueue(self, planned: Sequence[Planned]) -> None:
         """Queue points that are not settled. If settled ones complete an objective, queue its replicas."""
         # Two blocks may want the same run.
-        new = list({one.point.id: one for one in planned if one.point.id not in self._known}.values())
+        new = {one.point.id: one for one in planned if one.point.id not in self._known}
         if not new:  # the usual case; the lines below read the whole index
             return
-        self._known.update(one.point.id for one in new)
-        records = ended(self.store, [one.point for one in filled(self.store.root, new)])
-        for one in new:
-            if one.point.id in records:
-                self._settle(one, records[one.point.id])
+        self._known.update(new)
+        records = ended(self.store, [one.point for one in filled(self.store.root, list(new.values()))])
+        for name, one in new.items():
+            if name in records:
+                self._settle(name, records[name])
             else:
-                self._todo.append(one)
+                self.todo.append(one.point)
 
-    def _settle(self, one: Planned, record: RunRecord | None, why: str = "") -> None:
-        if why:
-            self.unfinished[one.point.id] = why
+    def _settle(self, name: str, record: RunRecord | None, why: Note | None = None) -> None:
+        if why is not None:
+            self.unfinished[name] = why
         for sweep in self.sweeps:
-            self._enqueue(sweep.settle(one.point.id, record))
+            self._enqueue(sweep.settle(name, record))
 
-    def _work(self, pool: Pool) -> None:
-        while self._todo or self._at_work or self._elsewhere:
-            for sweep in self.sweeps:
-                sweep.write()
-            while self._todo and pool.has_room_for(self._todo[0].config.processes) and not self.interrupted:
-                self._start(self._todo.popleft(), pool)
-            for key, status in pool.finished(timeout=POLL_SECONDS):
-                self._ended(self._at_work.pop(key), status)
-            if self.interrupted:
-                pool.stop()
-                return
-            for one in list(self._elsewhere.values()):
-                if self._check_point(one).kind is Kind.WAITING:
-                    self._todo.append(one)
-            if not self._at_work and not self._todo:
-                time.sleep(POLL_SECONDS)
-            self.progress.at(pool.steps_done())
-            self._refresh_studies_when_due()
-
-    def _start(self, one: Planned, pool: Pool) -> None:
-        if self._check_point(one).kind is Kind.WAITING:
-            self._at_work[one.point.id] = one
-            pool.start(one.point, one.config.processes)
-
-    def _check_point(self, one: Planned) -> RunState:
-        """Return a point's state. Settle it if it has ended; remember it if another process works on it."""
-        point = plans.filled(self.store.root, one.point)
-        now = state(self.store, point)
-        self._elsewhere.pop(point.id, None)
-        if now.kind is Kind.LIVE:
-            self._elsewhere[point.id] = one
-        elif now.kind is not Kind.WAITING:
-            self._settle(one, now.record, f"failed ({now.reason}): {now.message}" if now.reason else "")
-            left = sum(sweep.steps_left() for sweep in self.sweeps)
-            self.progress.ended(point, now, one.config.steps or 0, left)
-        return now
-
-    def _ended(self, one: Planned, status: int) -> None:
-        """Handle the end of a worker: settle its point, or queue it again if the worker was killed."""
-        now = self._check_point(one)
-        if now.kind is not Kind.WAITING or self.interrupted:
-            return
-        self._deaths[one.point.id] += 1
-        if status < 0 and self._deaths[one.point.id] <= MOST_DEATHS:
-            self._todo.appendleft(one)
-        else:
-            message = now.message or f"its process ended with status {status}"
-            self._settle(one, None, f"unfinished: {message}")
-
-    def _refresh_studies_when_due(self) -> None:
+    def tick(self, pool: Pool) -> None:
+        """Write new points into the plans, look at what others work on, show and store the progress."""
+        for sweep in self.sweeps:
+            sweep.write()
+        for point in list(self._elsewhere.values()):
+            if self.wants(point, self.state(point)):
+                self.todo.append(point)
+        done, total = self._steps_done + pool.steps_done(), self._progress.total or 0
+        self._progress.to(min(done, total))
         if time.monotonic() >= self._studies_due:
             began = time.monotonic()
             for sweep in self.sweeps:
                 sweep.refresh_studies(under_way=True)
             self._studies_due = time.monotonic() + max(STUDY_SECONDS, 20 * (time.monotonic() - began))
 
+    def expects_more(self) -> bool:
+        """Whether other processes work on points."""
+        return bool(self._elsewhere)
+
+    def wants(self, point: Point, now: RunState) -> bool:
+        """Whether a point waits. Settle it if it has ended; remember it if another process works on it."""
+        self._elsewhere.pop(point.id, None)
+        if now.status is Status.RUNNING:
+            self._elsewhere[point.id] = point
+        elif now.status is not Status.WAITING:
+            self._settle(point.id, now.record, outcome(now) if now.reason else None)
+            self._show_end(plans.filled(self.store.root, point), now)
+        return now.status is Status.WAITING
+
+    def left(self, point: Point, now: RunState, status: int) -> None:
+        """Settle a point that can't be finished."""
+        why = Note("run_unfinished", message=now.message) if now.message else Note("run_died", status=status)
+        self._settle(point.id, None, why)
+
+    def _show_end(self, point: Point, now: RunState) -> None:
+        """Show how a run has ended: on a terminal only a failure, elsewhere every run.
+
+        Less is left than was expected if replicas are there already, or an objective has no winner.
+        """
+        self._steps_done += self._known[point.id].config.steps or 0
+        left = sum(sweep.steps_left() for sweep in self.sweeps)
+        self._progress.to(self._steps_done, self._steps_done + left, f"{point.sweep} {point.block}")
+        if now.reason or not sys.stderr.isatty():
+            self._progress.note(f"[{self._progress.eta()}] {describe(point)}: {outcome(now)}")
+
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Let signals set `interrupted`. The loop then stops the workers, which save first."""
+        """Let signals ask for a stop. The loop then stops the workers, which save first."""
 
         def stop(number: int, frame: FrameType | None) -> None:
-            self.interrupted = True
+            self.monitor.stop_requested = True
 
         previous = handle(stop, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
         try:
@@ -234,3 +229,17 @@ class Runner:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+def outcome(state: RunState) -> Note:
+    """How a run ended."""
+    record = state.record
+    if record is None:
+        return Note("run_failed", reason=state.reason, message=state.message)
+    if record.status is not Status.COMPLETED:
+        return Note("run_ended", status=record.status, why=record.why)
+    metric = tasks.recorded(record.config["task"], record.environment).metric
+    value, seconds = record.metrics.get(f"val_{metric}"), record.useful_seconds
+    if value is None:
+        return Note("run_not_finite", metric=metric, seconds=seconds)
+    return Note("run_completed", metric=metric, value=value, seconds=seconds)

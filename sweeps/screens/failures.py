@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.display import counted
-from harness.store import RunState, Store
+from harness.store import RunState, Store, submissions
 from harness.store.owner import Owner
 from harness.store.points import Point
-from sweeps.cluster import early_ends, submissions
-from sweeps.cluster.submissions import Submission
+from harness.store.submissions import Submission
+from sweeps.cluster import early_ends
 from sweeps.plan.describe import describe
 
 MOST_NODES = 4  # in a line

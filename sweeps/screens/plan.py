@@ -28,7 +28,7 @@ from sweeps.plan.stored import lost
 from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row
 from sweeps.screens.estimates import Priced, Prices
-from sweeps.spec.resources import Resources
+from sweeps.spec.resources import Resources, words
 from sweeps.spec.sweep import SweepSpec
 
 WIDTH = 118
@@ -119,7 +119,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
     """
     planned, known = everything_with_states(store, spec)
     check_start(spec, planned, store.root, action="plan")
-    found = queue.with_queue(known, queue.in_queue(store, known))
+    found = queue.with_queue(known, queue.jobs_for(store.root, known))
     left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]
     waiting = [one.point for one in planned if found[one.point.id].kind is Kind.WAITING]
     to_come = _to_come(spec, planned, found)
@@ -204,7 +204,7 @@ def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False)
         print(textwrap.fill(line, _width(), initial_indent="  ", subsequent_indent="    "))
     letters = _letters(view)
     for resources, letter in letters.items():
-        print("\n".join(display.wrapped(f"  {letter}: {resources.describe()}", display.terminal_width())))
+        print("\n".join(display.wrapped(f"  {letter}: {words(resources.asked())}", display.terminal_width())))
     if with_points:
         _show_points(view, letters)
     for number, text in enumerate(view.arrays if with_arrays else [], 1):

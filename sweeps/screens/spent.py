@@ -13,16 +13,12 @@ from typing import Any
 
 from harness.cost.from_runs import Stint, stints
 from harness.display import Column, aligned, hours, terminal_width, wrapped
-from harness.store import RunState, Store
+from harness.store import RunState, Store, submissions
 from harness.store.points import Point
-from sweeps.cluster import submissions
 from sweeps.plan.planned import block_of
 from sweeps.plan.states import states
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import SweepSpec
-
-# What says which share of a node a run has.
-_SHARED = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
 
 
 @dataclass(frozen=True)
@@ -147,10 +143,7 @@ class Bill:
     @functools.cached_property
     def _jobs(self) -> dict[str, Resources]:
         """What each job asked for, as noted when it was submitted."""
-        noted = ((one.job, one.resources) for one in self._submissions if one.resources)
-        return {
-            job: Resources(**{name: asked[name] for name in _SHARED if name in asked}) for job, asked in noted
-        }
+        return {one.job: _noted(one.resources) for one in self._submissions if one.resources}
 
 
 def blocks(store: Store, spec: SweepSpec, points: Sequence[Point]) -> dict[str, Spent]:
@@ -170,6 +163,13 @@ def to_json(sweep: str, blocks: Mapping[str, Spent]) -> dict[str, Any]:
     """The blocks of a sweep and their sum in plain values."""
     rows = [{"block": name, **one.to_json()} for name, one in blocks.items()]
     return {"sweep": sweep, **Spent.sum([*blocks.values()]).to_json(), "blocks": rows}
+
+
+def _noted(asked: Mapping[str, Any]) -> Resources:
+    """Resources by `Resources.asked`, as far as they are GPUs and cores."""
+    names = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
+    numbers: dict[str, Any] = {n: v for n, v in asked.items() if n in names and type(v) is int and v > 0}
+    return Resources(**numbers)
 
 
 # --- on the screen ---

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import tasks
 from harness.display import Column, aligned, duration, terminal_width, wrapped
+from harness.show.numbers import plain
 from harness.store import Kind, RunState, Store
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
@@ -130,7 +131,7 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
     eyes = _Eyes(estimate := Estimate(store), Watch(store, estimate), Failures(store))
     screen = Screen()
     for spec, points in sweeps:
-        queue = jobs.in_queue(store, [point.id for point in points])
+        queue = jobs.jobs_for(store.root, [point.id for point in points])
         bill = Bill(store, spec)
         found = jobs.with_queue({point.id: known[point.id] for point in points}, queue)
         wrong, to_come = troubles.look(store, spec, points, found), due(spec, points, found)
@@ -138,11 +139,10 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         for name in dict.fromkeys(point.block for point in points):
             own = [point for point in points if point.block == name]
             block = _block(eyes, spec, own, [point for point in to_come if point.block == name], found)
-            screen.blocks.append(replace(block, jobs=wrong.to_json(), plan=other, spent=bill.of(own, found)))
+            screen.blocks.append(replace(block, jobs=plain(wrong), plan=other, spent=bill.of(own, found)))
         screen.remarks += _of_another_plan(spec, other)
-        screen.remarks += jobs.why_they_wait(spec, queue)
-        screen.remarks += jobs.without_orders(store, spec, queue)
-        screen.remarks += wrong.lines()
+        screen.remarks += map(str, jobs.waiting(store, spec.name, queue))
+        screen.remarks += map(str, wrong.notes(spec.name))
         screen.remarks += _why_they_stopped(spec, found)
     return screen
 

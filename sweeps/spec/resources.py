@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.display import counted
 from harness.errors import UsageError
-from harness.show.numbers import plain
+from harness.show.numbers import counted, setting
 from sweeps.spec.shape import check_keys, whole
 
 
@@ -111,19 +110,17 @@ class Resources:
         )
 
     def asked(self, processes: int = 1) -> dict[str, Any]:
-        """The time limit and what else differs from the defaults, as plain values by name.
+        """What a job asks for, as JSON: its time limit, and the values that differ from the defaults.
 
         Args:
             processes: of each run.
         """
-        values = dataclasses.asdict(self)
-        named = {"timeout_min": 0} | {name: 0 for name in values if values[name] != _DEFAULTS[name]}
-        asked: dict[str, Any] = plain({name: values[name] for name in named})
-        return asked | ({"processes": processes} if processes > 1 else {})
-
-    def describe(self, processes: int = 1) -> str:
-        """What is asked for, in one line."""
-        return " ".join(f"{name}={value}" for name, value in self.asked(processes).items())
+        given = {name: getattr(self, name) for name in _DEFAULTS}
+        told = {
+            name: given[name] for name in given if name == "timeout_min" or given[name] != _DEFAULTS[name]
+        }
+        told |= {"processes": processes} if processes > 1 else {}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
 
     def keeping_off(self, nodes: Collection[str]) -> Resources:
         """The same without some nodes."""
@@ -180,17 +177,18 @@ class Resources:
             )
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """What differs between two jobs by what they ask for (`Resources.asked`): name -> both in words."""
-    usual = plain(_DEFAULTS) | {"processes": 1}
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs between what two jobs ask for (`Resources.asked`): name -> the two values."""
+    usual = _DEFAULTS | {"processes": 1, "setup": [], "srun_args": []}
     names = dict.fromkeys([*old, *new])
     pairs = {name: (old.get(name, usual.get(name)), new.get(name, usual.get(name))) for name in names}
     # `submit_limit` is a matter between `submit` and the file; no job knows it.
-    return {
-        name: (str(before), str(now))
-        for name, (before, now) in pairs.items()
-        if before != now and name != "submit_limit"
-    }
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and name != "submit_limit"}
+
+
+def words(asked: Mapping[str, Any]) -> str:
+    """What a job asks for, in one line."""
+    return " ".join(f"{name}={setting(value)}" for name, value in asked.items())
 
 
 _PYXIS = "--container-"

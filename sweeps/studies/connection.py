@@ -19,14 +19,10 @@ from harness.store import Store
 from harness.store.points import SEARCH
 from harness.store.record import RunRecord
 from sweeps.plan.slots import Study
-from sweeps.studies import pruners, samplers
-from sweeps.studies.description import describe
-from sweeps.studies.distributions import distribution, label, suggest, value_of
-from sweeps.studies.no_repeats import NoRepeats
-from sweeps.studies.outcome import constraints, outcome, reports, trial_of_run
+from sweeps.studies import drawing, pruners
+from sweeps.studies.drawing import NoRepeats, distribution
 from sweeps.studies.storage import storage_of
-
-optuna.logging.set_verbosity(optuna.logging.ERROR)
+from sweeps.studies.study import Description, constraints, outcome, params, reports, trial_of_run
 
 
 class Connection:
@@ -43,7 +39,7 @@ class Connection:
     def __init__(self, root: Path, study: Study) -> None:
         self.store, self.study = Store(root), study
         about = {"sweep": study.sweep, "block": study.block, "stage": SEARCH}
-        self.described = describe(resolve_config(study.fixed), about, without=study.axes)
+        self.described = Description(resolve_config(study.fixed), about, without=study.axes)
         self.metric = self.described.metric
         self.kept = storage_of(root, study)
         self.open()
@@ -130,13 +126,13 @@ class Connection:
         lost = self.lost(filled)
         number = lost[0].number if lost else len(self.trials())
         if lost and lost[0].params.keys() >= self.study.axes.keys():
-            params = lost[0].params
+            drawn = lost[0].params
         else:
             axes = {name: distribution(axis) for name, axis in self.study.axes.items()}
-            self.optuna.sampler = NoRepeats(samplers.sampler(self.study, number), axes)
+            self.optuna.sampler = NoRepeats(drawing.sampler(self.study, number), axes)
             trial = optuna.Trial(self.optuna, lost[0]._trial_id) if lost else self.optuna.ask()
-            params = {name: suggest(trial, name, axis) for name, axis in self.study.axes.items()}
-        return number, {name: value_of(axis, params[name]) for name, axis in self.study.axes.items()}
+            drawn = {name: drawing.suggest(trial, name, axis) for name, axis in self.study.axes.items()}
+        return number, {name: drawing.value_of(axis, drawn[name]) for name, axis in self.study.axes.items()}
 
     # --- repair ---
 
@@ -145,7 +141,7 @@ class Connection:
         known = [(trial.user_attrs.get("key"), trial.params) for trial in self.trials()]
         return all(
             content["trial"] < len(known)
-            and known[content["trial"]] == (content["key"], self._params(content))
+            and known[content["trial"]] == (content["key"], params(self.study.axes, content["overrides"]))
             for content in filled.values()
         )
 
@@ -166,11 +162,8 @@ class Connection:
             self.metric,
             without_record=TrialState.RUNNING,
             curve=self._curve(key, record),
-            params=self._params(content),
-            distributions={name: distribution(axis) for name, axis in self.study.axes.items()},
+            axes=self.study.axes,
+            settings=content["overrides"],
             attributes={"key": key} | ({"status": record.status} if record else {}),
             as_told=True,
         )
-
-    def _params(self, content: Mapping[str, Any]) -> dict[str, Value]:
-        return {name: label(axis, content["overrides"].get(name)) for name, axis in self.study.axes.items()}

@@ -2,17 +2,27 @@
 
 A study holds what was searched. The replicas of its winner are a study of their own, since only their seeds
 differ; it is a journal file also where the searches are in a database.
+
+In a grid an objective is a set of points that are compared with each other. Its study is a journal file, made
+from the run folders. If the state of a run has changed, one process writes the whole journal again, under a
+lock. So all trials have the same distributions, even if the grid has grown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from harness.store import Store
-from harness.store.points import REPLICATE
-from sweeps.plan.planned import Planned, objective
+from harness.store import RunState, Store
+from harness.store.layout import studies_folder
+from harness.store.points import REPLICATE, is_tuned, sweep_folder
+from harness.system import atomic
+from harness.system.folders import make_folder
+from sweeps.plan.planned import Planned, block_of, objective
+from sweeps.plan.states import states, word
+from sweeps.plan.study_name import replicas_of, study_name
 from sweeps.spec.sweep import SweepSpec
-from sweeps.studies import grid
 
 
 def refresh(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, rebuild: bool = False) -> list[str]:
@@ -28,10 +38,69 @@ def refresh(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, rebuil
         where `optuna-dashboard` finds each: a journal file or a database.
     """
     if spec.search.is_grid:
-        return [str(path) for path in grid.refresh(store, spec, planned, rebuild=rebuild)]
+        return [str(path) for path in refresh_grid(store, spec, planned, rebuild=rebuild)]
     from sweeps.studies import trial  # imports Optuna
 
     names = {objective(one.point, spec): one.point.study for one in planned if one.point.slot}
     places = [trial.reconcile(store, spec.name, name, rebuild=rebuild) for name in names.values()]
     replicated = [one for one in planned if one.point.stage == REPLICATE]
-    return places + [str(path) for path in grid.refresh(store, spec, replicated, names, rebuild=rebuild)]
+    return places + [str(path) for path in refresh_grid(store, spec, replicated, names, rebuild=rebuild)]
+
+
+def refresh_grid(
+    store: Store,
+    spec: SweepSpec,
+    planned: Sequence[Planned],
+    names: Mapping[tuple[str, ...], str] | None = None,
+    *,
+    rebuild: bool = False,
+) -> list[Path]:
+    """Bring the studies of points up to date with the run folders.
+
+    Args:
+        store: the store.
+        spec: the sweep.
+        planned: its points that have settings.
+        names: of the studies of objectives; by default they are named after what they are.
+        rebuild: write the journals even if nothing has changed.
+
+    Returns:
+        the paths of the journal files, one per objective and one per winner with replicas;
+        `optuna-dashboard` can open them.
+    """
+    known = states(store, [one.point for one in planned])
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[Planned, RunState]]] = {}
+    for one in planned:
+        group = (objective(one.point, spec), one.point.stage)
+        groups.setdefault(group, []).append((one, known[one.point.id]))
+    folder = studies_folder(store.root)
+    make_folder(folder)
+    paths: list[Path] = []
+    for (found, stage), rows in groups.items():
+        name = (names or {}).get(found) or study_name((spec.name, *found))
+        path = folder / f"{replicas_of(name) if stage == REPLICATE else name}.journal"
+        while path in paths:  # names may differ in what does not belong into the name of a file
+            path = path.with_stem(f"{path.stem}_")
+        paths.append(path)
+        searched = [axis for axis in block_of(spec, rows[0][0].point).space if is_tuned(axis)]
+        with atomic.locked(sweep_folder(store.root, spec.name) / ".lock"):
+            _refresh_journal(store, path, searched, rows, rebuild)
+    return paths
+
+
+def _refresh_journal(
+    store: Store, path: Path, searched: Sequence[str], rows: Sequence[tuple[Planned, RunState]], rebuild: bool
+) -> None:
+    digest_path = path.with_suffix(".json")
+    first = rows[0][0].point
+    known = f"{first.block} {searched} {first.overrides}\n"
+    known += "".join(f"{planned.point.key} {word(state)}\n" for planned, state in rows)
+    digest = hashlib.sha256(known.encode()).hexdigest()
+    size = path.stat().st_size if path.exists() else -1
+    if not rebuild and atomic.read_json(digest_path) == {"digest": digest, "size": size}:
+        return  # nothing has changed; importing Optuna would take a second
+    from sweeps.studies import study  # imports Optuna
+
+    atomic.remove_temporaries(path.parent, digest_path.name)
+    study.write_grid(store, path, searched, rows)
+    atomic.write_json(digest_path, {"digest": digest, "size": path.stat().st_size})

@@ -1,26 +1,36 @@
 """Where a study is kept: in a journal file of the store, or in a database. One class for each kind.
 
 Both have the same methods. The caller of `rewrite`, `refresh` and `clear` holds the lock of the study.
+A journal is written whole from memory, or shared by many workers under a lock.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, Any, TypeAlias
 
 import optuna
 from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages.journal import (
+    BaseJournalBackend,
+    JournalFileBackend,
+    JournalFileOpenLock,
+    JournalStorage,
+)
 from optuna.trial import FrozenTrial
 
 from harness.errors import UsageError
 from harness.store.layout import studies_folder
 from harness.system import atomic
 from harness.system.folders import make_folder
+from harness.system.links import LinkError
 from sweeps.plan.slots import Study
 from sweeps.spec import database
-from sweeps.studies import journal
 
 Load: TypeAlias = Callable[[BaseStorage], optuna.Study]  # loads the study, or creates it
 Opened: TypeAlias = tuple[BaseStorage, optuna.Study]
@@ -44,8 +54,8 @@ class JournalFile:
         """Open the study, which is created if it is not there."""
         make_folder(self.path.parent)
         if not self.path.exists():  # at once: what a study says of itself has many lines
-            self._written(load, []).create(self.path)
-        storage = journal.shared(self.path)
+            atomic.create_text(self.path, _written(load, []))
+        storage = shared(self.path)
         study = load(storage)
         self._connected_to = self._first_line()
         return storage, study
@@ -74,13 +84,8 @@ class JournalFile:
 
     def rewrite(self, load: Load, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> Opened:
         """Replace the study by one with these trials, in one durable write, and open it."""
-        self._written(load, trials).write(self.path)
+        write(self.path, load, trials)
         return self.connect(load)
-
-    def _written(self, load: Load, trials: Sequence[FrozenTrial]) -> journal.Journal:
-        written = journal.Journal()
-        load(written.storage()).add_trials(trials)
-        return written
 
     def release(self, storage: BaseStorage) -> None:
         """Nothing is held between two calls."""
@@ -153,3 +158,76 @@ class Database:
 def storage_of(root: Path, study: Study) -> JournalFile | Database:
     """Where a study is kept."""
     return Database(study) if study.storage else JournalFile(root, study)
+
+
+# --- journals ---
+
+
+def write(path: Path, load: Load, trials: Sequence[FrozenTrial]) -> None:
+    """Replace a journal by one of a study with these trials, in one durable write.
+
+    The caller is the only one who does. Optuna's backend would make a write for each change.
+    """
+    atomic.remove_temporaries(path.parent, path.name)  # of a process that died here
+    atomic.write_text(path, _written(load, trials))
+
+
+def _written(load: Load, trials: Sequence[FrozenTrial]) -> str:
+    lines: list[dict[str, Any]] = []
+
+    class Memory(BaseJournalBackend):
+        def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
+            return lines[log_number_from:]
+
+        def append_logs(self, new: list[dict[str, Any]]) -> None:
+            lines.extend(new)
+
+    load(JournalStorage(Memory())).add_trials(trials)
+    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+
+
+def shared(path: Path) -> JournalStorage:
+    """The journal at `path` as a storage that many processes may use at once.
+
+    Raises:
+        LinkError: it is a link, or the file of its lock is.
+    """
+    for one in (path, path.with_suffix(".lock")):
+        if one.is_symlink():
+            raise LinkError(one)
+
+    class Lock(JournalFileOpenLock):
+        """A lock that the kernel frees when its holder dies; with Optuna's, others would wait for 30 s."""
+
+        def __init__(self) -> None:
+            self._file: IO[str] | None = None
+
+        def acquire(self) -> bool:
+            self._file = open(path.with_suffix(".lock"), "a")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            atomic.refresh_file_cache(path)
+            cut_torn_line(path)
+            return True
+
+        def release(self) -> None:
+            if self._file is not None:
+                self._file.close()
+
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=Lock()))
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off the incomplete last line of a dead writer: the next would append to it. Needs the lock."""
+    with open(path, "rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        end, block = size, 1 << 16
+        while end:
+            start = max(0, end - block)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)

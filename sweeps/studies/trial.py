@@ -31,8 +31,8 @@ from harness.system import atomic, seal
 from sweeps.plan import slots
 from sweeps.plan.slots import Study
 from sweeps.studies.connection import Connection
-from sweeps.studies.outcome import number_or_nan
 from sweeps.studies.storage import storage_of
+from sweeps.studies.study import number_or_nan
 
 log = logging.getLogger("htbench")
 

@@ -15,25 +15,43 @@ def squeue(jobs):
         del jobs[id]
     told = json.loads((PLACE / "squeue.json").read_text())
     rows = [
-        (id, state, "0", told["user"], "Priority", "N/A", "N/A", "0:00", name, id)
-        for id, (state, name) in jobs.items()
+        (id, state, str(sum(restarts)), told["user"], "Priority", "N/A", "N/A", "0:00", name, id)
+        for id, (state, name, *restarts) in jobs.items()
     ]
     for row in (told["head"], *rows):
         print("".join(word.ljust(width) for word, width in zip(row, told["widths"], strict=True)))
 
 
 def scontrol(jobs):
-    told = PLACE / f"{WORDS[-1]}.shown"
-    print(told.read_text() if told.exists() else "MaxArraySize = 1001")
+    told, fields = PLACE / f"{WORDS[-1]}.shown", dict(word.split("=", 1) for word in WORDS if "=" in word)
+    if told.exists():
+        print(told.read_text())
+    elif WORDS[:2] == ["show", "config"]:
+        print("MaxArraySize = 1001")
+    elif WORDS[0] == "update":
+        jobs[fields["JobId"]][1] = fields["JobName"]
+    elif WORDS[0] == "requeue":
+        _, name, *restarts = jobs[WORDS[1]]
+        jobs[WORDS[1]] = ["PENDING", name, sum(restarts) + 1]
+    else:
+        shown = {id: job for id, job in jobs.items() if WORDS[-1] in (id, id.partition("_")[0])}
+        if not shown:
+            sys.exit("slurm_load_jobs error: Invalid job id specified")
+        for id, (state, name, *_) in shown.items():
+            array, _, task = id.partition("_")
+            of_array = f"ArrayJobId={array} ArrayTaskId={task} " if task else ""
+            print(f"JobId={array} {of_array}JobName={name} JobState={state}")
 
 
 def sbatch(jobs):
     refusal = PLACE / ("refuse-test" if "--test-only" in WORDS else "refuse")
     if refusal.exists():
         sys.exit(refusal.read_text())
+    text = sys.stdin.read()
+    if "--partition=nowhere" in text:
+        sys.exit("sbatch: error: invalid partition specified: nowhere")
     if "--test-only" in WORDS:
         return
-    text = sys.stdin.read()
     number = int((PLACE / "number").read_text()) + 1
     (PLACE / "number").write_text(str(number))
     name, tasks = re.search("--job-name=(.*)", text)[1], re.search(r"--array=0-(\d+)", text)
@@ -71,7 +89,7 @@ def scancel(jobs):
     # As SLURM 22.05: of an array that waits, a state and the id of a task mean all tasks.
     words = {word.partition("_")[0] if states else word for word in WORDS}
     names = {word.removeprefix("--name=") for word in WORDS if word.startswith("--name=")}
-    for job, (state, name) in list(jobs.items()):
+    for job, (state, name, *_) in list(jobs.items()):
         if name in names or {job, job.partition("_")[0]} & words and (not states or state in states):
             del jobs[job]
 

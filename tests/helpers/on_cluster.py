@@ -152,7 +152,7 @@ def processes(site):
         with contextlib.suppress(OSError):  # it has just ended
             words = (path / "cmdline").read_bytes().split(b"\0")
             # `srun` has these words, too, and the Python before that checks the code, but further behind.
-            if words[1:4] == [b"-u", b"-m", b"sweeps.cluster.order"] and words[4].startswith(store):
+            if words[1:4] == [b"-u", b"-m", b"sweeps.cluster.job"] and words[4].startswith(store):
                 environment = (path / "environ").read_bytes().split(b"\0")
                 found[int(path.name)] = dict(os.fsdecode(one).split("=", 1) for one in environment if one)
     return found

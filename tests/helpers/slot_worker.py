@@ -13,7 +13,8 @@ import traceback
 from harness.config.key import run_key
 from harness.config.settings import to_settings
 from harness.errors import PrunedError, RunFailedError
-from harness.store import Attempt, Kind, Store
+from harness.show.status import Status
+from harness.store import Attempt, Reason, Store
 from harness.store.curve import MetricsFile
 from harness.store.points import filled, read_points
 from harness.store.record import RunRecord
@@ -54,9 +55,9 @@ def made_up(steps):
             append_line(store.root / "trained.jsonl", {"key": key, "steps": step, "status": status})
         figures = figures if status == "completed" else {}
         ends = [monitor.study] if status == "pruned" else []
-        record = RunRecord(
-            key, {**_nested(config)}, status, figures, step, 0.0, None, 0, {}, claim.number, {}, "", ends
-        )
+        config = {**_nested(config)}
+        record = RunRecord(key, config, Status(status), figures, step, 0.0, None, 0, {}, claim.number, {})
+        record.pruned_by.extend(ends)
         return claim.finish(record)
 
     return train
@@ -125,7 +126,7 @@ def work(root, sweep, steps, in_order, retry):
 def _ended(store, point, retry):
     point = filled(store.root, point)
     found = state(store, point)
-    if found.kind is Kind.FAILED:
-        assert retry and found.reason == "killed", found.message
+    if found.status is Status.FAILED:
+        assert retry and found.reason is Reason.KILLED, found.message
         store.reset_failure(point.key)
-    return found.kind is Kind.FINISHED
+    return found.status.has_ended

@@ -28,6 +28,7 @@ TORCH_FREE = [
         "sweeps.run.execute",
         "sweeps.run.pool",
         "sweeps.run.runner",
+        "sweeps.run.schedule",
     ),
     *(
         "harness.cost.from_runs",
@@ -42,7 +43,7 @@ TORCH_FREE = [
         "sweeps.cluster.sbatch",
         "sweeps.spec.resources",
         "sweeps.cluster.snapshot",
-        "sweeps.cluster.submissions",
+        "sweeps.cluster.queue",
         "sweeps.cluster.submit",
         "sweeps.cluster.job",
         "sweeps.cluster.job_array",

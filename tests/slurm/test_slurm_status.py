@@ -161,9 +161,9 @@ def test_a_job_that_fails_before_its_run_tells_why_and_where(site, write_spec):
     spec = write_spec(FEW.replace("timeout_min: 20", setup))
     assert accepted(site, spec) == 3
     wait_for(lambda: not queue())
-    (line,) = [line for line in lines(site("sweep", "status", spec)) if "before their run began" in line]
+    (line,) = [line for line in lines(site("sweep", "status", spec)) if "before their runs began" in line]
     why = "setup line 2 exited with 3: exit 3 (there is no module torch)"
-    assert line.startswith(f"few: 3 jobs ended before their run began: {why} (")
+    assert line.startswith(f"few: 3 jobs ended before their runs began: {why} (")
     rows = jobs_in_trouble(site, spec)["ended_early"]
     assert {row["reason"] for row in rows} == {why} and {row["node"] for row in rows} <= set(NODES)
     assert jobs_in_trouble(site, spec)["failing_nodes"] == [], "it is the jobs"

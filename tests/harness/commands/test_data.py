@@ -108,7 +108,7 @@ def test_the_sweeps_of_the_store_say_how_much(root):
 
 def test_runs_and_sweeps_without_data_name_the_command(root, capsys, write_spec, monkeypatch):
     sweep, job = write_spec(SWEEP), write_spec(ON_SLURM, "job.yaml")
-    monkeypatch.setattr("sweeps.cluster.queue.submit_and_report", None)  # must not be reached
+    monkeypatch.setattr("sweeps.cluster.submit.submit", None)  # must not be reached
     run = ("run", "task=c4", "model=llama-nano", "steps=6", "batch_size=8", "seq_len=24")
     for words in (run, ("sweep", "run", sweep), ("sweep", "submit", job)):
         assert "run `htbench data prepare c4 --shards 2`" in said(capsys, *words, "--root", root)

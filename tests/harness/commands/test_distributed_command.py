@@ -11,10 +11,10 @@ from harness.errors import EXIT_INTERRUPTED, UsageError
 from harness.parallel.processes import _free_port
 from harness.store import Store
 from harness.store.points import SEARCH, Point, read_points
+from harness.store.submissions import Submission
 from sweeps.cluster import submit
 from sweeps.cluster.job_array import text as sbatch_text
 from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submissions import Submission
 from sweeps.plan.planned import search_points
 from sweeps.run.pool import Pool
 from sweeps.spec import sweep_file as specs
@@ -156,4 +156,4 @@ def test_runs_of_other_numbers_of_processes_go_into_other_arrays(write_spec, tmp
         assert f"#SBATCH --ntasks-per-node={tasks}\n" in lines and "#SBATCH --nodes=2\n" in lines
         assert "--kill-on-bad-exit=1" in lines
     assert arrays[1].resources.describe(4) == "timeout_min=60 nodes=2 processes=4"
-    assert Resources().describe() == "timeout_min=60"
+    assert Resources().asked() == {"timeout_min": 60}

@@ -5,10 +5,9 @@ import os
 import pytest
 
 from harness.errors import LostOwnershipError
-from harness.store import Kind, Store
+from harness.store import Kind, Store, submissions
 from harness.store.points import submitting
 from harness.system import atomic
-from sweeps.cluster import submissions
 from tests.helpers.nfs_client import Client, Server
 from tests.helpers.records import record
 

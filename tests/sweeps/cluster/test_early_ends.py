@@ -7,12 +7,15 @@ import time
 import pytest
 
 from harness import cli
-from harness.store import Store
+from harness.show.note import Note
+from harness.store import Store, submissions
 from harness.store.owner import Owner
 from harness.store.points import sweep_folder
 from harness.system import slurm
-from sweeps.cluster import early_ends, job_log, submissions, submit, troubles
+from sweeps.cluster import early_ends, job_log, submit, troubles
+from sweeps.cluster.early_ends import FailingNode
 from sweeps.cluster.snapshot import Snapshot
+from sweeps.cluster.submit import Wishes
 from sweeps.plan.planned import search_points
 from sweeps.plan.states import states
 from sweeps.plan.stored import write_plan
@@ -65,6 +68,9 @@ class Sweep:
     def look(self, **more):
         return troubles.look(self.store, self.spec, self.points, states(self.store, self.points), **more)
 
+    def lines(self):
+        return [str(note) for note in self.look().notes("tiny")]
+
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
@@ -97,36 +103,33 @@ def test_jobs_are_grouped_by_reason_and_node(sweep):
         sweep.log(task, "n2", f"{execve('n2')}".replace("python", f"python-{task}"))
     sweep.log(3, "n4", execve("n4").replace("python", "python-3"))
     sweep.log(4, "n4", "htbench: job 7_4 on node n4: setup line 2 exited with 3: exit 3\n")
-    found = sweep.look()
-    first, second = found.lines()
-    assert first.startswith(
-        "tiny: 4 jobs ended before their run began: execve(): /opt/python-0: No such file or directory "
-        "(3 on n2, 1 on n4; log: "
-    )
-    assert second.startswith(
+    rows = sweep.look().ended_early
+    first, second = early_ends.notes("tiny", rows)
+    assert (first["jobs"], first["runs"], first["nodes"]) == (4, 4, ["n2 (3)", "n4 (1)"])
+    assert first["error"] == "execve(): /opt/python-0: No such file or directory"
+    assert str(second).startswith(
         "tiny: 1 job ended before its run began: setup line 2 exited with 3: exit 3 (on n4; log: "
     )
-    rows = found.to_json()["ended_early"]
-    assert [(row["node"], row["jobs"], row["seconds"]) for row in rows] == [
+    assert [(row.node, row.jobs, row.seconds) for row in rows] == [
         ("n2", ["7_0", "7_1", "7_2"], 20.0),
         ("n4", ["7_3"], 20.0),
         ("n4", ["7_4"], 20.0),
     ]
-    assert rows[2]["log"].endswith("7_4_0_log.out")
+    assert rows[2].log.endswith("7_4_0_log.out")
 
 
 def test_a_later_job_of_a_run_that_had_begun_before_is_told_too(sweep, monkeypatch):
     sweep.run(0, 3000, {"reason": "stopped"}, monkeypatch)
     again = sweep.submitted("8")
     sweep.log(0, "n2", execve("n2"), array=again)
-    (line,) = sweep.look().lines()
+    (line,) = sweep.lines()
     assert EXECVE in line and "8_0_0_log.out" in line
 
 
 def test_what_is_in_the_queue_or_was_submitted_again_has_not_ended(sweep, cluster):
     sweep.log(0, "n2", execve("n2"))
     cluster._write({"7_0": ["RUNNING", sweep.array.name]})
-    assert sweep.look().ended == []
+    assert sweep.look().ended_early == []
 
 
 def test_a_job_that_could_not_write_a_log_is_told_by_slurm(sweep, cluster):
@@ -140,9 +143,9 @@ def test_a_job_that_could_not_write_a_log_is_told_by_slurm(sweep, cluster):
     ]
     (cluster.place / "7.shown").write_text("\n".join(rows) + "\n")
     early_ends._rows.cache_clear()
-    (one,) = sweep.look().ended
-    assert (one.job, one.told.node, one.told.seconds) == ("7_0", "n2", 1.0)
-    assert one.told.error == "no log was written (FAILED, exit code 0:53)"
+    (row,) = sweep.look().ended_early
+    assert (row.jobs, row.node, row.seconds) == (["7_0"], "n2", 1.0)
+    assert row.reason == "no log was written (FAILED, exit code 0:53)"
     assert len(cluster.called("scontrol")) == 1, "eleven jobs without a log are one question"
 
 
@@ -171,21 +174,20 @@ def test_a_job_with_several_runs_of_which_none_began_counts_once(packed, cluster
     for task in range(3):
         packed.log(task, "n2", execve("n2"))
     cluster._write({"8_1": ["PENDING", packed.array.name]})
-    found = packed.look()
-    (line,) = found.lines()
+    (line,) = packed.lines()
     assert line.startswith(f"tiny: 2 jobs ended before their 6 runs began: {EXECVE} (on n2; log: ")
-    (row,) = found.to_json()["ended_early"]
-    assert (row["jobs"], row["runs"]) == (["8_0", "8_2"], 6)
+    (row,) = packed.look().ended_early
+    assert (row.jobs, row.runs) == (["8_0", "8_2"], 6)
     again = packed.submitted("9", runs_per_job=2)
     cluster._write({id: ["PENDING", again.name] for id in again.jobs()})
-    assert packed.look(jobs=slurm.queue()).ended == [], "a later job has been submitted for each run"
+    assert packed.look(jobs=slurm.queue()).ended_early == [], "a later job has been submitted for each run"
 
 
 def test_a_run_that_could_not_begin_is_told_by_its_own_log(packed):
     packed.log(0, "n2", "submitit INFO (x) - Loading pickle\n")
     path = own_log(packed, 1, "ImportError: libcudart.so\n")
-    (one,) = packed.look().ended
-    assert (one.told.error, one.told.node, one.path) == ("ImportError: libcudart.so", "n2", path)
+    (row,) = packed.look().ended_early
+    assert (row.reason, row.node, row.log) == ("ImportError: libcudart.so", "n2", str(path))
 
 
 def test_a_node_is_judged_by_jobs_and_not_by_their_runs(packed, monkeypatch):
@@ -195,7 +197,7 @@ def test_a_node_is_judged_by_jobs_and_not_by_their_runs(packed, monkeypatch):
         for place in range(3 * task, 3 * task + 3):
             packed.run(place, 90 if task == 3 else 20, failure, monkeypatch, job=f"8_{task}")
             own_log(packed, place, "RuntimeError: CUDA error\n")
-    (node,) = packed.look().nodes
+    (node,) = packed.look().failing_nodes
     assert (node.node, node.early, node.jobs, node.reason) == ("n2", 3, 3, "RuntimeError: CUDA error")
 
 
@@ -209,7 +211,7 @@ def test_a_job_that_went_on_with_other_runs_did_not_end_early(packed, cluster, m
         cluster._write({"8_0": ["RUNNING", packed.array.name]})
     else:
         packed.run(1, 90, {"reason": "finished"}, monkeypatch, job="8_0")
-    assert packed.look().nodes == [], "two early ends on a node are too few"
+    assert packed.look().failing_nodes == [], "two early ends on a node are too few"
 
 
 # --- nodes that eat jobs ---
@@ -217,13 +219,12 @@ def test_a_job_that_went_on_with_other_runs_did_not_end_early(packed, cluster, m
 
 def test_a_node_that_eats_jobs_is_named(sweep, monkeypatch):
     eaten(sweep, monkeypatch)
-    found = sweep.look()
     said = f"node n2 ended 9 of its 9 jobs early, each within 18 s ({EXECVE})"
     assert any(
-        line.startswith(f"tiny: {said}; `htbench sweep submit --exclude-failing`") for line in found.lines()
+        line.startswith(f"tiny: {said}; `htbench sweep submit --exclude-failing`") for line in sweep.lines()
     )
-    (row,) = found.to_json()["failing_nodes"]
-    assert row == {"node": "n2", "early": 9, "jobs": 9, "seconds": 18.0, "reason": EXECVE}
+    (node,) = sweep.look().failing_nodes
+    assert node == FailingNode(node="n2", early=9, jobs=9, seconds=18.0, reason=EXECVE)
 
 
 def test_runs_that_fail_in_their_first_minute_count_and_later_ones_do_not(sweep, monkeypatch):
@@ -231,7 +232,7 @@ def test_runs_that_fail_in_their_first_minute_count_and_later_ones_do_not(sweep,
         sweep.log(task, "n2" if task < 4 else "n3", "training\n", seconds=50)
         outcome = {"reason": "error", "message": "CUDA error: device is busy\nmore"}
         sweep.run(task, 30 if task < 3 else 90, outcome, monkeypatch)
-    (node,) = sweep.look().nodes
+    (node,) = sweep.look().failing_nodes
     assert (node.node, node.early, node.jobs, node.reason) == ("n2", 3, 4, "CUDA error: device is busy")
 
 
@@ -251,14 +252,14 @@ def test_no_node_is_named_without_reason(sweep, monkeypatch, nodes, more):
     for task in range(len(nodes), 12):
         sweep.log(task, "n3", "training\n", seconds=300)
         sweep.run(task, 180, {"reason": "stopped"}, monkeypatch)
-    assert sweep.look().nodes == []
+    assert sweep.look().failing_nodes == []
 
 
 def test_jobs_that_a_person_cancelled_are_not_the_fault_of_their_node(sweep, monkeypatch):
     eaten(sweep, monkeypatch)
     for task in range(9):
         sweep.log(task, "n2", "slurmstepd: error: *** JOB 7 ON n2 CANCELLED AT 2026-11-23T10:00:00 ***\n")
-    assert sweep.look().nodes == []
+    assert sweep.look().failing_nodes == []
 
 
 def test_a_node_that_mostly_works_is_not_named(sweep, monkeypatch):
@@ -266,7 +267,7 @@ def test_a_node_that_mostly_works_is_not_named(sweep, monkeypatch):
         sweep.log(task, "n2" if task < 8 else "n3", execve("n2") if task < 3 else "training\n", seconds=50)
         if task >= 3:
             sweep.run(task, 180, {"reason": "stopped"}, monkeypatch)
-    assert sweep.look().nodes == []
+    assert sweep.look().failing_nodes == []
 
 
 # --- what `submit` does about them ---
@@ -278,7 +279,7 @@ def submitted(sweep, monkeypatch, tmp_path):
     monkeypatch.setattr("sweeps.cluster.snapshot.take", lambda root, configs: Snapshot(tmp_path, ""))
 
     def submitted(**more):
-        report = submit.submit(sweep.store, sweep.spec, sweep.planned, **more)
+        report = submit.submit(sweep.store, sweep.spec, sweep.planned, Wishes(**more))
         folder = sweep_folder(sweep.store.root, "tiny") / "logs"
         texts = [(folder / one.word / "submission.sh").read_text() for one, _ in report.arrays]
         return report, [
@@ -292,8 +293,8 @@ def test_submit_says_what_happened_before_and_offers_to_keep_off(sweep, submitte
     eaten(sweep, monkeypatch)
     report, excluded = submitted()
     assert excluded == ["n9"], "what the file says, and no more without being asked"
-    lines = report.troubles.lines_of_submit(None)
-    assert lines[0].startswith(f"tiny: 9 jobs ended before their run began: {EXECVE} (on n2; log: ")
+    lines = [str(note) for note in report.notes(sweep.spec, 12, quiet=True)[1:]]
+    assert lines[0].startswith(f"tiny: 9 jobs ended before their runs began: {EXECVE} (on n2; log: ")
     assert "node n2 ended 9 of its 9 jobs early" in lines[1]
     assert "`htbench sweep submit --replace --exclude-failing` moves the jobs that wait" in lines[1]
 
@@ -302,8 +303,8 @@ def test_exclude_failing_adds_the_nodes_to_those_of_the_file(sweep, submitted, m
     eaten(sweep, monkeypatch)
     report, excluded = submitted(exclude_failing=True)
     assert excluded == ["n9,n2"] and report.submitted == 12
-    assert report.troubles.lines_of_submit(None)[1].endswith("; the new jobs keep off it")
-    assert submissions.read(sweep.store.root, "tiny")[-1].excluded == "n2"
+    assert report.notes(sweep.spec, 12)[-1]["advice"] == Note("nodes_kept_off")
+    assert submissions.read(sweep.store.root, "tiny")[-1].excluded == ["n2"]
     assert sweep.look().outdated == [], "the file did not ask for that, nor against it"
 
 
@@ -318,9 +319,9 @@ def test_jobs_that_were_submitted_too_early_are_moved(
     assert "tiny: 12 points, 12 submitted, 12 exchanged in the queue\n" in said
     assert f"node n2 ended 9 of its 9 jobs early, each within 18 s ({EXECVE}); the new jobs keep off" in said
     assert set(cluster.jobs()) == {f"9_{task}" for task in range(12)}
-    assert submissions.read(sweep.store.root, "tiny")[-1].excluded == "n2"
+    assert submissions.read(sweep.store.root, "tiny")[-1].excluded == ["n2"]
     report, _ = submitted(replace=True, exclude_failing=True)
-    assert (report.exchanged, report.queued) == ([], 12), "once is enough"
+    assert (report.exchanged, report.queued) == (0, 12), "once is enough"
 
 
 def test_failed_runs_that_are_tried_again_keep_off_as_well(sweep, submitted, monkeypatch):

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,12 @@ from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store import Kind, Reason, Store
 from harness.store.points import SEARCH, Point
+from harness.store.submissions import Submission
 from harness.system import slurm
 from harness.train.monitor import STOP_SIGNALS, Monitor
-from sweeps.cluster import job, job_array, job_lines, order, snapshot, verify
+from sweeps.cluster import job, job_array, job_log, snapshot, verify
 from sweeps.cluster.job_log import NO_TASK
-from sweeps.cluster.submissions import Submission
+from sweeps.cluster.queue import ORDER
 from sweeps.spec.resources import Resources
 from tests.helpers import squeue as stand_in
 from tests.helpers.job_process import JOB, order_words, srun_words
@@ -37,18 +37,18 @@ def point(tiny, key=""):
 
 def task(tmp_path, tiny, key="", code=snapshot.HOME):
     """What `job.work` is called with."""
-    return {"root": str(tmp_path / "store"), "code": str(code), "point": asdict(point(tiny, key))}
+    return {"root": str(tmp_path / "store"), "code": str(code), "point": point(tiny, key)}
 
 
 def scripted(root, points, runs_per_job=1, **wants):
     """The words after `srun` of a real submission, from a real snapshot, and that snapshot."""
     code, ids = snapshot.take(root), tuple(one.id for one in points)
     array = Submission("tiny", "w", ids, runs_per_job=runs_per_job)
-    folder, content = job_array.log_folder(root, array), order.content(array, points)
+    folder, content = job_array.log_folder(root, array), job_array.order(array, points)
     folder.mkdir(parents=True)
-    order.write(folder, content)
+    (folder / ORDER).write_bytes(content)
     wants = Resources(runs_per_job=runs_per_job, **wants)
-    words = srun_words(job_array.text(root, code, array, wants, 1, order.digest(content)))
+    words = srun_words(job_array.text(root, code, array, wants, 1, content))
     return words[words.index("--export=ALL") + 1 :], code.folder.resolve()
 
 
@@ -151,7 +151,7 @@ def test_a_job_does_nothing_but_what_was_submitted(tmp_path, taken, tiny, before
     """Its order lies in a folder of the store; SLURM keeps the digest."""
     tiny = tiny | {"optimizer.lr": 0.1}
     root, words, code = job_of(tmp_path, taken, tiny)
-    (file,) = root.rglob(order.NAME)
+    (file,) = root.rglob(ORDER)
     text = file.read_text().replace('"optimizer.lr": 0.1', '"optimizer.lr": 9.9') if before else after
     assert text != file.read_text()
     file.write_text(text)
@@ -162,7 +162,7 @@ def test_a_job_does_nothing_but_what_was_submitted(tmp_path, taken, tiny, before
 
 def test_a_job_whose_order_is_gone_says_so(tmp_path, taken, tiny):
     root, words, code = job_of(tmp_path, taken, tiny)
-    for file in root.rglob(order.NAME):
+    for file in root.rglob(ORDER):
         file.unlink()
     assert f"htbench: {NO_TASK}" in trains(words, code).stderr
 
@@ -202,7 +202,7 @@ def holds_back(pid, number):
     """Whether a process that has become the Python of a job blocks a signal."""
     status = Path(f"/proc/{pid}/status").read_text()
     (mask,) = re.findall(r"^SigBlk:\s*(\w+)", status, re.MULTILINE)
-    started = b"\0-u\0-m\0sweeps.cluster.order\0" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]
+    started = b"\0-u\0-m\0sweeps.cluster.job\0" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]
     return started and bool(int(mask, 16) >> number - 1 & 1)
 
 
@@ -293,17 +293,17 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
 def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_cancelled(tmp_path, state):
     """Inside there is no `scontrol`."""
     words = "from sweeps.cluster.job import *; comes_back(Monitor()) and come_back()"
-    told = {"PATH": str(tmp_path / "image"), job_lines.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(snapshot.HOME)}
+    told = {"PATH": str(tmp_path / "image"), job_log.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(snapshot.HOME)}
     inside = subprocess.run([sys.executable, "-c", words], env=os.environ | told, cwd=snapshot.HOME)
-    assert inside.returncode == job_lines.EXIT_AGAIN
+    assert inside.returncode == job_log.EXIT_AGAIN
     (tmp_path / "scontrol").write_text(
         f'#!/bin/sh\n[ $1 = show ] && echo JobState={state} || echo "$@" > {tmp_path}/called\n'
     )
     (tmp_path / "scontrol").chmod(0o755)
-    script = "\n".join([f"(exit {inside.returncode})", *job_lines.AFTERWARDS])
+    script = "\n".join([f"(exit {inside.returncode})", *job_log.AFTERWARDS])
     told = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "1"}
     told |= {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    assert subprocess.run(["bash", "-c", script], env=os.environ | told).returncode == job_lines.EXIT_AGAIN
+    assert subprocess.run(["bash", "-c", script], env=os.environ | told).returncode == job_log.EXIT_AGAIN
     called = tmp_path / "called"
     assert (called.read_text() if called.exists() else "") == ("requeue 8_1\n" if state == "RUNNING" else "")
 

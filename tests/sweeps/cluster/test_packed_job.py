@@ -13,23 +13,21 @@ import pytest
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Reason, Store
+from harness.store import Attempt, Kind, Reason, Store, submissions
 from harness.store.points import SEARCH, Point, sweep_folder
+from harness.store.submissions import Submission
 from harness.train.monitor import Monitor
 from sweeps.cluster import (
     job_array,
-    job_lines,
     job_log,
-    order,
     packed_job,
     sbatch,
     snapshot,
-    submissions,
     submit,
 )
 from sweeps.cluster.packed_job import PackedJob, closed_path
+from sweeps.cluster.queue import ORDER
 from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file
@@ -39,7 +37,7 @@ from tests.helpers.job_process import order_words, srun_words
 from tests.helpers.waiting import wait_for
 from tests.helpers.warm import Command
 
-JOB = "import sys; from sweeps.cluster import order; order.main(*sys.argv[1:])"
+JOB = "import sys; from sweeps.cluster import job; job.main(*sys.argv[1:])"
 ENDLESS = {"steps": 100_000, "divergence.patience": 100_000, "checkpoint.every_steps": 5, "log_every": 5}
 OWN = """
 import os, pathlib, signal
@@ -85,7 +83,7 @@ class Job:
         scontrol.write_text(f'#!/bin/sh\n[ $1 = show ] || echo "$@" >> {self.called}\n')
         scontrol.chmod(0o755)
         told = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2"}
-        told |= {packed_job.AT_ONCE: str(at_once), "PATH": f"{folder}:{os.environ['PATH']}"}
+        told |= {job_log.AT_ONCE: str(at_once), "PATH": f"{folder}:{os.environ['PATH']}"}
         given = order_words(self.store.root, snapshot.HOME, self.logs, runs, max(2, len(runs)))
         words = ["-c", JOB, *given]
         self.process = Command(words, os.environ | told | environment, folder / "parts")
@@ -140,7 +138,7 @@ def test_each_run_has_gpus_and_a_log_of_its_own(
     told = [set(re.findall("^sees (.*)$", job.log(n), re.MULTILINE)) for n in range(at_once)]
     assert sorted(gpus for (gpus,) in told) == seen, "the same in all processes of a run"
     for n in range(at_once):
-        job_id, _, _ = job_lines.STARTS.match(job.log(n).splitlines()[0]).groups()
+        job_id, _, _ = job_log.STARTS.match(job.log(n).splitlines()[0]).groups()
         assert job_id == "8_2" == job.attempt(n)["owner"]["job"]
     assert job.attempts() == [1] * at_once
     assert len({job.attempt(n)["owner"]["pid"] for n in range(at_once)}) == at_once
@@ -218,7 +216,7 @@ def test_a_warning_lets_all_save_and_the_job_comes_back_for_what_is_left(tmp_pat
     job.called.unlink()
     again = Job(tmp_path, runs, 2)
     assert again.ends()[0] == 0 and again.attempts() == [2, 2, 1]
-    assert len(job_lines.STARTS.findall(again.log(0).splitlines()[0])) == 1
+    assert len(job_log.STARTS.findall(again.log(0).splitlines()[0])) == 1
     last = Job(tmp_path, runs, 2)
     assert last.ends()[0] == 0 and last.attempts() == [2, 2, 1] and not last.called.exists()
 
@@ -249,15 +247,15 @@ def test_a_warning_before_anything_is_loaded_is_kept(tmp_path, tiny):
     root, runs, wants = tmp_path / "store", points(tiny, 2), Resources(runs_per_job=2)
     array = Submission("tiny", "w", tuple(one.id for one in runs), job="8", runs_per_job=2)
     logs, code = job_array.log_folder(root, array), snapshot.take(root)
-    content = order.content(array, runs)
+    content = job_array.order(array, runs)
     logs.mkdir(parents=True)
-    order.write(logs, content)
-    words = srun_words(job_array.text(root, code, array, wants, 1, order.digest(content)))
+    (logs / ORDER).write_bytes(content)
+    words = srun_words(job_array.text(root, code, array, wants, 1, content))
     told = {"SLURM_JOB_ID": "8", "SUBMITIT_EXECUTOR": "slurm", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    told |= {"PYTHONPATH": str(code.folder), packed_job.AT_ONCE: "2"}
+    told |= {"PYTHONPATH": str(code.folder), job_log.AT_ONCE: "2"}
     words = words[words.index("--export=ALL") + 1 :]
     process = subprocess.Popen(words, cwd=code.folder, env=os.environ | told)
-    wait_for(lambda: b"\0sweeps.cluster.order\0" in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:200])
+    wait_for(lambda: b"\0sweeps.cluster.job\0" in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:200])
     process.send_signal(signal.SIGUSR2)
     assert process.wait(timeout=240) == 2
     assert (tmp_path / "called").read_text() == "requeue 8\n" and not (root / "runs").exists()
@@ -292,7 +290,7 @@ def test_retry_leaves_a_failed_run_to_its_job_while_that_goes_on(failed):
     store, spec, planned, _ = failed
     assert submit.submit(store, spec, planned).queued == 2
     assert store.state(planned[0].point.key).kind is Kind.FAILED, "nobody asked for it"
-    report = submit.submit(store, spec, planned, retry=True)
+    report = submit.submit(store, spec, planned, submit.Wishes(retry=True))
     assert (report.queued, report.submitted) == (2, 0)
     assert store.state(planned[0].point.key).kind is Kind.WAITING
 
@@ -300,7 +298,7 @@ def test_retry_leaves_a_failed_run_to_its_job_while_that_goes_on(failed):
 def test_retry_gives_a_failed_run_a_new_job_if_its_own_looks_no_more(failed):
     store, spec, planned, logs = failed
     closed_path(logs, "8").touch()
-    report = submit.submit(store, spec, planned, retry=True)
+    report = submit.submit(store, spec, planned, submit.Wishes(retry=True))
     assert (report.queued, report.submitted) == (1, 1)
     assert report.arrays[0][0].points == (planned[0].point.key,)
 
@@ -373,7 +371,7 @@ def test_a_site_limit_halves_the_jobs(write_spec, tmp_path, monkeypatch):
 def test_each_job_has_its_share_in_the_order(tiny):
     runs = points(tiny, 5)
     array = Submission("tiny", "w", tuple(one.id for one in runs), job="8", runs_per_job=2)
-    told = json.loads(order.content(array, runs))
+    told = json.loads(job_array.order(array, runs))
     assert told["together"]
     assert [[Point(**one) for one in job] for job in told["jobs"]] == [runs[:2], runs[2:4], runs[4:]]
 
@@ -445,7 +443,7 @@ def test_a_job_asks_for_the_cores_of_the_runs_side_by_side(tmp_path, wants, proc
     array = Submission("tiny", "w", tuple("abc"), runs_per_job=resources.runs_per_job)
     text = job_array.text(tmp_path, Snapshot(tmp_path, ""), array, resources, processes)
     assert f"#SBATCH --cpus-per-task={cores}\n" in text and "#SBATCH --ntasks-per-node=1\n" in text
-    assert f"export {packed_job.AT_ONCE}={side_by_side}\n" in text
+    assert f"export {job_log.AT_ONCE}={side_by_side}\n" in text
 
 
 def test_the_plan_shows_jobs_with_several_runs(htbench, write_spec):

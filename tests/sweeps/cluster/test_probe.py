@@ -22,7 +22,7 @@ from harness.store.submissions import WORD, word_of
 from harness.system import slurm
 from harness.system.finding import Finding, guarded
 from sweeps.cluster import job_array, probe, probed, reap, snapshot
-from sweeps.cluster.probe_job import Probe
+from sweeps.cluster.probe import Probe
 from sweeps.plan.planned import search_points
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.resources import Resources
@@ -52,7 +52,7 @@ def taken(tmp_path_factory):
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch, taken):
-    monkeypatch.setattr("sweeps.cluster.probe_job.SEEN_SECONDS", 0.5)
+    monkeypatch.setattr("sweeps.cluster.probe.SEEN_SECONDS", 0.5)
     monkeypatch.setattr(probe.snapshot, "take", lambda root, configs: taken)
     return FakeSlurm(tmp_path / "slurm", monkeypatch)
 
@@ -208,7 +208,7 @@ def test_its_job_is_none_of_the_sweep(cluster, root, write_spec, monkeypatch):
     reap.reap(Store(root), spec, planned)
     assert main(["sweep", "cancel", str(write_spec(SPEC)), "--root", str(root)]) == 0
     assert list(cluster.jobs()) == ["99"]
-    text = job_array.text_of_probe(
+    text = job_array.script(
         root, snapshot.Snapshot(root, ""), name, root, Resources(timeout_min=3, signal_delay_s=1), 1
     )
     assert "#SBATCH --no-requeue" in text and "--array" not in text and "#SBATCH --requeue" not in text

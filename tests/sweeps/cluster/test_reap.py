@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from harness.store import Reason, Store
+from harness.store import Reason, Store, submissions
 from harness.store.points import sweep_folder
-from sweeps.cluster import reap, submissions
+from sweeps.cluster import reap
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as specs
@@ -86,7 +86,7 @@ def test_without_an_answer_of_slurm_the_rest_is_done(planned, monkeypatch):
     submissions.intend(store.root, spec.name, [points[0].point.id], {})
     monkeypatch.setenv("PATH", "/nowhere")
     done = reap.reap(store, spec, points)
-    assert done.studies == 1 and "There is no 'squeue'" in done.lines()[-1]
+    assert done.studies == 1 and "There is no 'squeue'" in done.silence
 
 
 def test_a_trial_whose_teller_was_killed_is_told(htbench, write_spec):

@@ -91,7 +91,7 @@ def test_a_run_that_an_exchanged_job_leaves_to_another_sweep_is_named(htbench, w
     assert cluster.jobs() == {"8": "PENDING"}
     mine.write_text(packed.replace("0.1, ", ""))
     said = htbench("sweep", "submit", mine, "--replace").stdout
-    assert "  of the exchanged jobs, 1 run is of 'other' only; `htbench sweep submit` of that sweep" in said
+    assert "of the exchanged jobs, 1 run is of 'other' only; `htbench sweep submit` of that sweep" in said
     assert "1 submitted, 2 in the queue already" in htbench("sweep", "submit", other).stdout
     mine.write_text(packed.replace("0.1, ", "").replace("240", "250"))
     assert "those of" not in htbench("sweep", "submit", mine, "--replace").stdout
@@ -125,7 +125,7 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
     promised(
         "sweep status", [row], lacks=["at_work[].", "failures[].", *(f"jobs.{kind}[]" for kind in kinds)]
     )
-    changes = {"asked": {"timeout_min": "240"}, "now": {"timeout_min": "480"}}
+    changes = {"asked": {"timeout_min": 240}, "now": {"timeout_min": 480}}
     assert row["jobs"]["outdated"] == [{"jobs": ["8_1", "8_2"], **changes}]
     assert len(cluster.jobs()) == 3, "nothing is exchanged that nobody asked for"
     assert sweep("submit", LONGER, "--replace") == [
@@ -142,13 +142,13 @@ def test_words_for_srun_and_containers_that_have_changed_are_told_whole(sweep):
     old = Resources(srun_args=("--container-image=a", "mem=5G"), python="/a/python")
     new = Resources(srun_args=("--mpi=pmix",), container="docker://b", mem="1G")
     assert differences(old.asked(), new.asked()) == {
-        "srun_args": ("['--container-image=a', 'mem=5G']", "['--mpi=pmix']"),
-        "python": ("/a/python", "None"),
-        "container": ("None", "docker://b"),
-        "mem": ("None", "1G"),
+        "srun_args": (["--container-image=a", "mem=5G"], ["--mpi=pmix"]),
+        "python": ("/a/python", None),
+        "container": (None, "docker://b"),
+        "mem": (None, "1G"),
     }
     inside = SPEC.replace("240", "240, container: /images/b.sif")
-    said = "3 queued jobs asked for container=None, the file now says container=/images/b.sif"
+    said = "3 queued jobs asked for container=null, the file now says container=/images/b.sif"
     assert any(said in line for line in sweep("status", inside))
     assert any(
         "3 submitted, 3 exchanged in the queue" in line for line in sweep("submit", inside, "--replace")
@@ -199,14 +199,11 @@ def test_a_dry_run_shows_what_would_be_exchanged(sweep, cluster):
     ("changes", "told"),
     [
         ({}, {}),
-        ({"mem": "16G"}, {"mem": ("None", "16G")}),
-        ({"setup": ("module load cuda", "x=1 y")}, {"setup": ("[]", "['module load cuda', 'x=1 y']")}),
+        ({"mem": "16G"}, {"mem": (None, "16G")}),
+        ({"setup": ("module load cuda", "x=1 y")}, {"setup": ([], ["module load cuda", "x=1 y"])}),
         ({"submit_limit": 5}, {}),
-        ({"mem": "1G", "setup": ("export A='b) mem=5G'",)}, {"mem": ("None", "1G"), "setup": (
-            "[]", """["export A='b) mem=5G'"]""")}),
-        ({"setup": ("x 'y' \"z\" mem=2G",)}, {"setup": ("[]", """['x \\'y\\' "z" mem=2G']""")}),
     ],
-)  # fmt: skip
+)
 def test_differences_of_resources_are_told_by_name(changes, told):
     old, new = Resources(timeout_min=30), Resources(timeout_min=30, **changes)
     assert differences(old.asked(), new.asked()) == told
@@ -214,4 +211,4 @@ def test_differences_of_resources_are_told_by_name(changes, told):
 
 
 def test_the_number_of_processes_is_asked_for_too():
-    assert differences(Resources().asked(), Resources().asked(2)) == {"processes": ("1", "2")}
+    assert differences(Resources().asked(), Resources().asked(2)) == {"processes": (1, 2)}

@@ -1,6 +1,7 @@
 """What `sweep submit` decides, without a SLURM: which runs, in which arrays, and what the queue tells."""
 
 import dataclasses
+import hashlib
 import os
 import re
 import sys
@@ -9,14 +10,15 @@ import pytest
 
 from harness import cli
 from harness.errors import EXIT_USAGE, UsageError
-from harness.store import Attempt, Reason, Store
+from harness.show.note import Note
+from harness.store import Attempt, Reason, Store, submissions
 from harness.store.points import Point, read_points
+from harness.store.submissions import Submission
 from harness.system import slurm
 from harness.system.squeue import Job
-from sweeps.cluster import job_array, job_name, order, queue, snapshot, submissions, submit
+from sweeps.cluster import job_array, queue, snapshot, submit
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submissions import Submission
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan
@@ -168,7 +170,7 @@ def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitt
     assert [point.key for point in todo] == [keys[0], keys[2], *keys[4:]]
 
 
-def test_what_a_cancelled_job_still_saves_is_submitted_again(tiny_spec, tmp_path, monkeypatch, capsys):
+def test_what_a_cancelled_job_still_saves_is_submitted_again(tiny_spec, tmp_path, monkeypatch):
     """Such jobs counted as queued, and a moment later nobody was at their runs."""
     planned = search_points(tiny_spec)[:2]
     word = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", [one.point.id for one in planned], {})
@@ -187,11 +189,9 @@ def test_what_a_cancelled_job_still_saves_is_submitted_again(tiny_spec, tmp_path
         job.setenv("SLURM_ARRAY_JOB_ID", "7")
         job.setenv("SLURM_ARRAY_TASK_ID", "0")
         store.claim(planned[0].point.key, "")
-    queue.submit_and_report(store, tiny_spec, planned, retry=False)
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "tiny: 2 points, 2 submitted",
-        "  1 of them wait for jobs that were cancelled and are saving these runs",
-    ]
+    report = submit.submit(store, tiny_spec, planned)
+    assert (report.submitted, report.ending) == (2, 1)
+    assert Note("submit_ending", runs=1) in report.notes(tiny_spec, 2)
 
 
 # --- what was submitted, by the files and by the queue ---
@@ -209,16 +209,17 @@ def test_the_queue_tells_which_runs_have_a_job(tmp_path):
     ]
     jobs = {one.id: one for one in jobs}
     known = submissions.read_all(tmp_path)
-    assert {key: one.id for key, one in submissions.queued(known, jobs).items()} == {
+    assert {key: one.id for key, one in queue.queued(known, jobs).items()} == {
         "aa": "8_0",
         "cc": "8_2",
         "dd": "9",
     }
-    (lost,) = submissions.unanswered(known, jobs)
+    assert queue.recover(tmp_path, {}) == 0 and submissions.read_all(tmp_path) == known
+    assert queue.recover(tmp_path, jobs) == 1
+    lost = submissions.read_all(tmp_path)[0]
     assert lost == dataclasses.replace(many, job="8")
     assert lost.jobs() == {"8_0": ("aa",), "8_1": ("bb",), "8_2": ("cc",)}
     assert known[1].jobs() == {"9": ("dd",)}, "one run is no array for submitit"
-    assert submissions.unanswered(known, {}) == []
 
 
 def tmp_path_with_sweep(root):
@@ -229,7 +230,7 @@ def tmp_path_with_sweep(root):
 def test_a_job_is_known_by_the_word_that_its_name_ends_in(tiny_spec, tmp_path, monkeypatch):
     points = [one.point for one in search_points(tiny_spec)]
     root = tmp_path_with_sweep(tmp_path)
-    label = job_name.of_blocks([points[0], points[-1]])
+    label = queue.of_blocks([points[0], points[-1]])
     new = submissions.intend(root, "tiny", ["aa", "bb"], {"label": label})
     old = submissions.intend(root, "tiny", ["cc"], {})  # of version 0.1
     assert label == "cpu+1" and new.name == f"tiny.cpu+1.{new.word}" and old.name == f"tiny.{old.word}"
@@ -239,14 +240,15 @@ def test_a_job_is_known_by_the_word_that_its_name_ends_in(tiny_spec, tmp_path, m
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "8")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
     monkeypatch.setenv("SLURM_JOB_NAME", new.name)
-    job_name.tell_point(points[1])
+    queue.tell_point(points[1])
     by_point = f"tiny.cpu.lr=0.02_seed=0.{new.word}"
     assert told == [("scontrol", "update", "JobId=8_1", f"JobName={by_point}")]
     jobs = [job("8_0", new.name), job("8_1", by_point, "RUNNING"), job("9", old.name)]
     jobs = {one.id: one for one in jobs}
-    taken = submissions.queued([new, old], jobs)
+    taken = queue.queued([new, old], jobs)
     assert {point: one.id for point, one in taken.items()} == {"aa": "8_0", "bb": "8_1", "cc": "9"}
-    assert submissions.unanswered([new], {"8_1": jobs["8_1"]}) == [dataclasses.replace(new, job="8")]
+    assert queue.recover(root, {"8_1": jobs["8_1"]}) == 1
+    assert submissions.read(root, "tiny")[0] == dataclasses.replace(new, job="8")
 
 
 @pytest.mark.parametrize(("name", "rank"), [("interactive", "0"), ("tiny.0123456789", "1")])
@@ -254,15 +256,13 @@ def test_a_job_that_is_not_ours_and_a_second_process_name_nothing(tiny_spec, mon
     monkeypatch.setattr(slurm, "call", lambda *words: pytest.fail(str(words)))
     monkeypatch.setenv("SLURM_JOB_NAME", name)
     monkeypatch.setenv("SLURM_PROCID", rank)
-    job_name.tell_point(search_points(tiny_spec)[0].point)
+    queue.tell_point(search_points(tiny_spec)[0].point)
 
 
 def test_a_name_has_nothing_that_a_shell_reads():
     point = Point("s", "a b;$(x) \"#'", "search", "", {"seed": 0}, slot="study/3")
-    assert job_name.of_blocks([point]) == "a_b_x_"
-    assert job_name.of_blocks([dataclasses.replace(point, block="a" + "ä" * 80)]) == "a" + "ä" * 39, (
-        "80 bytes"
-    )
+    assert queue.of_blocks([point]) == "a_b_x_"
+    assert queue.of_blocks([dataclasses.replace(point, block="a" + "ä" * 80)]) == "a" + "ä" * 39, "80 bytes"
 
 
 def test_a_torn_line_loses_its_submission_only(tmp_path):
@@ -309,7 +309,7 @@ def test_without_an_answer_of_sbatch_the_next_call_looks_in_the_queue(tiny_spec,
     (one,) = submissions.read(root, "tiny")
     assert not one.refused
     jobs = {f"8_{n}": job(f"8_{n}", one.name) for n in (0, 1)}
-    assert submit.recover(root, jobs) == 1 and submissions.read(root, "tiny")[0].job == "8"
+    assert queue.recover(root, jobs) == 1 and submissions.read(root, "tiny")[0].job == "8"
 
 
 @pytest.mark.parametrize(
@@ -330,13 +330,13 @@ def test_a_limit_on_one_job_is_not_one_on_their_number(named, fewer_would_go):
 
 
 def test_cancelling_goes_on_after_a_failure_and_takes_twins_along(tmp_path, monkeypatch):
-    monkeypatch.setattr(submissions, "current_user", lambda: "anna")
+    monkeypatch.setattr(queue, "current_user", lambda: "anna")
     first = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb"], {})
     again = submissions.intend(tmp_path, "tiny", ["aa", "bb"], {})  # the first seemed not to be taken
     jobs = [job("8_0", first.name, "RUNNING"), job("8_1", first.name), job("9_1", again.name)]
     jobs += [job("7", again.name, user="bert")]
     monkeypatch.setattr(slurm, "queue", lambda age=0.0: {one.id: one for one in jobs})
-    monkeypatch.setattr(submissions, "AT_A_TIME", 1)
+    monkeypatch.setattr(queue, "AT_A_TIME", 1)
     called = []
 
     def scancel(*words):
@@ -347,7 +347,7 @@ def test_cancelling_goes_on_after_a_failure_and_takes_twins_along(tmp_path, monk
 
     monkeypatch.setattr(slurm, "call", scancel)
     with pytest.raises(slurm.SlurmError):
-        submissions.cancel(tmp_path, "tiny")
+        queue.cancel(tmp_path, "tiny")
     assert called == [("scancel", "--quiet", "8"), ("scancel", "--quiet", "9")]
 
 
@@ -418,7 +418,7 @@ def test_the_jobs_of_one_block_are_cancelled(write_spec, tmp_path, monkeypatch, 
     one = submissions.intend(root, "tiny", list(ids), {})
     jobs = [job(f"8_{task}", one.name) for task in range(len(ids))] + [job("9", "tiny.other")]
     called = []
-    monkeypatch.setattr(submissions, "current_user", lambda: "anna")
+    monkeypatch.setattr(queue, "current_user", lambda: "anna")
     monkeypatch.setattr(slurm, "queue", lambda age=0.0: {one.id: one for one in jobs})
     monkeypatch.setattr(slurm, "require", lambda command: None)
     monkeypatch.setattr(slurm, "call", lambda *words: called.append(words))
@@ -430,7 +430,7 @@ def test_the_jobs_of_one_block_are_cancelled(write_spec, tmp_path, monkeypatch, 
 
 
 def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want(
-    tiny_spec, tmp_path, monkeypatch, capsys
+    tiny_spec, tmp_path, monkeypatch
 ):
     planned = search_points(tiny_spec)
     write_plan(tmp_path, tiny_spec, planned)
@@ -439,13 +439,12 @@ def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want
     jobs = {name: job(name, one.name) for name in ("8_0", "8_1", "8_2")}
     called = []
     monkeypatch.setattr(slurm, "queue", lambda age=0.0: jobs)
-    monkeypatch.setattr(submissions, "current_user", lambda: "anna")
+    monkeypatch.setattr(queue, "current_user", lambda: "anna")
     monkeypatch.setattr(slurm, "call", lambda *words: called.append(words))
-    assert submissions.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]]) == (1, 0, 1)
+    note = queue.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]])
+    assert note == Note("jobs_cancelled", sweep="tiny", jobs=1, others=0, shared=1)
     assert called == [("scancel", "--quiet", "8_1")], "8_0 has two runs of the other block"
-    queue.cancel_and_report(Store(tmp_path), tiny_spec, ids[2:6], [*ids[:3], *ids[6:]])
-    said = "tiny: 1 job cancelled; 1 job with runs of other blocks, too, goes on\n"
-    assert capsys.readouterr().out == said
+    assert str(note) == "tiny: 1 job cancelled; 1 job with runs of other blocks, too, goes on"
 
 
 # --- the text and the order ---
@@ -510,14 +509,14 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
 )
 def test_a_job_starts_in_its_environment(tmp_path, wants, starts):
     root, code = tmp_path / "a store", tmp_path / "a store" / "code" / "v1"
-    text = job_array.text(root, Snapshot(code, "d1"), Submission("s", "w", ("a",)), wants, 1, "d2")
+    text = job_array.text(root, Snapshot(code, "d1"), Submission("s", "w", ("a",)), wants, 1, b"d2")
     words = srun_words(text)
     begin = words.index("--export=ALL") + 1
     names = [word.replace("CODE", str(code)).replace("ROOT", str(root)) for word in starts]
     assert words[begin : begin + len(names)] == names
     assert words[-10:-8] == [str(code), "d1"], "the code is checked first"
-    assert words[-8:-4] == [wants.interpreter, "-u", "-m", "sweeps.cluster.order"]
-    assert words[-3:] == ["d2", str(root), str(code)]
+    assert words[-8:-4] == [wants.interpreter, "-u", "-m", "sweeps.cluster.job"]
+    assert words[-3:] == [hashlib.sha256(b"d2").hexdigest(), str(root), str(code)]
 
 
 def test_what_jobs_do_is_there_before_they_are(tiny_spec, tmp_path, monkeypatch):
@@ -534,7 +533,7 @@ def test_what_jobs_do_is_there_before_they_are(tiny_spec, tmp_path, monkeypatch)
     code = Snapshot(snapshot.HOME, "")
     assert job_array.submit(tmp_path, code, one, Resources(), points) == "8"
     assert sorted(path.name for path in folder.iterdir()) == ["order.json", "submission.sh"]
-    content = order.content(one, points)
+    content = job_array.order(one, points)
     assert (tmp_path / "seen").read_bytes() == content
-    text = job_array.text(tmp_path, code, one, Resources(), order_digest=order.digest(content))
+    text = job_array.text(tmp_path, code, one, Resources(), content=content)
     assert (tmp_path / "script").read_text() == (folder / "submission.sh").read_text() == text

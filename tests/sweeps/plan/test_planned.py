@@ -7,7 +7,6 @@ from harness.store.points import REPLICATE, read_points
 from sweeps.plan.planned import by_objective, search_points
 from sweeps.plan.replicas import replicas
 from sweeps.run.pool import Pool
-from sweeps.run.progress import Progress
 from sweeps.run.runner import Runner, Sweep
 from sweeps.spec import sweep_file as specs
 
@@ -92,7 +91,7 @@ def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch)
     monkeypatch.setattr("sweeps.run.runner.refresh.refresh", lambda *_: [])
     store = Store(tmp_path)
     monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
-    runner = Runner(store, [spec], None, Progress())
+    runner = Runner(store, [spec], None, quiet=True)
     runner.run()
     assert runner.unfinished == {} and len(runner.sweeps[0].planned) == 8 + 2 * 2
 
@@ -101,14 +100,14 @@ def test_replicas_are_in_the_plan_before_the_first_of_them_starts(write_spec, tm
     root, planned = tmp_path / "store", []
 
     class Recorder(Pool):
-        def start(self, point, processes=1):
+        def start(self, point, log=None):
             if point.stage == REPLICATE:
                 planned.append(point in read_points(root, "two"))
-            super().start(point, processes)
+            super().start(point, log)
 
     monkeypatch.setattr("sweeps.run.runner.Pool", Recorder)
     text = TEXT.replace(", 3]", "]").replace(", batch_size: [16, 32]", "")
-    Runner(Store(root), [specs.load(write_spec(text))], 1, Progress()).run()
+    Runner(Store(root), [specs.load(write_spec(text))], 1, quiet=True).run()
     assert planned == [True, True]
 
 
@@ -120,12 +119,12 @@ def test_a_run_that_two_blocks_want_is_started_once(write_spec, tmp_path, monkey
     started = []
 
     class Recorder(Pool):
-        def start(self, point, processes=1):
+        def start(self, point, log=None):
             started.append(point.overrides["optimizer.lr"])
-            super().start(point, processes)
+            super().start(point, log)
 
     monkeypatch.setattr("sweeps.run.runner.Pool", Recorder)
-    runner = Runner(Store(tmp_path / "store"), [specs.load(write_spec(text + twin))], 3, Progress())
+    runner = Runner(Store(tmp_path / "store"), [specs.load(write_spec(text + twin))], 3, quiet=True)
     assert len(runner.sweeps[0].planned) == 4 and runner.sweeps[0].steps_left() == 3 * 2
     runner.run()
     assert sorted(started) == [0.1, 0.2, 0.3] and not runner.unfinished

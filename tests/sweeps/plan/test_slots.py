@@ -8,7 +8,6 @@ from harness.errors import UsageError
 from harness.store import points, submissions
 from harness.store.points import Point, filled, read_points, search_of
 from harness.system import seal
-from sweeps.cluster import submissions as of_queue
 from sweeps.plan import slots
 from tests.helpers.searching import SEARCH, plan
 
@@ -89,9 +88,9 @@ def test_one_reader_knows_what_was_submitted(tmp_path):
     (tmp_path / "sweeps" / "tiny").mkdir(parents=True)
     one = submissions.intend(tmp_path, "tiny", ["abc", "s/0"], {"code": "v1"})
     submissions.answer(tmp_path, one, job="7")
-    (found,) = of_queue.read_all(tmp_path)
+    (found,) = submissions.read_all(tmp_path)
     assert (found.code, found.job, found.jobs()["7_1"]) == ("v1", "7", ("s/0",))
-    assert of_queue.read is submissions.read and not submissions.is_damaged(tmp_path)
+    assert not submissions.is_damaged(tmp_path)
     with open(tmp_path / "sweeps" / "tiny" / "submissions.jsonl", "a") as file:
         file.write('{"submission": "torn\n')
     assert submissions.is_damaged(tmp_path) and len(submissions.read(tmp_path, "tiny")) == 1

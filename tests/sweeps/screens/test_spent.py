@@ -6,8 +6,7 @@ import json
 import pytest
 
 from harness import cli
-from harness.store import Kind, RunState, Store
-from sweeps.cluster import submissions
+from harness.store import Kind, RunState, Store, submissions
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan
 from sweeps.screens import spent, status
@@ -55,6 +54,9 @@ def die(store, point, job, *, hours, reason):
     attempt.end(reason, "too large")
 
 
+ASKED = {"timeout_min": 60}
+
+
 def submit(store, points, job, resources):
     one = submissions.intend(store.root, "tiny", [p.id for p in points], {"resources": resources})
     submissions.answer(store.root, one, job=job)
@@ -62,9 +64,7 @@ def submit(store, points, job, resources):
 
 def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(sweep, capsys):
     path, spec, store, points = sweep
-    submit(
-        store, points[2:], "7", dict(timeout_min=60, nodes=2, gpus_per_node=1, cpus_per_task=3, processes=2)
-    )
+    submit(store, points[2:], "7", ASKED | {"nodes": 2, "gpus_per_node": 1, "cpus_per_task": 3})
     finish(store, points[0], 2)
     finish(store, points[2], 3, "cuda")
     die(store, points[3], "7_1", hours=1, reason="oom")
@@ -104,24 +104,22 @@ def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked
     found = {point.id: RunState(Kind.FINISHED, record=record) for point in points}
     assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 1)
     assert Bill(store, spec).of(points[2:3], found).hours == Hours(2, 2), "two processes"
-    submit(
-        store, points, "8", dict(timeout_min=60, cpus_per_task=4, setup=["#SBATCH --gres=gpu:1 --nodes=9"])
-    )
+    submit(store, points, "8", ASKED | {"cpus_per_task": 4, "setup": ["#SBATCH --gres=gpu:1 --nodes=9"]})
     assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 4)
 
 
 @pytest.mark.parametrize(
     ("block", "resources", "hours"),
     [
-        (0, dict(gpus_per_node=4, cpus_per_task=3, runs_per_job=12, runs_per_gpu=2), Hours(1.5, 9)),
-        (0, dict(gpus_per_node=4, cpus_per_task=3, runs_per_job=12), Hours(3, 9)),
-        (2, dict(gpus_per_node=4, cpus_per_task=3, runs_per_job=2, processes=2), Hours(6, 18)),
-        (0, dict(cpus_per_task=3, runs_per_job=12, runs_at_once=4), Hours(0, 9)),
+        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12, "runs_per_gpu": 2}, Hours(1.5, 9)),
+        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12}, Hours(3, 9)),
+        (2, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 2}, Hours(6, 18)),
+        (0, {"cpus_per_task": 3, "runs_per_job": 12, "runs_at_once": 4}, Hours(0, 9)),
     ],
 )
 def test_a_run_in_a_job_with_several_takes_its_share(sweep, block, resources, hours):
     _, spec, store, points = sweep
-    submit(store, points, "7", {"timeout_min": 60, **resources})
+    submit(store, points, "7", ASKED | resources)
     own = points[block]
     finish(store, own, 3, "cpu" if hours.gpu == 0 else "cuda")
     assert spent.blocks(store, spec, points)[own.block].hours == hours

@@ -13,11 +13,11 @@ import pytest
 
 from harness.display import duration
 from harness.errors import EXIT_INTERRUPTED
-from harness.store import Reason, Store
+from harness.store import Reason, Store, submissions
 from harness.store.index import Index
 from harness.store.points import sweep_folder
 from harness.system import atomic, slurm
-from sweeps.cluster import job_log, submissions
+from sweeps.cluster import job_log
 from sweeps.cluster.job_log import NO_TASK
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan

@@ -7,6 +7,7 @@ import pytest
 
 from harness.config.settings import resolve_config
 from harness.errors import PrunedError
+from harness.show.status import Status
 from harness.store import Store
 from harness.store.curve import MetricsFile
 from harness.store.points import read_points
@@ -51,7 +52,7 @@ def evaluate(trial, attempt, step, accuracy):
 def end(trial, attempt, status, steps):
     ends = [trial.study] if status == "pruned" else []
     config = dataclasses.asdict(resolve_config(trial.settings))
-    record = RunRecord(trial.key, config, status, {}, steps, 0.0, None, 0, {}, 1, {}, "", ends)
+    record = RunRecord(trial.key, config, Status(status), {}, steps, 0.0, None, 0, {}, 1, {}, pruned_by=ends)
     trial.tell(attempt.finish(record))
 
 

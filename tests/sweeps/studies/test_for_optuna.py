@@ -13,7 +13,8 @@ from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
 from harness.config.settings import resolve_config
-from harness.store import Store
+from harness.show.status import Status
+from harness.store import Store, layout
 from harness.store.points import Point
 from harness.store.record import RunRecord
 from sweeps.plan import slots
@@ -47,10 +48,11 @@ def accuracy(config):
 
 def finish(store, planned):
     """Write a result of each point, as if it had been trained."""
+    layout.begin(store.root)
     for one in planned:
         figures = {"val_accuracy": accuracy(one.config), "val_loss": 1.0}
         config = dataclasses.asdict(one.config)
-        record = RunRecord(one.point.key, config, "completed", figures, 8, 1.0, None, 0, {}, 1, {})
+        record = RunRecord(one.point.key, config, Status.COMPLETED, figures, 8, 1.0, None, 0, {}, 1, {})
         path = store.run_folder(one.point.key) / "record.json"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(record.to_json()))

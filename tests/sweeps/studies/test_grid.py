@@ -8,13 +8,15 @@ from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
 from harness.config.key import resolved
+from harness.show.note import Note
+from harness.show.status import Status
 from harness.store import Attempt, Kind, Reason, RunState, Store
 from harness.store.record import RunRecord
 from harness.train import run
 from sweeps.plan.planned import search_points
-from sweeps.run.progress import outcome
+from sweeps.run.runner import outcome
 from sweeps.spec import sweep_file as specs
-from sweeps.studies import grid
+from sweeps.studies import refresh as grid
 from tests.helpers.sweeping import SPEC
 
 CREATED = b'"op_code":4,'  # the line of a journal that adds a trial
@@ -37,17 +39,17 @@ def sweep(tmp_path, write_spec):
 
 def test_a_study_grows_with_its_runs(sweep):
     store, spec, planned = sweep
-    (path,) = grid.refresh(store, spec, planned)
+    (path,) = grid.refresh_grid(store, spec, planned)
     assert [t.state for t in trials(path).trials] == [TrialState.WAITING] * 4
 
     attempt = store.claim(planned[1].point.key, "")
     assert isinstance(attempt, Attempt)
-    grid.refresh(store, spec, planned)
+    grid.refresh_grid(store, spec, planned)
     assert trials(path).trials[1].state is TrialState.RUNNING
 
     attempt.end(Reason.ERROR, "it broke")
     records = {one.point.key: run.run(resolved(one.config), store) for one in (planned[0], planned[3])}
-    grid.refresh(store, spec, planned)
+    grid.refresh_grid(store, spec, planned)
     now = trials(path)
     assert [t.state.name for t in now.trials] == ["COMPLETE", "FAIL", "WAITING", "PRUNED"]
     assert now.direction is optuna.study.StudyDirection.MAXIMIZE
@@ -59,31 +61,31 @@ def test_a_study_grows_with_its_runs(sweep):
 
     store.reset_failure(planned[1].point.key)
     run.run(resolved(planned[1].config), store)
-    grid.refresh(store, spec, planned)
+    grid.refresh_grid(store, spec, planned)
     assert [t.state.name for t in trials(path).trials] == ["COMPLETE", "COMPLETE", "WAITING", "PRUNED"]
 
 
 def test_nothing_is_written_while_nothing_changes_and_a_damaged_journal_is_written_anew(sweep):
     store, spec, planned = sweep
-    (path,) = grid.refresh(store, spec, planned)
+    (path,) = grid.refresh_grid(store, spec, planned)
     before = path.read_bytes()
-    grid.refresh(store, spec, planned)
+    grid.refresh_grid(store, spec, planned)
     assert path.read_bytes() == before
     for damage in (before[:-7], before + b'{"op_code": 4, "torn', b"\x00garbage", b""):
         path.write_bytes(damage)
-        grid.refresh(store, spec, planned)
+        grid.refresh_grid(store, spec, planned)
         assert len(trials(path).trials) == 4
     path.unlink()
-    grid.refresh(store, spec, planned, rebuild=True)
+    grid.refresh_grid(store, spec, planned, rebuild=True)
     assert len(trials(path).trials) == 4
 
 
 def test_an_extended_grid_extends_the_study(sweep, write_spec):
     store, spec, planned = sweep
-    (path,) = grid.refresh(store, spec, planned[:2])
-    grid.refresh(store, spec, planned)
+    (path,) = grid.refresh_grid(store, spec, planned[:2])
+    grid.refresh_grid(store, spec, planned)
     assert [t.params["optimizer.lr"] for t in trials(path).trials] == [0.03, 0.1, 0.2, 1e30]
-    grid.refresh(store, spec, planned[2:])
+    grid.refresh_grid(store, spec, planned[2:])
     assert [t.params["optimizer.lr"] for t in trials(path).trials] == [0.2, 1e30], (
         "a shortened one shortens it"
     )
@@ -93,12 +95,12 @@ def test_a_killed_run_waits_again_and_is_told_once(sweep):
     store, spec, planned = sweep
     store.alive = lambda owner, path: True
     assert isinstance(store.claim(planned[0].point.key, ""), Attempt)
-    (path,) = grid.refresh(store, spec, planned)
+    (path,) = grid.refresh_grid(store, spec, planned)
     store.alive = lambda owner, path: False
-    grid.refresh(store, spec, planned)
+    grid.refresh_grid(store, spec, planned)
     assert [t.state for t in trials(path).trials] == [TrialState.WAITING] * 4
     run.run(resolved(planned[0].config), store)
-    grid.refresh(store, spec, planned)
+    grid.refresh_grid(store, spec, planned)
     assert [t.state.name for t in trials(path).trials] == ["COMPLETE", *["WAITING"] * 3]
 
 
@@ -107,20 +109,24 @@ def test_a_run_that_ends_without_a_finite_figure_is_no_mishap(sweep):
     attempt = store.claim(planned[0].point.key, "")
     metrics = {"val_accuracy": None, "val_loss": 800.0}  # as a perplexity of e^800
     config = dataclasses.asdict(planned[0].config)
-    record = attempt.finish(RunRecord(attempt.key, config, "completed", metrics, 8, 1.0, None, 0, {}, 1, {}))
-    (path,) = grid.refresh(store, spec, planned)
+    record = attempt.finish(
+        RunRecord(attempt.key, config, Status.COMPLETED, metrics, 8, 1.0, None, 0, {}, 1, {})
+    )
+    (path,) = grid.refresh_grid(store, spec, planned)
     assert trials(path).trials[0].state is TrialState.PRUNED
-    assert outcome(RunState(Kind.FINISHED, record=record)) == "val accuracy not finite in 1.0 s"
+    assert outcome(RunState(Kind.FINISHED, record=record)) == Note(
+        "run_not_finite", metric="accuracy", seconds=1.0
+    )
 
 
 def test_a_journal_is_written_whole_at_every_change(sweep):
     store, spec, planned = sweep
-    (path,) = grid.refresh(store, spec, planned)
+    (path,) = grid.refresh_grid(store, spec, planned)
     run.run(resolved(planned[2].config), store)
-    grid.refresh(store, spec, planned)
+    grid.refresh_grid(store, spec, planned)
     grown = [(t.number, t.state, t.params, t.value, t.intermediate_values) for t in trials(path).trials]
     lines = path.read_bytes().count(b"\n")
-    grid.refresh(store, spec, planned, rebuild=True)
+    grid.refresh_grid(store, spec, planned, rebuild=True)
     anew = [(t.number, t.state, t.params, t.value, t.intermediate_values) for t in trials(path).trials]
     assert anew == grown and path.read_bytes().count(b"\n") == lines
     assert path.read_bytes().count(CREATED) == len(planned)

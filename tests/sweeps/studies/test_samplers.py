@@ -6,7 +6,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from sweeps.plan import slots
 from sweeps.spec import sweep_file as specs
-from sweeps.studies import samplers
+from sweeps.studies import drawing as samplers
 from tests.helpers.searching import SEARCH
 
 

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from sweeps.cluster import job_array, job_lines, job_log
+from harness.store.submissions import Submission
+from sweeps.cluster import job_array, job_log
 from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submissions import Submission
 from sweeps.spec.resources import Resources
 
 NODE = {"SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_ID": "15", "SLURMD_NODENAME": "n2"}
@@ -39,7 +39,7 @@ def run(tmp_path):
             stderr=subprocess.STDOUT,
         )
         first, *rest = done.stdout.splitlines()
-        assert job_lines.STARTS.fullmatch(first).groups()[:2] == ("12_3", "n2")
+        assert job_log.STARTS.fullmatch(first).groups()[:2] == ("12_3", "n2")
         return done.returncode, rest
 
     return run
@@ -66,7 +66,7 @@ def test_a_line_that_fails_ends_the_job_with_its_number_and_status(run, setup, l
     status, log = run(*setup)
     assert status == int(re.search(r"exited with (\d+)", line)[1])
     assert log[-1] == f"htbench: job 12_3 on node n2: {line}" and "training" not in log
-    assert job_lines.SETUP_FAILED.fullmatch(log[-1]).groups() == ("12_3", "n2", line)
+    assert job_log.SETUP_FAILED.fullmatch(log[-1]).groups() == ("12_3", "n2", line)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_worked_goes_on_working_and_training_is_not_watched(run, setup):
 
 
 def test_options_of_sbatch_stay_at_the_top():
-    lines = job_lines.watched(["#SBATCH --gres=gpu:1\nmodule load cuda", "export A=b"])
+    lines = job_log.watched(["#SBATCH --gres=gpu:1\nmodule load cuda", "export A=b"])
     assert lines[0] == "#SBATCH --gres=gpu:1" and lines[-3:-1] == ["module load cuda", "export A=b"]
 
 
@@ -115,7 +115,7 @@ def test_a_job_that_can_not_be_queued_again_says_so(tmp_path, status, shown, cal
         text = f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || {{ echo "$@" >> {tmp_path}/called; {end}; }}\n'
         (tmp_path / "scontrol").write_text(text)
         (tmp_path / "scontrol").chmod(0o755)
-    lines = [*job_lines.watched([]), f"(exit {status})", *job_lines.AFTERWARDS]
+    lines = [*job_log.watched([]), f"(exit {status})", *job_log.AFTERWARDS]
     environment = {**NODE, "PATH": str(tmp_path)}
     done = subprocess.run(
         ["/bin/bash", "-c", "\n".join(lines)], env=environment, text=True, capture_output=True

@@ -1,0 +1,209 @@
+"""Runs and points as Optuna has them: studies and what they say of themselves, trials and their curves."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import BasePruner
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from harness import tasks
+from harness.config import RunConfig, Value
+from harness.config.settings import to_settings
+from harness.show.status import Status
+from harness.store import RunState, Store, curve
+from harness.store.points import SEED_FIELDS
+from harness.store.record import RunRecord
+from harness.store.run_folder import RunFolder
+from sweeps.plan.planned import Planned
+from sweeps.plan.slots import Axis
+from sweeps.plan.states import word
+from sweeps.studies import storage as storages
+from sweeps.studies.drawing import axis_of, distribution, label
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+_WITHOUT_RECORD = {Status.FAILED: TrialState.FAIL, Status.RUNNING: TrialState.RUNNING}
+
+
+# --- a study ---
+
+
+class Description:
+    """What a study says of itself, in a grid as in a search.
+
+    Args:
+        config: of one of its trials.
+        more: what else to say, such as the block.
+        without: settings that its trials say for themselves.
+        trials: the settings of all its trials. Those that differ among them are left out, too.
+
+    Attributes:
+        metric: the name of its objective, a key in the metrics of a record, such as `val_loss`.
+        attributes: what all of its trials share, for people, who see them in the dashboard.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        more: Mapping[str, Value],
+        *,
+        without: Collection[str],
+        trials: Sequence[Mapping[str, Value]] = (),
+    ) -> None:
+        task = tasks.spec(config.task)
+        settings = {name: value for name, value in to_settings(config).items() if name not in without}
+        shared = {n: _plain(v) for n, v in settings.items() if all(n in t and t[n] == v for t in trials)}
+        self.metric, self.attributes = f"val_{task.metric}", {**more, **shared}
+        self._direction = StudyDirection.MAXIMIZE if task.higher_is_better else StudyDirection.MINIMIZE
+
+    def open(self, name: str, storage: BaseStorage, pruner: BasePruner | None = None) -> optuna.Study:
+        """The study of this name, which is created if the storage lacks it, with all that it says."""
+        study = None
+        with contextlib.suppress(KeyError):  # a journal would note that somebody wanted to create it again
+            study = optuna.load_study(study_name=name, storage=storage, pruner=pruner)
+        study = study or optuna.create_study(
+            study_name=name, storage=storage, direction=self._direction, pruner=pruner, load_if_exists=True
+        )
+        if study.metric_names != [self.metric]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                study.set_metric_names([self.metric])
+        known = study.user_attrs
+        for attribute, value in self.attributes.items():
+            if attribute not in known or known[attribute] != value:
+                study.set_user_attr(attribute, value)
+        return study
+
+
+def _plain(value: Value) -> Any:
+    """A value as it comes back from a storage, which keeps JSON."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+# --- a trial ---
+
+
+def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
+    """State and value of a trial. A run without a finite metric has not failed: its trial is pruned."""
+    value = record.metrics.get(metric)
+    if record.status is Status.COMPLETED and value is not None:
+        return TrialState.COMPLETE, value
+    return TrialState.PRUNED, None
+
+
+def constraints(record: RunRecord, metric: str) -> dict[str, float]:
+    """The constraints of a trial: one without a finite metric violates one, so TPE ranks it last.
+
+    TPE prefers pruned trials that have come far, so without this it would prefer late divergences.
+    """
+    good = record.status is Status.PRUNED or outcome(record, metric)[0] is TrialState.COMPLETE
+    return {} if good else {"diverged": 1.0}
+
+
+def number_or_nan(value: float | None) -> float:
+    """A metric as Optuna takes it: NaN if it is not finite, for which a curve on disk has null."""
+    return value if value is not None and math.isfinite(value) else math.nan
+
+
+def reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, float]:
+    """The evaluations of a run that are reported, by step. The last of a completed run is its value."""
+    last = record.steps if record is not None and record.status is Status.COMPLETED else math.inf
+    return {
+        row["step"]: number_or_nan(row[metric])
+        for row in curve.read(RunFolder(folder).metrics)
+        if metric in row and 0 < row["step"] < last
+    }
+
+
+def trial_of_run(
+    record: RunRecord | None,
+    metric: str,
+    *,
+    without_record: TrialState,
+    curve: Mapping[int, float],
+    axes: Mapping[str, Axis],
+    settings: Mapping[str, Value],
+    attributes: Mapping[str, Any],
+    as_told: bool = False,
+) -> FrozenTrial:
+    """A trial as its run folder has it.
+
+    Args:
+        record: of the run; None if it has not ended for the study.
+        metric: its key in the metrics of a record.
+        without_record: the state of the trial if there is no record.
+        curve: evaluations by step.
+        axes: the parameters.
+        settings: of the run, those on the axes among them.
+        attributes: for people, who see them in the dashboard.
+        as_told: have the value and the constraints that Optuna gives a trial when it is told, on which the
+            next draws depend.
+    """
+    state, value = outcome(record, metric) if record is not None else (without_record, None)
+    if as_told and state is TrialState.PRUNED and curve:
+        value = curve[max(curve)]
+    return create_trial(
+        state=state,
+        value=None if value is None or math.isnan(value) else value,
+        params=params(axes, settings),
+        distributions={name: distribution(axis) for name, axis in axes.items()},
+        intermediate_values=dict(curve),
+        user_attrs=dict(attributes),
+        constraints=constraints(record, metric) if as_told and record is not None else None,
+    )
+
+
+def params(axes: Mapping[str, Axis], settings: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters of a trial with these settings."""
+    return {name: label(axis, settings.get(name)) for name, axis in axes.items()}
+
+
+# --- a grid ---
+
+
+def write_grid(
+    store: Store, path: Path, searched: Sequence[str], rows: Sequence[tuple[Planned, RunState]]
+) -> None:
+    """Write the journal of a grid's study. What was searched are its parameters, all else attributes.
+
+    Args:
+        store: where the runs are.
+        path: the journal; its stem is the name of the study.
+        searched: the settings that are its parameters.
+        rows: its points, each with what became of it.
+    """
+    settings = [to_settings(planned.config) for planned, _ in rows]
+    axes = {name: axis_of([given.get(name) for given in settings]) for name in searched}
+    first = rows[0][0]
+    about = {"sweep": first.point.sweep, "block": first.point.block, "stage": first.point.stage}
+    described = Description(first.config, about, without={*axes, *SEED_FIELDS}, trials=settings)
+    said = axes.keys() | described.attributes.keys()
+    trials = []
+    for (planned, state), given in zip(rows, settings, strict=True):
+        key, record = planned.point.key, state.record
+        remark = record.note if record is not None else state.message
+        known = {"key": key, "status": word(state)} | ({"remark": remark} if remark else {})
+        evaluated = curve.read(RunFolder(store.run_folder(key)).metrics) if record is not None else []
+        metric = described.metric
+        trials.append(
+            trial_of_run(
+                record,
+                metric,
+                without_record=_WITHOUT_RECORD.get(state.status, TrialState.WAITING),
+                curve={row["step"]: row[metric] for row in evaluated if row.get(metric) is not None},
+                axes=axes,
+                settings=given,
+                attributes=known | {name: _plain(value) for name, value in given.items() if name not in said},
+            )
+        )
+    storages.write(path, lambda storage: described.open(path.stem, storage), trials)
