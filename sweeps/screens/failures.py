@@ -38,7 +38,7 @@ class Failures:
         return {
             "key": point.key,
             "point": describe(point),
-            "reason": state.reason,
+            "reason": str(state.reason),
             "message": state.message,
             "host": owner.host if owner else "",
             "job": job,

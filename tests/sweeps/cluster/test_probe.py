@@ -88,7 +88,7 @@ def test_all_is_well(cluster, root, write_spec, capsys, monkeypatch):
     assert subjects == {"job", *probed.CHECKS, "disk", "root", "locks", "links", "memory"}
     wrong = [one for one in found if one.level == "problem"]
     assert (status, wrong) == (0, []) and {one.level for one in found} <= {"ok", "note"}
-    told = {one.subject: one.finding for one in found}
+    told = {one.subject: str(one.finding) for one in found}
     assert told["job"] == "8 on node n1: tiny: sgdm, adamw"
     assert told["code"].endswith(", the snapshot that was submitted")
     assert sys.executable in told["python"] and told["data"] == f"digits: the same as on {HOST}"
@@ -118,8 +118,8 @@ def test_a_job_that_dies_early_tells_why(cluster, root, write_spec, capsys, reso
     cluster.with_node()
     status, (found,), aside = look(capsys, root, write_spec(SPEC.replace("timeout_min: 30", resources)))
     assert (status, found.level, found.subject) == (EXIT_RUN_FAILED, "problem", "job")
-    assert found.finding.startswith("job 8 on node n1 (tiny: sgdm, adamw) ended early: ")
-    assert re.search(error, found.finding) and advice in found.advice
+    assert str(found.finding).startswith("job 8 on node n1 (tiny: sgdm, adamw) ended early: ")
+    assert re.search(error, str(found.finding)) and advice in str(found.advice)
     assert "htbench: the end of the log of job 8:\n  htbench: job 8 on node n1 starts at" in aside
     assert is_tidy(root)
 
@@ -130,8 +130,8 @@ def test_a_job_whose_store_is_another_folder_is_told(cluster, root, write_spec, 
     (cluster.place / "node" / "bash").chmod(0o755)
     status, (found,), _ = look(capsys, root, write_spec(SPEC))
     assert status == EXIT_RUN_FAILED
-    assert found.finding == "job 8 (tiny: sgdm, adamw) ended, and nothing that it wrote can be seen here"
-    assert f"not '{root}' of each" in found.advice and "scontrol show job 8" in found.advice
+    assert str(found.finding) == "job 8 (tiny: sgdm, adamw) ended, and nothing that it wrote can be seen here"
+    assert f"not '{root}' of each" in str(found.advice) and "scontrol show job 8" in str(found.advice)
 
 
 def test_a_job_that_dies_in_a_check_tells_in_which(cluster, root, write_spec, capsys, monkeypatch):
@@ -146,13 +146,13 @@ def test_a_job_that_dies_in_a_check_tells_in_which(cluster, root, write_spec, ca
     status, found, _ = look(capsys, root, write_spec(SPEC))
     assert status == EXIT_RUN_FAILED
     assert [(one.level, one.subject) for one in found] == [("ok", "job"), ("ok", "clock"), ("problem", "job")]
-    assert "ended early while it looked at torch" in found[2].finding
+    assert "ended early while it looked at torch" in str(found[2].finding)
 
 
 def test_a_job_that_waits_too_long_is_cancelled(cluster, root, write_spec, capsys):
     status, (found,), _ = look(capsys, root, write_spec(SPEC), "--patience", 2)
     assert status == EXIT_RUN_FAILED and found.level == "problem"
-    assert found.finding == "job 8 (tiny: sgdm, adamw) still waits (Priority) after 2 s; it is cancelled"
+    assert str(found.finding) == "job 8 (tiny: sgdm, adamw) still waits (Priority) after 2 s; it is cancelled"
     assert cluster.jobs() == {} and is_tidy(root)
 
 
@@ -172,7 +172,9 @@ def test_a_refusal_is_a_finding_and_leaves_nothing(cluster, root, write_spec, ca
     (cluster.place / "refuse").write_text("sbatch: error: Invalid account")
     status, (found,), _ = look(capsys, root, write_spec(SPEC))
     assert (status, found.level) == (EXIT_RUN_FAILED, "problem")
-    assert found.finding == "tiny: sgdm, adamw: SLURM does not take it: Invalid account" and is_tidy(root)
+    assert str(found.finding) == "tiny: sgdm, adamw: SLURM does not take it: Invalid account" and is_tidy(
+        root
+    )
 
 
 def test_ctrl_c_cancels_the_job(cluster, htbench, write_spec):
@@ -208,9 +210,8 @@ def test_its_job_is_none_of_the_sweep(cluster, root, write_spec, monkeypatch):
     reap.reap(Store(root), spec, planned)
     assert main(["sweep", "cancel", str(write_spec(SPEC)), "--root", str(root)]) == 0
     assert list(cluster.jobs()) == ["99"]
-    text = job_array.script(
-        root, snapshot.Snapshot(root, ""), name, root, Resources(timeout_min=3, signal_delay_s=1), 1
-    )
+    wants, code = Resources(timeout_min=3, signal_delay_s=1), snapshot.Snapshot(root, "")
+    text = job_array.script(root, code, name, root, wants, 1, requeue=False)
     assert "#SBATCH --no-requeue" in text and "--array" not in text and "#SBATCH --requeue" not in text
     assert "#SBATCH --time=3" in text and f"#SBATCH --job-name={name}" in text
 
@@ -271,28 +272,28 @@ def test_other_data_and_data_that_cannot_be_read(seen, monkeypatch):
 
     monkeypatch.setattr(tasks, "fingerprint", fingerprint)
     other, gone, same = check("data", seen, data={"digits": "abd", "gone": "x", "pydocs": "abc"})
-    assert other.finding == "digits: fingerprint abc, but abd on login" and other.level == "problem"
-    assert (gone.level, gone.finding) == ("problem", "task gone has no data")
-    assert (same.level, same.finding) == ("ok", "pydocs: the same as on login")
+    assert str(other.finding) == "digits: fingerprint abc, but abd on login" and other.level == "problem"
+    assert (gone.level, str(gone.finding)) == ("problem", "task gone has no data")
+    assert (same.level, str(same.finding)) == ("ok", "pydocs: the same as on login")
 
 
 def test_a_lock_of_the_submitter_keeps_the_job_out_or_does_not(seen):
     def locks():
-        return [one for one in check("store", seen) if "login" in one.finding and one.subject == "locks"]
+        return [one for one in check("store", seen) if "login" in str(one.finding) and one.subject == "locks"]
 
     with open(seen[0].parent / probed.HELD, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         (held,) = locks()
     (free,) = locks()
-    assert held.level == "ok" and "a lock that login holds keeps" in held.finding
-    assert free.level == "problem" and "works on one machine only" in free.finding
+    assert held.level == "ok" and "a lock that login holds keeps" in str(held.finding)
+    assert free.level == "problem" and "works on one machine only" in str(free.finding)
 
 
 def test_other_code_than_the_snapshot(seen, monkeypatch):
     (found,) = check("code", seen, code="/other")
-    assert found.level == "problem" and "instead of the snapshot /other" in found.finding
+    assert found.level == "problem" and "instead of the snapshot /other" in str(found.finding)
     (found,) = check("code", seen)
-    assert found.level == "problem" and "but the snapshot is" in found.finding
+    assert found.level == "problem" and "but the snapshot is" in str(found.finding)
     monkeypatch.setattr(probed.environment, "code_version", lambda: Path(seen[1].code).name)
     assert [one.level for one in check("code", seen)] == ["ok"]
 
@@ -310,7 +311,7 @@ def test_clocks(seen, monkeypatch, node, login, level, words):
     proper = time.time
     monkeypatch.setattr(probed.time, "time", lambda: proper() + node)
     (found,) = check("clock", seen, ahead=float(login))
-    assert found.level == level and re.sub(r"(\d)\.\d s of", "0.1 s of", found.finding).startswith(words)
+    assert found.level == level and re.sub(r"(\d)\.\d s of", "0.1 s of", str(found.finding)).startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_gpus_against_what_was_asked_for(seen, monkeypatch, promised, names, mor
     monkeypatch.setattr(probed, "_names", lambda: names)
     monkeypatch.setattr(probed, "_multiplied", lambda number: "")
     (found,) = check("gpus", seen, **more)
-    assert found.level == level and words in found.finding
+    assert found.level == level and words in str(found.finding)
 
 
 def test_a_gpu_that_cannot_multiply(seen, monkeypatch):
@@ -339,7 +340,7 @@ def test_a_gpu_that_cannot_multiply(seen, monkeypatch):
     monkeypatch.setattr(probed, "_names", lambda: ["A"])
     monkeypatch.setattr(probed, "_multiplied", lambda number: "can't multiply: ECC error")
     (found,) = check("gpus", seen)
-    assert (found.level, found.finding) == ("problem", "1 A; GPU 0 can't multiply: ECC error")
+    assert (found.level, str(found.finding)) == ("problem", "1 A; GPU 0 can't multiply: ECC error")
 
 
 def test_cores_and_memory_against_what_was_granted(seen, monkeypatch):
@@ -348,21 +349,21 @@ def test_cores_and_memory_against_what_was_granted(seen, monkeypatch):
     monkeypatch.setattr(probed, "usable_cores", lambda: 2)
     monkeypatch.setattr(probed.machine, "free_memory", lambda: (2**30, 2 * 2**30))
     cores, memory = check("cores", seen)
-    assert (cores.level, cores.finding) == ("problem", "2 usable, 4 asked for")
-    assert (memory.level, memory.finding) == ("problem", "1.0 of 2.0 GiB free; 4.0 GiB granted")
+    assert (cores.level, str(cores.finding)) == ("problem", "2 usable, 4 asked for")
+    assert (memory.level, str(memory.finding)) == ("problem", "1.0 of 2.0 GiB free; 4.0 GiB granted")
 
 
 @pytest.mark.parametrize(("contained", "level"), [(False, "note"), (True, "ok")])
 def test_a_node_without_the_commands_of_slurm(seen, monkeypatch, contained, level):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     (found,) = check("slurm", seen, contained=contained)
-    assert found.level == level and "no scontrol and no squeue here" in found.finding
+    assert found.level == level and "no scontrol and no squeue here" in str(found.finding)
 
 
 def test_a_package_that_jobs_lack(seen, monkeypatch):
     monkeypatch.setattr(probed, "IMPORTS", ("json", "no_such_package"))
     (found,) = check("imports", seen)
-    assert found.level == "problem" and "No module named 'no_such_package'" in found.finding
+    assert found.level == "problem" and "No module named 'no_such_package'" in str(found.finding)
 
 
 def test_a_folder_that_the_submitter_did_not_write_ends_the_job(tmp_path):
