@@ -36,7 +36,7 @@ from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.plan.planned import block_of, search_points
 from sweeps.spec import given
-from sweeps.spec.resources import Resources, words
+from sweeps.spec.resources import Resources
 
 NAME = "htbench-doctor"  # of jobs and folders, before a random word
 MINUTES = 5  # a job's time limit; its work takes a minute where the file server takes long to give torch
@@ -78,7 +78,8 @@ class Probe:
         blocks = "; ".join(f"{name}: {_few(blocks)}" for name, blocks in self.blocks.items())
         asked = self.resources.asked(self.processes)
         told = {name: asked[name] for name in (*SHOWN, "processes") if name in asked}
-        return (blocks or "default resources") + (f" ({words(told)})" if told else "")
+        words = ", ".join(f"{name}={value}" for name, value in told.items())
+        return (blocks or "default resources") + (f" ({words})" if words else "")
 
     @property
     def over(self) -> bool:
