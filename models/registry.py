@@ -1,19 +1,47 @@
 """Every model this project can train, as a literal table that can be read without torch.
 
-A row names the class and its settings; `build` imports the class only when a model is wanted.
+A row names the class and its settings; `build` imports the class only when a model is wanted. A user's own
+model is any class or function that returns an `nn.Module`; its row is made when it is asked for.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
-from typing import TYPE_CHECKING, Any
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from models import imported, outside
-from models.spec import ModelSpec
+from models import imported
 
 if TYPE_CHECKING:
     from torch import nn
+
+GROUP: Final = "htbench.models"  # of entry points
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One row of `SIZES`.
+
+    `settings` are the keyword arguments of `target` ("module:Class"). `batch_norm` says that the statistics
+    of a micro-batch enter the numbers: then micro-batch and world size belong to a run's key. `revision` is
+    raised whenever the same settings give other numbers than before. `outside` marks a user's own model, or
+    that of another package.
+    """
+
+    name: str
+    target: str
+    kind: str  # "lm": tokens (B, T) -> logits (B, T, V); "image": images (B, C, H, W) -> logits (B, classes)
+    settings: dict[str, Any]
+    batch_norm: bool = False
+    revision: int = 1
+    outside: bool = False
+
+    def fits(self, kind: str) -> bool:
+        """Whether it is for tasks of this kind; a model from outside that does not say so is for all."""
+        return self.kind in ("", kind)
 
 
 def _llama(name: str, hidden: int, intermediate: int, heads: int, layers: int, **settings: int) -> ModelSpec:
@@ -76,7 +104,7 @@ def spec(name: str) -> ModelSpec:
         ValueError: there is none, and the message names the nearest ones; or the factory can't be used, or is
             not allowed (`models.imported`); `build` allows it.
     """
-    row = SIZES.get(name) or outside.spec(name)
+    row = SIZES.get(name) or _outside(name)
     if row is None:
         near = difflib.get_close_matches(name, SIZES, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(SIZES))}"
@@ -93,7 +121,7 @@ def build(name: str, **overrides: Any) -> nn.Module:
     imported.allowed.add(name)  # who builds a part wants its code to run
     row = spec(name)
     if row.outside:
-        return outside.build(row, overrides)  # type: ignore[no-any-return]
+        return _build_outside(row, overrides)
     if unknown := sorted(set(overrides) - set(row.settings)):
         raise ValueError(f"{name} has no setting {unknown[0]!r}; it has: {', '.join(row.settings)}")
     module, _, attribute = row.target.partition(":")
@@ -107,3 +135,62 @@ def count_parameters(name: str, **overrides: Any) -> int:
 
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in build(name, **overrides).parameters())
+
+
+# --- a user's own model ---
+
+
+@functools.cache
+def _outside(name: str) -> ModelSpec | None:
+    """The row of a factory outside of the table; None if there is no entry point of this name.
+
+    The factory may have two attributes. `kind` is "lm" if the model is for language tasks only, "image" if it
+    is for images only. `batch_norm = False` says that its numbers do not depend on how a batch is divided.
+
+    Args:
+        name: "module:Class", "module:function", or an entry point of the group `htbench.models`.
+
+    Raises:
+        ValueError: one sentence: it can't be imported, or can't be called.
+    """
+    place = imported.target(name, GROUP)
+    if place is None:
+        return None
+    factory = imported.load(place)
+    if not callable(factory):
+        raise ValueError(f"'{name}' must be a class or a function that returns a model, not {factory!r}")
+    kind = getattr(factory, "kind", "")
+    return ModelSpec(
+        name,
+        target=place,
+        kind=kind if isinstance(kind, str) else "",
+        settings={},
+        batch_norm=getattr(factory, "batch_norm", True) is not False,
+        outside=True,
+    )
+
+
+def _build_outside(row: ModelSpec, options: dict[str, Any]) -> nn.Module:
+    """The model of a row made by `_outside`.
+
+    Args:
+        row: of a factory outside of the table.
+        options: what is offered, for example `vocabulary`, `classes`; the factory gets those that it takes.
+
+    Raises:
+        ValueError: it needs something else, or returns no model.
+    """
+    from torch import nn
+
+    factory: Any = imported.load(row.target)
+    arguments = inspect.signature(factory).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in arguments.values()):
+        options = {name: value for name, value in options.items() if name in arguments}
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for p in arguments.values():
+        if p.default is p.empty and p.kind not in variable and p.name not in options:
+            raise ValueError(f"the model '{row.name}' needs '{p.name}', which the task does not give")
+    model = factory(**options)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"'{row.name}' must return a torch.nn.Module, not {type(model).__name__}")
+    return model

@@ -74,32 +74,29 @@ __all__ = [
 ]
 
 _HOME = {
-    "UpdateRule": "base",
-    "Cautious": "elementwise",
-    "Mars": "elementwise",
-    "Sophia": "elementwise",
-    "gram_power": "spectral.exact",
-    "rank_power": "spectral.exact",
-    "svd_power": "spectral.exact",
-    "Hybrid": "hybrid",
-    "split_parameters": "routing",
-    "mix_power": "spectral.mix_power",
-    "AdaMuon": "muon",
-    "Muon": "muon",
-    "NorMuon": "muon",
-    "SpectralRule": "spectral.rule",
-    "newton_schulz": "spectral.newton_schulz",
-    "gram_root": "spectral.ns_root",
-    "ns_root": "spectral.ns_root",
-    "SPECTRAL": "spectral",
-    "contra_muon": "spectral.contra_muon",
-    "dynmuon": "spectral.dynmuon",
-    "soft_muon": "spectral.soft_muon",
-    "soft_polar": "spectral.soft_polar",
-    "stream_power": "spectral.stream_power",
-    "Cosmos": "cosmos",
-    "GaLore": "galore",
-    "Soap": "soap",
+    name: module
+    for module, names in {
+        "base": "UpdateRule",
+        "elementwise": "Cautious Mars Sophia",
+        "spectral.exact": "gram_power rank_power svd_power",
+        "hybrid": "Hybrid",
+        "routing": "split_parameters",
+        "spectral.mix_power": "mix_power",
+        "muon": "AdaMuon Muon NorMuon",
+        "spectral.rule": "SpectralRule",
+        "spectral.newton_schulz": "newton_schulz",
+        "spectral.ns_root": "gram_root ns_root",
+        "spectral": "SPECTRAL",
+        "spectral.contra_muon": "contra_muon",
+        "spectral.dynmuon": "dynmuon",
+        "spectral.soft_muon": "soft_muon",
+        "spectral.soft_polar": "soft_polar",
+        "spectral.stream_power": "stream_power",
+        "cosmos": "Cosmos",
+        "galore": "GaLore",
+        "soap": "Soap",
+    }.items()
+    for name in names.split()
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from optimizers.zoo.param import Param
-from optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, weight_decay
+from optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, of_class, weight_decay
 
 # All arguments of the classes in optimizers/elementwise.py, which check them against these tables.
 CAUTIOUS: Final = {
@@ -51,10 +51,6 @@ SOPHIA: Final = {
     "sign_momentum": Param(bool, False, help="no curvature passes: sign momentum (Signum), as published"),
     "eps": eps(1e-15, "added to rho h"),
 }
-
-
-def _params(table: dict[str, Param]) -> dict[str, Param]:
-    return {key: param for key, param in table.items() if key not in ("lr", "weight_decay")}
 
 
 _ADAM = {"betas": betas(0.9, 0.999), "eps": eps(1e-8)}
@@ -105,9 +101,7 @@ ROWS: Final = (
         name="cautious",
         target="optimizers.elementwise:Cautious",
         family="elementwise",
-        lr=CAUTIOUS["lr"],
-        weight_decay=CAUTIOUS["weight_decay"],
-        params=_params(CAUTIOUS),
+        **of_class(CAUTIOUS),
         state="m, v",
         paper="Liang et al., Cautious Optimizers: Improving Training with One Line of Code, 2024",
         url="https://arxiv.org/abs/2411.16085",
@@ -116,15 +110,13 @@ ROWS: Final = (
         name="mars",
         target="optimizers.elementwise:Mars",
         family="elementwise",
-        lr=MARS["lr"],
-        weight_decay=MARS["weight_decay"],
-        params={
-            **_params(MARS),
-            "optimize_1d": Param(
+        **of_class(
+            MARS,
+            optimize_1d=Param(
                 bool, False, used_by="build", help="MARS for every parameter, vectors and kernels included"
             ),
             **aux(1e-8),
-        },
+        ),
         state="m, v, last",
         vectors="AdamW",
         released="two_dimensional",
@@ -137,9 +129,7 @@ ROWS: Final = (
         name="sophia",
         target="optimizers.elementwise:Sophia",
         family="elementwise",
-        lr=SOPHIA["lr"],
-        weight_decay=SOPHIA["weight_decay"],
-        params=_params(SOPHIA),
+        **of_class(SOPHIA),
         state="m, h",
         paper="Liu et al., Sophia: A Scalable Stochastic Second-order Optimizer for Language Model "
         "Pre-training, 2024",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from optimizers.zoo.param import Param
 
@@ -100,3 +100,14 @@ def aux(eps_default: float = 1e-10, **more: Param) -> dict[str, Param]:
         **more,
     }
     return {name: replace(param, used_by="aux") for name, param in params.items()}
+
+
+def of_class(table: Mapping[str, Param], **more: Param) -> dict[str, Any]:
+    """What a row says of the hyperparameters of a class of ours.
+
+    Args:
+        table: all arguments of the class, which checks them against it.
+        more: hyperparameters that `build` and the auxiliary AdamW read.
+    """
+    own = {name: param for name, param in table.items() if name not in ("lr", "weight_decay")}
+    return {"lr": table["lr"], "weight_decay": table["weight_decay"], "params": own | more}

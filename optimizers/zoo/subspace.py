@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from optimizers.zoo.param import Param
-from optimizers.zoo.spec import OptimizerSpec, beta, betas, eps, lr, weight_decay
+from optimizers.zoo.spec import OptimizerSpec, beta, betas, eps, lr, of_class, weight_decay
 
 SOAP: Final = {
     "lr": lr(3e-3),
@@ -56,18 +56,12 @@ COSMOS: Final = {
 }
 
 
-def _own(table: dict[str, Param]) -> dict[str, Param]:
-    return {key: param for key, param in table.items() if key not in ("lr", "weight_decay")}
-
-
 ROWS: Final = (
     OptimizerSpec(
         name="soap",
         target="optimizers.soap:Soap",
         family="subspace",
-        lr=SOAP["lr"],
-        weight_decay=SOAP["weight_decay"],
-        params=_own(SOAP),
+        **of_class(SOAP),
         state="m, v, L and Q of each dimension",
         vectors="Adam",
         paper="Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam, 2025",
@@ -77,9 +71,7 @@ ROWS: Final = (
         name="galore",
         target="optimizers.galore:GaLore",
         family="subspace",
-        lr=GALORE["lr"],
-        weight_decay=GALORE["weight_decay"],
-        params=_own(GALORE),
+        **of_class(GALORE),
         state="P, m, v (projected)",
         vectors="Adam",
         released="hidden_linear",
@@ -91,9 +83,7 @@ ROWS: Final = (
         name="cosmos",
         target="optimizers.cosmos:Cosmos",
         family="subspace",
-        lr=COSMOS["lr"],
-        weight_decay=COSMOS["weight_decay"],
-        params=_own(COSMOS),
+        **of_class(COSMOS),
         state="M, U, S, V (projected)",
         vectors="Adam",
         paper="Liu et al., COSMOS: A Hybrid Adaptive Optimizer for Memory-Efficient Training of LLMs, 2025",
