@@ -1,159 +1,177 @@
-"""Draws curves into matplotlib axes: values against a learning rate, p, a step or a rank."""
+"""A whole figure as the contents of its files. Same data, same bytes. Needs matplotlib and seaborn."""
 
 from __future__ import annotations
 
-import math
+import io
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-from results.figures.kinds import PUBLISHED, CurvePanel, Level, Point, Series
-from results.figures.style import (
-    CROSS,
-    DASHED,
-    DOTTED,
-    GREY,
-    RING,
-    display_name,
-    label_log,
-    optimizer_style,
-    shaded,
-)
+import matplotlib.style
+import seaborn as sns
+from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FixedFormatter
 
-_MOST_VALUES = 6  # more values than these do not fit as labels of an axis
-_THIN = "PX*"  # markers of which a white edge would leave little
-_SHADES, _DASHES = (0.0, 0.4, 0.8), ("-", DASHED, DOTTED)  # of several series of one optimizer
-_MANY_TIMES = 8  # if the ratio of largest to smallest value is greater, the axis is logarithmic
+from results.figures.kinds import KINDS, Panel, csv_text
+from results.figures.marks import MARKS
+from results.figures.style import GREY, display_name
 
-
-def draw_curves(ax: Any, panel: CurvePanel) -> None:
-    """Draw a `CurvePanel`."""
-    right = ax.twinx() if panel.right_label else ax
-    if right is not ax:
-        right.set_ylabel(panel.right_label)
-        right.grid(visible=False)
-        right.spines[["top", "left"]].set_visible(False)
-    for number, one in enumerate(panel.series):
-        own = right if one.right else ax
-        _draw_series(own, panel, one)
-        _mark(own, panel, number)
-    for level in panel.levels:
-        grey = level.right or not level.optimizer
-        colour = GREY if grey else optimizer_style(level.optimizer)["color"]
-        drawn = {"color": colour, "linestyle": DOTTED if level.right else DASHED, "zorder": 1}
-        own = right if level.right else ax
-        own.axhline(level.y, label=level_label(level), linewidth=0.8 if grey else 1.1, **drawn)
-    for own in {ax, right}:
-        own.margins(0.08 if panel.marks else 0.02)
-    _scale_x(ax, panel)
-    _scale_y(ax, panel)
-    ax.set_xlabel(panel.x_label)
-    ax.set_ylabel(panel.y_label)
+# Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
+_ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
+_DPI = 200
+_LINE = {"title": 0.16, "subtitle": 0.115}  # height of a line of text in inches
+_SIZES = {"title": 8.5, "subtitle": 6.5}  # points
+_BESIDE = 0.62  # inches that the labels of an axis take beside a panel
+_ROW, _AROUND = 0.135, 0.6  # inches of a row of an optimizer, and of the axis with its label
+_LETTER, _MARGIN = 0.055, 0.35  # inches of a letter of the name of a row, and around it
+_LEGEND_LINES, _LEGEND_LINE = 5, 0.17  # lines of a legend that the panels leave room for; inches of one more
+# Nothing that changes from day to day: the same figure is the same file.
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
-def _style(one: Series) -> dict[str, Any]:
-    """Colour, marker and dashes; open markers and thin lines for published values."""
-    style = optimizer_style(one.optimizer)
-    shade, dashes = 0.0, style["linestyle"]
-    if one.variant is not None:
-        shade, dashes = _SHADES[one.variant % len(_SHADES)], _DASHES[one.variant % len(_DASHES)]
-    colour = GREY if one.right else shaded(style["color"], shade)
-    style |= {"color": colour, "linestyle": DOTTED if one.right else dashes}
-    if one.source == PUBLISHED:
-        return style | {"markerfacecolor": "white", "markeredgecolor": colour, "linewidth": 0.8}
-    edge = colour if style["marker"] in _THIN else "white"
-    return style | {"markeredgecolor": edge, "linewidth": 1.4}
+def render(groups: Sequence[Sequence[Panel]]) -> dict[str, bytes]:
+    """The contents of the files by suffix: png, pdf and csv. Each group begins a row of panels."""
+    with look():
+        canvas = draw(groups)
+        canvas.draw_without_rendering()  # lays it out, once for all files
+        canvas.set_layout_engine("none")
+        files = {}
+        for suffix, metadata in _METADATA.items():
+            file = io.BytesIO()
+            canvas.savefig(file, format=suffix, dpi=_DPI, metadata=metadata)
+            files[suffix] = file.getvalue()
+    return files | {"csv": csv_text(panel for group in groups for panel in group).encode()}
 
 
-def label(one: Series) -> str:
-    """Of a series in the legend."""
-    name = one.label or display_name(one.optimizer)
-    return f"{name}, published" if one.source == PUBLISHED else name
+def look() -> Any:
+    """The settings of matplotlib under which figures are drawn, as a context."""
+    style = sns.axes_style("ticks") | sns.plotting_context("paper")
+    style |= {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
+    style |= {"xtick.labelsize": 7, "ytick.labelsize": 7, "hatch.linewidth": 0.6, "axes.linewidth": 0.8}
+    style |= {f"{axis}tick.major.width": 0.8 for axis in "xy"} | {
+        f"{axis}tick.minor.width": 0.6 for axis in "xy"
+    }
+    style |= {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
+    style |= {"axes.formatter.useoffset": False}  # a number that is added to all labels is overlooked
+    return matplotlib.style.context(["default", style])
 
 
-def level_label(level: Level) -> str:
-    """Of a level in the legend."""
-    return f"{level.label}, published" if level.source == PUBLISHED else level.label
+def draw(groups: Sequence[Sequence[Panel]]) -> Canvas:
+    """The figure as matplotlib has it.
+
+    Facets of seaborn all have one height, and their titles one line; ours have rows of optimizers, and texts
+    of several lines.
+    """
+    columns = max(map(_columns, groups))
+    width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
+    rows = [group[start : start + columns] for group in groups for start in range(0, len(group), columns)]
+    texts = [[_wrap(panel, width / columns - _beside(panel)) for panel in row] for row in rows]
+    heights = [
+        max(map(_height, row)) + max(_height_of_text(*text) for text in own)
+        for row, own in zip(rows, texts, strict=True)
+    ]
+    canvas = Canvas(figsize=(width, sum(heights) + 0.4), layout="constrained", dpi=_DPI)
+    axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+    entries: dict[str, Any] = {}
+    for line, row, own in zip(axes, rows, texts, strict=True):
+        for ax, panel, text in zip(line, row, own, strict=False):
+            found = MARKS[KINDS[panel.kind].mark](ax, panel)
+            entries |= {label: handle for label, handle in found.items() if label not in entries}
+            _entitle(ax, *text)
+            sns.despine(ax=ax)
+        for ax in line[len(row) :]:
+            ax.set_axis_off()
+    _add_legend(canvas, entries)
+    _take_as_words(canvas)
+    return canvas
 
 
-def _draw_series(ax: Any, panel: CurvePanel, one: Series) -> None:
-    style = _style(one) | {"label": label(one)}
-    x, y = [point.x for point in one.points], [point.y for point in one.points]
-    if not panel.marks:
-        ax.plot(x, y, **style | {"marker": None})
-    elif any(point.sd for point in one.points):
-        bars = {"elinewidth": 1, "capsize": 2, "yerr": [point.sd or 0.0 for point in one.points]}
-        ax.errorbar(x, y, markersize=5, markeredgewidth=0.6, **style, **bars)
-    else:
-        ax.plot(x, y, markersize=5, markeredgewidth=1 if one.source == PUBLISHED else 0.6, **style)
-    _draw_band(ax, one.points, style["color"])
+def _take_as_words(canvas: Canvas) -> None:
+    """Names may hold any signs: two dollars would be a formula, which ends the drawing if it is none.
+
+    Numbers at an axis are formulas, such as powers of ten.
+    """
+    axes = [axis for ax in canvas.axes for axis in (ax.xaxis, ax.yaxis)]
+    numbers = {
+        label
+        for axis in axes
+        if not isinstance(axis.get_major_formatter(), FixedFormatter)
+        for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))
+    }
+    for text in set(canvas.findobj(Text)) - numbers:
+        text.set_parse_math(False)
 
 
-def _draw_band(ax: Any, points: Sequence[Point], colour: Any) -> None:
-    known = [(point.x, point.low, point.high) for point in points if point.low is not None]
-    if known:
-        ax.fill_between(*zip(*known, strict=True), color=colour, alpha=0.2, linewidth=0)
+# --- sizes ---
 
 
-def _mark(ax: Any, panel: CurvePanel, number: int) -> None:
-    """Draw a ring at the chosen point, and a cross at the edge of bad values where all settings diverged."""
-    one = panel.series[number]
-    colour = _style(one)["color"]
-    for point in one.points:
-        if point.x == one.chosen:
-            ax.plot([point.x], [point.y], **RING, markeredgecolor=colour)
-    before = panel.series[:number]  # their crosses at the same x must stay visible
-    for x in one.diverged:
-        depth = 0.03 + 0.06 * sum(x in other.diverged for other in before)
-        place = {"transform": ax.get_xaxis_transform(), "clip_on": False}
-        y = depth if panel.higher_is_better else 1 - depth
-        ax.plot([x], [y], **CROSS, **place, markeredgecolor=colour)
+def _columns(group: Sequence[Panel]) -> int:
+    """Two panels fit well beside each other, and three where that leaves no hole."""
+    most = min(KINDS[panel.kind].most_columns for panel in group)
+    return 3 if most == 3 and len(group) % 3 == 0 else min(2, most, len(group))
 
 
-def explain_marks(ax: Any, panels: Sequence[Any]) -> None:
-    """Add legend entries for ring and cross. They are grey, because each optimizer has its own colour."""
-    series = [one for panel in panels if isinstance(panel, CurvePanel) for one in panel.series]
-    if any(one.chosen is not None for one in series):
-        ax.plot([], [], **RING, markeredgecolor=GREY, label="chosen")
-    if any(one.diverged for one in series):
-        ax.plot([], [], **CROSS, markeredgecolor=GREY, label="diverged")
+def _height(panel: Panel) -> float:
+    """Of a panel without its title, in inches; so much that no two rows overlap."""
+    kind = KINDS[panel.kind]
+    return kind.height if kind.mark != "rows" else _AROUND + _ROW * (1 + panel.frame["optimizer"].nunique())
 
 
-# --- axes ---
+def _beside(panel: Panel) -> float:
+    """Inches that the labels at the left take."""
+    if KINDS[panel.kind].mark != "rows":
+        return _BESIDE
+    return _MARGIN + _LETTER * max(len(display_name(name)) for name in panel.frame["optimizer"].unique())
 
 
-def _scale_x(ax: Any, panel: CurvePanel) -> None:
-    tried = sorted({x for one in panel.series for x in (*one.diverged, *(point.x for point in one.points))})
-    if panel.x_scale == "tried":
-        ax.set_xscale("log")
-        if len(tried) == 1:  # a logarithmic axis finds no limits around one value
-            ax.set_xlim(tried[0] / 2, tried[0] * 2)
-        _label_tried(ax, tried)
-    elif panel.x_scale == "values":
-        from matplotlib.ticker import StrMethodFormatter
-
-        ax.set_xticks(tried)
-        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+def _height_of_text(title: str, subtitle: str) -> float:
+    lines = {"title": title, "subtitle": subtitle}
+    return 0.1 + sum(_LINE[kind] * len(text.splitlines()) for kind, text in lines.items())
 
 
-def _label_tried(ax: Any, tried: list[float]) -> None:
-    """Label the values that were tried, if they are few, far apart and short (not sampled ones)."""
-    label_log(ax.xaxis)
-    if not 1 < len(tried) <= _MOST_VALUES or any(len(f"{value:g}") > 6 for value in tried):
+# --- text ---
+
+
+def _wrap(panel: Panel, inches: float) -> tuple[str, str]:
+    """Title and subtitle in lines that are no wider than the panel, broken between words."""
+    texts = []
+    for kind, text in (("title", panel.title), ("subtitle", panel.subtitle)):
+        font = FontProperties(size=_SIZES[kind])
+        broken: list[str] = []
+        for line in text.splitlines():
+            broken.append("")
+            for word in line.split(" "):  # not at a space that must not break
+                longer = f"{broken[-1]} {word}" if broken[-1] else word
+                width = text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0]
+                if broken[-1] and width > 72 * inches:
+                    broken.append(word)
+                else:
+                    broken[-1] = longer
+        texts.append("\n".join(broken))
+    return texts[0], texts[1]
+
+
+def _entitle(ax: Any, title: str, subtitle: str) -> None:
+    """Above the panel, from its left edge."""
+    below = 8 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
+    ax.set_title(title, pad=below, loc="left")
+    place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
+    text = ax.annotate(subtitle, (0, 1), (0, 4), size=_SIZES["subtitle"], color=GREY, **place)
+    text.set_in_layout(False)  # the title keeps its place
+
+
+def _add_legend(canvas: Canvas, entries: dict[str, Any]) -> None:
+    """One legend for all panels, below them: it covers nothing. seaborn has one for each panel, beside it."""
+    if not entries:
         return
-    apart = min(high / low for low, high in pairwise(tried))
-    if math.log(apart) / math.log(tried[-1] / tried[0]) > 0.9 / _MOST_VALUES:
-        ax.set_xticks(tried)
-        ax.set_xticks([], minor=True)
-
-
-def _scale_y(ax: Any, panel: CurvePanel) -> None:
-    values = [point.y for one in panel.series if not one.right for point in one.points]
-    ratio_is_large = not panel.higher_is_better and values and 0 < _MANY_TIMES * min(values) < max(values)
-    if panel.y_log if panel.y_log is not None else ratio_is_large:
-        ax.set_yscale("log")
-        label_log(ax.yaxis)
-    if panel.y_limits is not None:
-        ax.set_ylim(*panel.y_limits)
-        if ax.get_yscale() == "log":
-            label_log(ax.yaxis)
+    entry = 0.5 + 0.066 * max(map(len, entries))  # inches that the widest entry takes
+    columns = max(1, min(len(entries), int(canvas.get_figwidth() / entry)))
+    lines = -(-len(entries) // columns)
+    canvas.set_figheight(canvas.get_figheight() + _LEGEND_LINE * max(0, lines - _LEGEND_LINES))
+    handles, labels = list(entries.values()), list(entries)
+    canvas.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
@@ -17,11 +16,12 @@ from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
 from results.compare.ours import of_scale
-from results.figures.kinds import AnyPanel
-from results.figures.registry import FIGURES, Figure, Panels
-from results.figures.render import REVISION, render
+from results.figures.declared import FIGURES, Figure, Panels
+from results.figures.kinds import Panel
+from results.figures.of_losses import Losses
 from results.figures.view import BOTH, View, unpublished, views
 
+REVISION = 1  # raised when the drawing changes, so that old pictures are drawn again
 SUFFIXES = ("png", "pdf", "csv")
 INDEX = "figures.json"  # of a folder: the digest of the data of each figure that was drawn into it
 _LONGEST = 80  # characters of the name of a folder
@@ -99,6 +99,8 @@ def update(
     if known.get("digest") == digest and all(path.exists() for path in paths):
         return FigureResult(name, "unchanged", paths, [*left_out, *known.get("warnings", [])])
     make_folder(folder)
+    from results.figures.draw import render
+
     panels, warnings = read(rows, store)
     contents = render(panels)
     _note(folder, name, "", [])  # whatever happens now, these files are known as ours
@@ -134,21 +136,21 @@ def groups(figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequ
     return [group for group in found if group]
 
 
-def read(rows: Sequence[Panels], store: Store) -> tuple[list[list[AnyPanel]], list[str]]:
+def read(rows: Sequence[Panels], store: Store) -> tuple[list[list[Panel]], list[str]]:
     """The panels with all their values, and what was wrong with the files of the store."""
     warnings: list[str] = []
-    found: list[list[AnyPanel]] = []
+    found: list[list[Panel]] = []
     for group in rows:
         found.append([])
         for panel in group:
-            ready, wrong = panel.read(store) if hasattr(panel, "read") else (panel, [])
+            ready, wrong = panel.read(store) if isinstance(panel, Losses) else (panel, [])
             found[-1].append(ready)
             warnings += wrong
     return found, warnings
 
 
 def _digest(rows: Sequence[Panels]) -> str:
-    plain = [[[type(panel).__name__, dataclasses.asdict(panel)] for panel in group] for group in rows]
+    plain = [[panel.facts() for panel in group] for group in rows]
     return hashlib.sha256(json.dumps([REVISION, plain]).encode()).hexdigest()
 
 

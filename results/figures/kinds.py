@@ -1,24 +1,36 @@
-"""The kinds of panels that figures are made of, as plain values: enough to draw, to write as CSV, to compare.
+"""What figures are made of: panels of tidy values, and the table of their kinds.
 
-A panel is a dataclass with `title`, `subtitle` and `rows()`. How each kind is drawn is in `DRAW` of
-`results.figures.draw`.
+The frame of a panel is what it shows: a row per value, with the columns of `Row`. Those in CSV are also the
+columns of the file beside the picture.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
-from harness.store import Store
+import pandas as pd
+
+from harness.show.harmless import csv_cell
 
 RUNS, PUBLISHED = "runs", "published"  # the sources of a value
+CSV = ("quantity", "series", "x", "x_sd", "y", "y_sd", "y_low", "y_high", "n", "source", "keys")
+# Roles whose values are points of a series: CHOSEN is that of the setting that was chosen, SHOWN one whose
+# test shows what it claims, LEFT_OUT one that enters no mean.
+POINT, CHOSEN, SHOWN, LEFT_OUT = "point", "chosen", "shown", "left out"
+# Roles of other values.
+DIVERGED, MISSING, LEVEL, MEDIAN, RANDOM, FRONT = "diverged", "missing", "level", "median", "random", "front"
+MARK, SPAN, DOT, MISSED, BAND = "mark", "span", "dot", "missed", "band"
+AXES = {"lr": "peak learning rate", "p": "p (power of the singular values)"}
 
 
 @dataclass(frozen=True)
-class DataRow:
-    """One value of a figure, a row of the CSV file behind it.
+class Row:
+    """One value of a figure.
 
     Attributes:
         quantity: what y is, with its unit.
@@ -29,6 +41,14 @@ class DataRow:
         n: number of seeds; None if a published number does not say it.
         source: RUNS or PUBLISHED.
         keys: the runs behind it.
+        x_sd: as `y_sd`.
+
+    For drawing only:
+        optimizer: decides colour, marker and dashes.
+        role: what it is in the picture.
+        text: what is written at it, such as a name or why there is no value.
+        ends: whether the range may go on beyond its low and its high end.
+        x_range: an interval of x.
     """
 
     quantity: str
@@ -42,215 +62,159 @@ class DataRow:
     source: str = RUNS
     keys: tuple[str, ...] = ()
     x_sd: float | None = None
+    optimizer: str = ""
+    role: str = POINT
+    text: str = ""
+    ends: tuple[bool, bool] = (False, False)
+    x_range: tuple[float, float] | None = None
 
 
-class AnyPanel(Protocol):
-    """What all kinds of panels have. All of them are dataclasses."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def title(self) -> str:
-        """Text above the panel."""
-
-    @property
-    def subtitle(self) -> str:
-        """Smaller text below the title; may have several lines."""
-
-    def rows(self) -> Iterator[DataRow]:
-        """Its values."""
-
-
-class StoredPanel(Protocol):
-    """A panel whose values are in files of the store. It holds the digest of each, so changes are seen."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def title(self) -> str:
-        """Text above the panel."""
-
-    def read(self, store: Store) -> tuple[AnyPanel, list[str]]:
-        """The panel with its values, and what was wrong with the files."""
+def tidy(rows: Iterable[Row]) -> pd.DataFrame:
+    """The frame of some rows. Its columns hold what the rows do: None stays None, and a count an integer."""
+    return pd.DataFrame([vars(row) for row in rows], columns=list(Row.__dataclass_fields__), dtype=object)
 
 
 @dataclass(frozen=True)
-class Point:
-    """A value of a series: as in `DataRow`."""
-
-    x: float
-    y: float
-    sd: float | None = None
-    n: int | None = None
-    keys: tuple[str, ...] = ()
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Series:
-    """Values along an axis.
+class Kind:
+    """A kind of panel: what is drawn, and on which axes.
 
     Attributes:
-        optimizer: decides colour, marker and dashes.
-        points: ascending in x.
-        source: RUNS or PUBLISHED.
-        label: in the legend; empty for the optimizer's display name.
-        chosen: the x of the setting that was chosen, if one was.
-        diverged: the x at which every run diverged.
-        variant: a number that tells several series of one optimizer apart, by shade and dashes; None: alone.
-        right: whether the right axis is its own.
+        mark: one of `results.figures.marks.MARKS`.
+        x, y: labels of the axes; empty if each panel has its own.
+        x_scale: "tried" is logarithmic with a label at each x, "values" linear with one, "words" has a place
+            for each word, "log" and "linear" have round numbers, "auto" is logarithmic if that helps.
+        markers: whether each point of a curve has a marker; no for long ones.
+        cut: whether the axis of bars begins near the least, and their values are written on them.
+        words: of each role in a panel with rows: for the legend and the CSV file; "" is above the texts.
+        most_columns: panels that fit beside each other.
+        height: of a panel without its title, in inches; rows take what they need.
     """
 
-    optimizer: str
-    points: list[Point]
-    source: str = RUNS
-    label: str = ""
-    chosen: float | None = None
-    diverged: list[float] = field(default_factory=list)
-    variant: int | None = None
-    right: bool = False
+    mark: str
+    x: str = ""
+    y: str = ""
+    x_scale: str = "linear"
+    markers: bool = True
+    cut: bool = False
+    words: dict[str, str] = field(default_factory=dict)
+    most_columns: int = 3
+    height: float = 2.1
 
 
-@dataclass(frozen=True)
-class Level:
-    """A horizontal line: what an optimizer reaches that has no value on the axis."""
+_ENDED = "ended without reaching it"
+KINDS = {
+    "rates": Kind("curves", AXES["lr"], x_scale="tried"),
+    "powers": Kind("curves", AXES["p"], x_scale="values"),
+    "intervals": Kind("curves", "interval (steps)", x_scale="tried"),
+    "losses": Kind("curves", "step", markers=False),
+    "ranks": Kind("curves", "rank", "singular value of the update", markers=False),
+    "layers": Kind("curves", x_scale="words"),
+    "alphas": Kind("bars", y="mean alpha"),
+    "values": Kind("bars", cut=True),
+    "costs": Kind("points", x_scale="auto", most_columns=2, height=2.7),
+    "spreads": Kind(
+        "points", "standard deviation of the loss over seeds", x_scale="log", most_columns=2, height=4.1
+    ),
+    "seeds": Kind(
+        "rows", x_scale="auto", words={"": "mean ± sd", MARK: "mean", DOT: "one run"}, most_columns=2
+    ),
+    "targets": Kind(
+        "rows",
+        x_scale="auto",
+        words={"": "mean", MARK: "mean of those that reach it", DOT: "one run", MISSED: _ENDED},
+        most_columns=2,
+    ),
+    "widths": Kind(
+        "rows", AXES["lr"], x_scale="log", words={"": "octaves", MARK: "chosen learning rate"}, most_columns=2
+    ),
+}
 
-    optimizer: str
-    label: str
-    y: float
-    source: str = RUNS
-    keys: tuple[str, ...] = ()
-    right: bool = False
 
-
-@dataclass(frozen=True)
-class CurvePanel:
-    """Series against an axis.
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A panel with its values.
 
     Attributes:
-        title, subtitle: text above the panel.
-        x_label, y_label, right_label: of the axes.
-        series, levels: what is drawn.
-        higher_is_better: of the metric; decides where a divergence is marked.
-        x_scale: "tried" is logarithmic with a label at each x, "values" linear with one, "linear" without.
-        marks: whether each point has a marker; no for long curves.
+        kind: one of KINDS.
+        title, subtitle: text above the panel; the subtitle may have several lines.
+        frame: the values, as `tidy` makes it.
+        x_label, y_label, right_label: of the axes; values of the quantity `right_label` have their own axis.
+        higher_is_better: of the metric; decides where a divergence and very bad values are marked.
         y_limits: None: as the values are.
         y_log: None: if the values differ by a large factor.
+        worst_shown: the end of the axis on the side of the bad values, which are marked there.
+        level: a value beside those of the runs, such as one that others assume.
     """
 
+    kind: str
     title: str
     subtitle: str
-    x_label: str
-    y_label: str
-    series: list[Series]
-    levels: list[Level] = field(default_factory=list)
+    frame: pd.DataFrame
+    x_label: str = ""
+    y_label: str = ""
     right_label: str = ""
     higher_is_better: bool = False
-    x_scale: str = "linear"
-    marks: bool = True
     y_limits: tuple[float, float] | None = None
     y_log: bool | None = None
+    worst_shown: float | None = None
+    level: float | None = None
 
-    def rows(self) -> Iterator[DataRow]:
-        """The points of each series, then the levels, which have no x."""
-        for one in self.series:
-            quantity = self.right_label if one.right else self.y_label
-            name = one.label or one.optimizer
-            for point in one.points:
-                spread = (point.sd, point.low, point.high, point.n)
-                yield DataRow(quantity, name, point.x, point.y, *spread, one.source, point.keys)
-            for x in one.diverged:
-                yield DataRow(quantity, name, x, None, source=one.source)
-        for level in self.levels:
-            quantity = self.right_label if level.right else self.y_label
-            yield DataRow(quantity, level.label, "", level.y, source=level.source, keys=level.keys)
+    def of(self, *roles: str) -> pd.DataFrame:
+        """The rows with one of these roles; missing numbers are NaN, x stays as it is."""
+        numbers = ["y", "y_sd", "y_low", "y_high", "x_sd"]
+        return self.frame[self.frame["role"].isin(roles)].astype(dict.fromkeys(numbers, float))
+
+    def facts(self) -> list[Any]:
+        """All of it as plain values."""
+        return [vars(self) | {"frame": self.frame.to_dict("split")["data"]}]
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One bar.
-
-    Attributes:
-        group: its label on the axis; bars of one group stand side by side.
-        optimizer: decides colour and hatch.
-        y, sd, n, source, keys: as in `DataRow`. Without y a word stands in the place of the bar.
-        median: a second mark; None for none.
-        state: that word, such as "diverged".
-    """
-
-    group: str
-    optimizer: str
-    y: float | None
-    sd: float | None = None
-    n: int | None = None
-    source: str = RUNS
-    keys: tuple[str, ...] = ()
-    median: float | None = None
-    state: str = ""
+def lines(*texts: str) -> str:
+    """A text of several lines; those that are empty are left out."""
+    return "\n".join(filter(None, texts))
 
 
-@dataclass(frozen=True)
-class BarPanel:
-    """Bars in groups. `cut`: the axis begins near the least value, and the values are written on the bars."""
-
-    title: str
-    subtitle: str
-    y_label: str
-    bars: list[Bar]
-    cut: bool = False
-
-    def rows(self) -> Iterator[DataRow]:
-        """The bars, and their medians."""
-        for bar in self.bars:
-            row = DataRow(self.y_label, bar.optimizer, bar.group, bar.y, bar.sd)
-            row = replace(row, n=bar.n, source=bar.source, keys=bar.keys)
-            yield row
-            if bar.median is not None:
-                yield replace(row, quantity=f"median of {self.y_label}", y=bar.median, y_sd=None)
+def csv_text(panels: Iterable[Panel]) -> str:
+    """The CSV file behind panels. Several keys are separated by spaces; an empty cell has no value."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(("panel", *CSV))
+    for panel in panels:
+        for values in panel.frame[list(CSV)].itertuples(index=False):
+            rows.writerow([csv_cell(panel.title), *map(_cell, values)])
+    return file.getvalue()
 
 
-@dataclass(frozen=True)
-class LayerPanel:
-    """One quantity of the weights, layer by layer.
-
-    Attributes:
-        title, subtitle: text above the panel.
-        axis, quantity: what the places are, and what the values.
-        layers: their short names, or numbers.
-        lines: by optimizer, for each seed the value of each layer; None where there is none that counts.
-        random: the same of a random matrix of each shape; empty for quantities that depend on its scale.
-        left_out: the places of layers whose alpha does not enter a mean.
-        keys: by optimizer the run of each seed.
-    """
-
-    title: str
-    subtitle: str
-    axis: str
-    quantity: str
-    layers: list[str]
-    lines: dict[str, list[list[float | None]]]
-    random: list[float | None]
-    left_out: list[int]
-    keys: dict[str, list[str]] = field(default_factory=dict)
-
-    def rows(self) -> Iterator[DataRow]:
-        """The mean over seeds of each layer, then the random matrices."""
-        for optimizer, seeds in self.lines.items():
-            keys = tuple(self.keys.get(optimizer, ()))
-            for layer, values in zip(self.layers, zip(*seeds, strict=True), strict=True):
-                known = [one for one in values if one is not None]
-                whole = bool(known) and len(known) == len(values)
-                row = DataRow(self.quantity, optimizer, layer, None, n=len(known), keys=keys)
-                if whole:
-                    mean, sd, low, high = spread(known)
-                    row = replace(row, y=mean, y_sd=sd, y_low=low, y_high=high)
-                yield row
-        for layer, value in zip(self.layers, self.random, strict=False):
-            yield DataRow(self.quantity, "random matrix", layer, value)
+def _cell(value: float | str | tuple[str, ...] | None) -> str:
+    """Nine digits are more than any seed decides, and the same on every machine."""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return csv_cell(value) if isinstance(value, str) else "" if value is None else str(value)
 
 
-def spread(values: Sequence[float]) -> tuple[float, float | None, float, float]:
-    """Mean, sample standard deviation (None with one value), least and greatest of one value or more."""
+def ranged(row: Row, values: Sequence[float]) -> Row:
+    """The row with mean, sample standard deviation (none of one value) and range of one value or more."""
     sd = statistics.stdev(values) if len(values) > 1 else None
-    return statistics.fmean(values), sd, min(values), max(values)
+    return replace(row, y=statistics.fmean(values), y_sd=sd, y_low=min(values), y_high=max(values))
+
+
+def worst_shown(values: Sequence[float], *, higher_is_better: bool) -> float | None:
+    """The worst value that an axis should show; None if all are close enough to each other.
+
+    One very bad result must not squeeze all others together: values beyond three times the distance between
+    the best and the median one are left to a mark at the end of the axis.
+
+    Args:
+        values: one per optimizer.
+        higher_is_better: of the metric.
+    """
+    sign = -1 if higher_is_better else 1
+    losses = sorted(sign * value for value in values)
+    if len(losses) < 4:
+        return None
+    spread = statistics.median(losses) - losses[0]
+    limit = losses[0] + 3 * spread if spread else losses[-1]
+    near = [one for one in losses if one <= limit]
+    return sign * near[-1] if len(near) < len(losses) else None

@@ -1,15 +1,17 @@
 """Names beside the points of a scatter plot that cover neither points nor each other. Needs matplotlib.
 
-The places are found when the figure is drawn, since only then the layout is known. Nothing is random.
+The places are found when the figure is drawn, since only then the layout is known. Nothing is random:
+packages that move labels step by step end elsewhere with another order, and may leave some on each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
@@ -22,6 +24,8 @@ _CLOSE = 7.0  # points; a label farther away gets a line to its point
 _MARKER = 3.0  # points; half the width of a marker
 _GAP = 1.0  # points between labels
 _COVERED = 4.0  # what each sample of a line that is covered or crossed costs, in points of distance
+
+Array = Any  # of numpy: points are rows of x and y; boxes rows of left, bottom, right and top
 
 
 @dataclass(frozen=True)
@@ -54,121 +58,92 @@ class PointLabels(Artist):
     def draw(self, renderer: Any) -> None:
         """Find the places and draw."""
         point = renderer.points_to_pixels(1.0)
-        for label, (x, y), box in self.places(renderer):
-            away = math.hypot(*_between((x, y), box))
-            if away > _CLOSE * point:
-                dx, dy = _between((x, y), box)
-                self._add(Line2D([x, x + dx], [y, y + dy], color=label.colour, linewidth=0.5), renderer)
+        for label, place, box in self.places(renderer):
+            end = _nearest(np.array(place), np.array([box.extents]))[0]
+            if math.dist(place, end) > _CLOSE * point:
+                line = Line2D([place[0], end[0]], [place[1], end[1]], color=label.colour, linewidth=0.5)
+                self._prepared(line).draw(renderer)
             text = self._text(label)
             text.set_position((box.x0, box.y0))
-            self._add(text, renderer)
+            text.draw(renderer)
 
     def places(self, renderer: Any) -> Iterator[tuple[Label, tuple[float, float], Bbox]]:
         """Each label that has a place, its point and its box, in pixels."""
         assert self.axes is not None
-        point = renderer.points_to_pixels(1.0)
-        at = [tuple(self.axes.transData.transform((one.x, one.y))) for one in self._labels]
-        marker = _MARKER * point
-        taken = [Bbox.from_bounds(x - marker, y - marker, 2 * marker, 2 * marker) for x, y in at]
-        line = [tuple(self.axes.transData.transform(one)) for one in self._line]
-        samples = _samples(line, 3 * point)
+        point, to_pixels = renderer.points_to_pixels(1.0), self.axes.transData.transform
+        at = np.array([to_pixels((one.x, one.y)) for one in self._labels]).reshape(-1, 2)
+        taken = np.hstack([at - _MARKER * point, at + _MARKER * point])
+        samples = np.array([to_pixels(one) for one in self._line]).reshape(-1, 2)
+        samples = _samples(samples, 3 * point)
         for label, place in zip(self._labels, at, strict=True):
             size = self._text(label).get_window_extent(renderer)
-            candidates = _candidates(place, size.width, size.height, point)
-            within = (one for one in candidates if _is_within(one[1], self.axes.bbox))
-            best = _best(place, within, taken, samples, point)
-            if best is not None:
-                taken.append(best.padded(_GAP * point))
-                samples += _leader(place, best, point)
-                yield label, place, best
+            distances, boxes = _candidates(place, size.width, size.height, point)
+            low, high = np.array(self.axes.bbox.extents).reshape(2, 2)
+            free = (boxes[:, :2] >= low).all(axis=1) & (boxes[:, 2:] <= high).all(axis=1)
+            free &= ~_overlap(boxes, taken).any(axis=1)
+            if not free.any():
+                continue
+            boxes, distances = boxes[free], distances[free]
+            others = taken[~_contains(taken, place[None])[:, 0]]
+            leaders = [_leader(place, box, point) for box in boxes]
+            crossed = [int(_contains(others, leader).sum()) for leader in leaders]
+            costs = distances + _COVERED * (_contains(boxes, samples).sum(axis=1) + np.array(crossed))
+            best = int(np.argmin(costs))  # near ones come first, and of these those at the right
+            taken = np.vstack([taken, boxes[best] + _GAP * point * np.array([-1, -1, 1, 1])])
+            samples = np.vstack([samples, leaders[best]])
+            yield label, (float(place[0]), float(place[1])), Bbox.from_extents(*boxes[best])
 
     def _text(self, label: Label) -> Text:
         text = Text(0, 0, label.text, size=self._size, color="0.15", va="bottom", ha="left")
         text.set_path_effects([withStroke(linewidth=1.5, foreground="white")])
-        self._prepare(text)
+        self._prepared(text).set_parse_math(False)
         return text
 
-    def _add(self, artist: Artist, renderer: Any) -> None:
-        self._prepare(artist)
-        artist.draw(renderer)
-
-    def _prepare(self, artist: Artist) -> None:
-        assert self.figure is not None
+    def _prepared(self, artist: Any) -> Any:
         artist.set_figure(self.figure)
         artist.set_transform(IdentityTransform())
+        return artist
 
 
-def _candidates(
-    place: tuple[float, ...], width: float, height: float, point: float
-) -> Iterator[tuple[float, Bbox]]:
-    """Boxes around a point and their distance in points: near ones first, those at the right first."""
-    for distance in _DISTANCES:
-        for number in range(_DIRECTIONS):
-            turn = (number + 1) // 2 * (-1) ** number * 2 * math.pi / _DIRECTIONS
-            x = place[0] + math.cos(turn) * (distance * point + width / 2)
-            y = place[1] + math.sin(turn) * (distance * point + height / 2)
-            yield distance, Bbox.from_bounds(x - width / 2, y - height / 2, width, height)
+def _candidates(place: Array, width: float, height: float, point: float) -> tuple[Array, Array]:
+    """Distances in points, and boxes around a point: near ones first, those at the right first."""
+    numbers = np.arange(_DIRECTIONS)
+    turns = (numbers + 1) // 2 * (-1.0) ** numbers * 2 * math.pi / _DIRECTIONS
+    distances = np.repeat(_DISTANCES, _DIRECTIONS)
+    around = np.tile(np.column_stack([np.cos(turns), np.sin(turns)]), (len(_DISTANCES), 1))
+    half = np.array([width, height]) / 2
+    centres = place + around * (distances[:, None] * point + half)
+    return distances, np.hstack([centres - half, centres + half])
 
 
-def _samples(line: Sequence[Sequence[float]], apart: float) -> list[tuple[float, float]]:
+def _samples(line: Array, apart: float) -> Array:
     """Points along a line of straight pieces, about so many pixels apart."""
-    found = []
-    for (x0, y0), (x1, y1) in zip(line, line[1:], strict=False):
-        count = max(1, round(math.hypot(x1 - x0, y1 - y0) / apart))
-        found += [(x0 + (x1 - x0) * i / count, y0 + (y1 - y0) * i / count) for i in range(count + 1)]
-    return found
+    found = [np.empty((0, 2))]
+    for start, end in zip(line, line[1:], strict=False):
+        count = max(1, round(math.dist(start, end) / apart))
+        found.append(start + (end - start) * np.arange(count + 1)[:, None] / count)
+    return np.vstack(found)
 
 
-def _best(
-    place: tuple[float, ...],
-    candidates: Iterable[tuple[float, Bbox]],
-    taken: Sequence[Bbox],
-    samples: Sequence[tuple[float, float]],
-    point: float,
-) -> Bbox | None:
-    """The free box with the least cost: its distance, what it covers, what its line crosses."""
-    best, least = None, math.inf
-    for distance, box in candidates:
-        if distance >= least:
-            break
-        if not any(_overlap(box, other) for other in taken):
-            cost = distance + _COVERED * _crossings(place, box, taken, samples, point)
-            best, least = (box, cost) if cost < least else (best, least)
-    return best
-
-
-def _crossings(
-    place: tuple[float, ...],
-    box: Bbox,
-    taken: Sequence[Bbox],
-    samples: Sequence[tuple[float, float]],
-    point: float,
-) -> int:
-    """How much of other lines a box covers, and how much of other things its own line to its point."""
-    own = _leader(place, box, point)
-    others = [one for one in taken if not one.contains(*place)]
-    return sum(box.contains(*one) for one in samples) + sum(
-        other.contains(*one) for one in own for other in others
-    )
-
-
-def _leader(place: tuple[float, ...], box: Bbox, point: float) -> list[tuple[float, float]]:
+def _leader(place: Array, box: Array, point: float) -> Array:
     """Samples of the line from a point to its label; none if it is close."""
-    dx, dy = _between(place, box)
-    if math.hypot(dx, dy) <= _CLOSE * point:
-        return []
-    return _samples([place, (place[0] + dx, place[1] + dy)], 2 * point)
+    end = _nearest(place, box[None])[0]
+    far = math.dist(place, end) > _CLOSE * point
+    return _samples(np.array([place, end] if far else []).reshape(-1, 2), 2 * point)
 
 
-def _between(place: tuple[float, ...], box: Bbox) -> tuple[float, float]:
-    """From a point to the nearest one of a box."""
-    x, y = min(max(place[0], box.x0), box.x1), min(max(place[1], box.y0), box.y1)
-    return x - place[0], y - place[1]
+def _nearest(place: Array, boxes: Array) -> Array:
+    """The point of each box that is nearest to a point."""
+    return np.clip(place, boxes[:, :2], boxes[:, 2:])
 
 
-def _is_within(box: Bbox, outer: Any) -> bool:
-    return bool(outer.x0 <= box.x0 and box.x1 <= outer.x1 and outer.y0 <= box.y0 and box.y1 <= outer.y1)
+def _contains(boxes: Array, points: Array) -> Array:
+    """Whether each box (rows) contains each point (columns)."""
+    inside = (boxes[:, None, :2] <= points) & (points <= boxes[:, None, 2:])
+    return inside.all(axis=2)
 
 
-def _overlap(a: Bbox, b: Bbox) -> bool:
-    return bool(a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1)
+def _overlap(boxes: Array, others: Array) -> Array:
+    """Whether each box (rows) overlaps each of the others (columns)."""
+    apart = (boxes[:, None, :2] >= others[:, 2:]) | (boxes[:, None, 2:] <= others[:, :2])
+    return ~apart.any(axis=2)

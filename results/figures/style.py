@@ -1,95 +1,52 @@
-"""How the figures look: colour, marker and dashes of each optimizer, marks, and plain numbers on log axes."""
+"""How the figures look: colour, marker, dashes, hatch of each optimizer; numbers on logarithmic axes."""
 
 from __future__ import annotations
 
+import math
 import zlib
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
+
+from results.figures.kinds import PUBLISHED
 
 # Indigo, wine and olive of Paul Tol's "muted" scheme, which colour-blind people tell apart, too.
 _MORE_COLOURS = ("#332288", "#882255", "#999933")
-# Per optimizer: index into the colour-blind palette and the above, marker, dashes. Fixed, so that figures can
-# be compared.
 _SOLID, DASHED, DOTTED = "-", (0, (4, 1.5)), (0, (1, 1.2))
-_STYLES: dict[str, tuple[int, str, Any]] = {
-    "adam": (0, "v", DASHED),
-    "adamw": (0, "o", _SOLID),
-    "sgdm": (7, "s", _SOLID),
-    "muon": (2, "^", _SOLID),
-    "muon_svd": (2, "v", DASHED),
-    "htmuon": (3, "D", _SOLID),
-    "htmuon_ns": (1, "P", _SOLID),
-    "htmuon_ht": (4, "X", _SOLID),
-    "htmuon_stream": (5, "<", _SOLID),
-    "htmuon_mix": (6, ">", _SOLID),
-    "soft_muon": (0, "P", DOTTED),
-    "contra_muon": (1, "X", DOTTED),
-    "dynmuon": (5, "*", DOTTED),
-    "soft_polar": (7, "<", DOTTED),
-    "normuon": (9, "v", _SOLID),
-    "htmuon_normuon": (10, "s", DASHED),
-    "htmuon_ht_normuon": (11, "d", DASHED),
-    "adamuon": (12, "<", _SOLID),
-    "htmuon_adamuon": (12, ">", DASHED),
-    "mars": (5, "h", DASHED),
-    "soap": (6, "s", DASHED),
-    "cautious": (1, "o", DASHED),
-    "cosmos": (7, "p", DASHED),
-    "galore": (3, "s", DOTTED),
-    "sophia": (2, "*", DOTTED),
-}
-# What the paper calls them. Its text also has "HTMuon_NS" and so on for what are names of algorithms here.
-_NAMES = {
-    "adam": "Adam",
-    "adamw": "AdamW",
-    "sgdm": "SGD",
-    "muon": "Muon",
-    "muon_svd": "Muon_SVD",
-    "htmuon": "HTMuon",
-    "htmuon_ns": "HTMuon_NS",
-    "htmuon_ht": "HTMuon_HT",
-    "normuon": "NorMuon",
-    "htmuon_normuon": "HTMuon+NorMuon",
-    "htmuon_ht_normuon": "HTMuon_HT+NorMuon",
-    "adamuon": "AdaMuon",
-    "htmuon_adamuon": "HTMuon+AdaMuon",
-    "mars": "MARS",
-    "soap": "SOAP",
-    "cautious": "Cautious",
-    "cosmos": "COSMOS",
-    "galore": "GaLore",
-    "sophia": "Sophia",
+# Per optimizer: what the paper calls it (its text also has "HTMuon_NS" and so on for what are names of
+# algorithms here), index into the colour-blind palette and the above, marker, dashes, hatch of its bars.
+# Fixed, so that figures can be compared. Of bars beside each other in the paper, no two have one hatch.
+_LOOKS: dict[str, tuple[str, int, str, Any, str]] = {
+    "adam": ("Adam", 0, "v", DASHED, "--"),
+    "adamw": ("AdamW", 0, "o", _SOLID, ""),
+    "sgdm": ("SGD", 7, "s", _SOLID, "++"),
+    "muon": ("Muon", 2, "^", _SOLID, ""),
+    "muon_svd": ("Muon_SVD", 2, "v", DASHED, "////"),
+    "htmuon": ("HTMuon", 3, "D", _SOLID, "\\\\\\\\"),
+    "htmuon_ns": ("HTMuon_NS", 1, "P", _SOLID, "||"),
+    "htmuon_ht": ("HTMuon_HT", 4, "X", _SOLID, "xx"),
+    "htmuon_stream": ("htmuon_stream", 5, "<", _SOLID, ".."),
+    "htmuon_mix": ("htmuon_mix", 6, ">", _SOLID, ".."),
+    "soft_muon": ("soft_muon", 0, "P", DOTTED, ".."),
+    "contra_muon": ("contra_muon", 1, "X", DOTTED, ".."),
+    "dynmuon": ("dynmuon", 5, "*", DOTTED, ".."),
+    "soft_polar": ("soft_polar", 7, "<", DOTTED, ".."),
+    "normuon": ("NorMuon", 9, "v", _SOLID, "--"),
+    "htmuon_normuon": ("HTMuon+NorMuon", 10, "s", DASHED, "xx"),
+    "htmuon_ht_normuon": ("HTMuon_HT+NorMuon", 11, "d", DASHED, "++"),
+    "adamuon": ("AdaMuon", 12, "<", _SOLID, ".."),
+    "htmuon_adamuon": ("HTMuon+AdaMuon", 12, ">", DASHED, ".."),
+    "mars": ("MARS", 5, "h", DASHED, "//"),
+    "soap": ("SOAP", 6, "s", DASHED, "--"),
+    "cautious": ("Cautious", 1, "o", DASHED, "++"),
+    "cosmos": ("COSMOS", 7, "p", DASHED, "xx"),
+    "galore": ("GaLore", 3, "s", DOTTED, "||"),
+    "sophia": ("Sophia", 2, "*", DOTTED, ".."),
 }
 _LONGEST, _START = 26, 10  # letters of a name in a picture, and those before the gap in a longer one
-# Of bars that stand beside each other in a figure of the paper, no two have the same.
-_HATCHES = {
-    "adam": "--",
-    "adamw": "",
-    "sgdm": "++",
-    "muon": "",
-    "muon_svd": "////",
-    "htmuon": "\\\\\\\\",
-    "htmuon_ns": "||",
-    "htmuon_ht": "xx",
-    "normuon": "--",
-    "htmuon_normuon": "xx",
-    "htmuon_ht_normuon": "++",
-    "adamuon": "..",
-    "mars": "//",
-    "soap": "--",
-    "cautious": "++",
-    "cosmos": "xx",
-    "galore": "||",
-    "sophia": "..",
-}
+_THIN = "PX*"  # markers of which a white edge would leave little
+_SHADES, _DASHES = (0.0, 0.4, 0.8), ("-", DASHED, DOTTED)  # of several series of one optimizer
 GREY = "0.35"
-RING = {
-    "marker": "o",
-    "markersize": 11,
-    "markerfacecolor": "none",
-    "markeredgewidth": 1.4,
-    "linestyle": "none",
-}
-CROSS = {"marker": "x", "markersize": 7, "markeredgewidth": 2, "linestyle": "none"}
 
 
 def optimizer_style(optimizer: str) -> dict[str, Any]:
@@ -100,28 +57,48 @@ def optimizer_style(optimizer: str) -> dict[str, Any]:
     number = zlib.crc32(optimizer.encode())
     palette = [*sns.color_palette("colorblind"), *map(to_rgb, _MORE_COLOURS)]
     rest, by_name = divmod(number, len(palette))
-    of_others = (by_name, "ov^<>sPXDh"[rest % 10], (DASHED, DOTTED)[rest // 10 % 2])
-    colour, marker, dashes = _STYLES.get(optimizer, of_others)
+    of_others = ("", by_name, "ov^<>sPXDh"[rest % 10], (DASHED, DOTTED)[rest // 10 % 2], "..")
+    _, colour, marker, dashes, _ = _LOOKS.get(optimizer, of_others)
     return {"color": palette[colour], "marker": marker, "linestyle": dashes}
 
 
-def shaded(colour: Any, shade: float) -> Any:
-    """A colour mixed with black: a shade of 0 leaves it as it is, 1 is black."""
+def series_style(optimizer: str, source: str, variant: int = 0, on_the_right: bool = False) -> dict[str, Any]:
+    """The look of a curve: open markers and thin lines for published values, grey on the right axis.
+
+    Args:
+        optimizer, source: whose values they are.
+        variant: of several series of one optimizer, told apart by shade and dashes.
+        on_the_right: whether the right axis is its own.
+    """
+    style = optimizer_style(optimizer)
+    colour = mixed(style["color"], 1 - _SHADES[variant % len(_SHADES)], 0.0)
+    dashes = _DASHES[variant % len(_DASHES)] if variant else style["linestyle"]
+    if on_the_right:
+        colour, dashes = GREY, DOTTED
+    light = source == PUBLISHED
+    edge = colour if light or style["marker"] in _THIN else "white"
+    return {
+        **{
+            "color": colour,
+            "marker": style["marker"],
+            "linestyle": dashes,
+            "linewidth": 0.8 if light else 1.4,
+        },
+        **{"markerfacecolor": "white" if light else colour, "markeredgecolor": edge},
+        **{"markeredgewidth": 1.0 if light else 0.6},
+    }
+
+
+def mixed(colour: Any, share: float, other: float) -> tuple[float, ...]:
+    """A share of a colour mixed with black (0) or white (1)."""
     from matplotlib.colors import to_rgb
 
-    return tuple((1 - shade) * part for part in to_rgb(colour))
-
-
-def lightened(colour: Any) -> Any:
-    """A colour mixed with much white."""
-    from matplotlib.colors import to_rgb
-
-    return tuple(0.25 * part + 0.75 for part in to_rgb(colour))
+    return tuple(share * part + (1 - share) * other for part in to_rgb(colour))
 
 
 def hatch(optimizer: str) -> str:
     """The hatch of an optimizer's bars, which tells them apart in grey."""
-    return _HATCHES.get(optimizer, "..")
+    return _LOOKS[optimizer][4] if optimizer in _LOOKS else ".."
 
 
 def display_name(optimizer: str) -> str:
@@ -131,17 +108,56 @@ def display_name(optimizer: str) -> str:
     trainer may have given, the middle is left out; the CSV file has it whole.
     """
     name, _, version = optimizer.partition(" (")
-    shown = _NAMES.get(name, name)
+    shown = _LOOKS[name][0] if name in _LOOKS else name
     if len(shown) > _LONGEST:
         shown = f"{shown[:_START]}…{shown[_START + 1 - _LONGEST :]}"
     return f"{shown} ({version}" if version else shown
 
 
-def label_log(axis: Any) -> None:
-    """Plain numbers on a logarithmic axis, 0.01 rather than a power of ten; more of them on a short one."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+# --- logarithmic axes ---
 
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 50 else (1,)))
+_ROUND = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8))
+_FINE = [tenths / 10 for tenths in range(10, 100)]  # where none of these lies between the ends
+_FEWEST_TICKS, _MOST_TICKS = 3, 6
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """A few round values between two, at least three if there are so many; their middle if there is none.
+
+    matplotlib's own locator has none on an axis without a power of ten.
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+
+    def between(steps: Sequence[float]) -> list[float]:
+        values = (float(f"{step}e{decade}") for decade in decades for step in steps)
+        return [value for value in values if low <= value <= high]
+
+    found: list[float] = []
+    for steps in _ROUND:
+        found = between(steps)
+        if len(found) >= _FEWEST_TICKS:
+            break
+    found = found or between(_FINE) or [float(f"{math.sqrt(low * high):.3g}")]
+    return found[:: math.ceil(len(found) / _MOST_TICKS)]
+
+
+def label_log(axis: Any, tried: Sequence[float] = ()) -> None:
+    """Plain numbers on a logarithmic axis, 0.01 rather than a power of ten.
+
+    Args:
+        axis: of matplotlib.
+        tried: values that are labelled instead, if they are few, far apart and short (not sampled ones).
+    """
+    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
+
+    few = 1 < len(tried) <= _MOST_TICKS and all(len(f"{value:g}") <= 6 for value in tried)
+    if few and math.log(min(high / low for low, high in pairwise(tried))) > (
+        0.9 / _MOST_TICKS * math.log(tried[-1] / tried[0])
+    ):
+        ticks = list(tried)
+        axis.set_minor_locator(NullLocator())
+    else:
+        ticks = log_ticks(*sorted(axis.get_view_interval()))
+    axis.set_major_locator(FixedLocator(ticks))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,62 @@
+"""The figures: where the panels of each come from. `results.figures.kinds` has what is on their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.store import Store
+from results.figures import of_losses, of_paper, of_runs, of_spectra, of_track3
+from results.figures.kinds import Panel
+from results.figures.view import View
+
+Panels = Sequence[Panel | of_losses.Losses]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How a figure is made; found quickly and without matplotlib. At least one of the two is given.
+
+    Attributes:
+        paper: the panels of the paper's experiments in a view, one row of the figure.
+        sweeps: those of any other sweeps, usually one per workload.
+        hint: what to ask for if nothing is shown; empty if there is nothing special to say.
+    """
+
+    paper: Callable[[View], Panels] | None = None
+    sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
+    hint: str = ""
+
+
+def _of_any(
+    panels: Callable[[pd.DataFrame, Store], list[Panel]],
+    published: Callable[[View], list[Panel]] | None = None,
+) -> Figure:
+    """A figure that shows our runs of the paper's experiments as it shows any other sweep."""
+    return Figure(of_paper.as_sweeps(panels, published), panels)
+
+
+FIGURES = {
+    "muon_ns_vs_svd": Figure(of_paper.muon_ns_vs_svd),
+    "alpha_teaser": Figure(of_paper.alpha_teaser),
+    "muon_variants": Figure(of_paper.muon_variants),
+    "optimizer_variants": Figure(of_paper.optimizer_variants),
+    "interval": Figure(of_paper.interval),
+    "normuon_interval": Figure(of_paper.normuon_interval),
+    "alpha_layers": Figure(of_paper.alpha_layers, of_spectra.alpha_layers),
+    "alpha_layers_more": Figure(of_paper.alpha_layers_more),
+    "norms": Figure(of_paper.norms, of_spectra.norms),
+    "p_curve": Figure(of_paper.p_curve, of_runs.p_curve),
+    "lr_curve": Figure(of_paper.lr_curve, of_runs.lr_curve),
+    "loss": Figure(of_paper.loss, of_losses.loss),
+    "alpha_kinds": Figure(sweeps=of_spectra.alpha_kinds),
+    "alpha_bars": Figure(sweeps=of_spectra.alpha_bars),
+    "update_spectra": Figure(sweeps=of_spectra.update_spectra),
+    "pareto": _of_any(of_runs.pareto, of_paper.hours),
+    "to_target": _of_any(of_runs.to_target),
+    "lr_width": _of_any(of_runs.lr_width, lambda view: of_runs.published_widths(of_paper.lr_curve(view))),
+    "seed_spread": _of_any(of_runs.seed_spread),
+    "track3": Figure(of_track3.track3, hint="no run of ours is in it, ask with --source published"),
+}

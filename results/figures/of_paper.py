@@ -1,0 +1,491 @@
+"""The frames of the paper's figures: published numbers, our runs that stand beside them, or both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from string import ascii_lowercase
+from typing import TypeVar
+
+import pandas as pd
+
+from harness.paper import experiments, reported, scales
+from harness.paper.reported import Reported, Setting
+from harness.store import Store
+from results.compare.measured import Measured, measured, of_choices
+from results.compare.select import Choice
+from results.compare.select import Row as Run
+from results.compare.stats import summarize
+from results.compare.winners import span
+from results.figures import of_losses, of_runs, of_spectra
+from results.figures.kinds import (
+    CHOSEN,
+    DIVERGED,
+    LEVEL,
+    MISSING,
+    POINT,
+    PUBLISHED,
+    RUNS,
+    Panel,
+    Row,
+    lines,
+    tidy,
+)
+from results.figures.style import display_name
+from results.figures.view import View
+from results.frames.metrics import loss_unit
+from results.frames.spectra import of_runs as spectra_of
+
+_LLAMA = ("llama-60m", "llama-135m")
+_RESNETS = [("cifar", data, net) for net in ("resnet50", "resnet18") for data in ("cifar100", "cifar10")]
+_LOSS_RATE, _LOSS_WINDOW = 0.03, 50  # of both optimizers at full scale; steps of the moving average
+_SVD_RATES = {"llama-60m": 0.03, "llama-135m": 0.02}  # of figures.csv
+_LABELS = {"accuracy": "accuracy (%)", "seconds_per_step": "s/step"}
+_STATES = {"completed": "without the figure", "waiting": "not run yet"}  # other states are words already
+_WORDS = {
+    **{
+        "llama-60m": "LLaMA-60M",
+        "llama-135m": "LLaMA-135M",
+        "llama-350m": "LLaMA-350M",
+        "llama-1b": "LLaMA-1B",
+    },
+    **{"gpt2-small": "GPT-2 small", "resnet18": "ResNet-18", "resnet50": "ResNet-50", "vit-tiny": "ViT-Tiny"},
+    **{"c4": "C4", "openwebtext": "OpenWebText", "imagenet-1k": "ImageNet-1K"},
+    **{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"},
+}
+Place = tuple[str, str, str]  # published table, dataset and model
+AnyPanel = TypeVar("AnyPanel", Panel, of_losses.Losses)
+
+
+# --- values ---
+
+
+def published_lines(place: Place, optimizers: Iterable[str] = ()) -> list[Reported]:
+    """The published numbers of a table on one workload; of these optimizers in their order, or of all."""
+    table, dataset, model = place
+    known = [one for one in reported.of_table(table) if (one.dataset, one.model) == (dataset, model)]
+    names = list(optimizers) or list(dict.fromkeys(one.setting.optimizer for one in known))
+    return [one for name in names for one in known if one.setting.optimizer == name]
+
+
+def values(view: View, line: Reported, x: float | str) -> list[Row]:
+    """What a view shows of a line, published first; the quantity is its metric with its unit."""
+    found = []
+    if view.published:
+        quantity = _LABELS.get(line.metric, line.metric)
+        found.append(_row(line, x, quantity, line.value, source=PUBLISHED))
+    if view.ours is not None:
+        found.append(ours(line, measured(view.ours, line), x))
+    return found
+
+
+def ours(line: Reported, found: Measured, x: float | str) -> Row:
+    """Our number; without one, why there is none."""
+    quantity, summary = found.metric.label if found.metric else "", found.summary
+    if summary is not None:
+        return replace(_row(line, x, quantity, summary.mean, summary.std), n=summary.n, keys=found.keys)
+    role = DIVERGED if found.state == "diverged" else MISSING
+    return replace(_row(line, x, quantity, None), role=role, text=_STATES.get(found.state, str(found.state)))
+
+
+def _row(
+    line: Reported,
+    x: float | str,
+    quantity: str,
+    y: float | None,
+    sd: float | None = None,
+    source: str = RUNS,
+) -> Row:
+    name = line.setting.optimizer
+    return Row(quantity, name, x, y, sd, source=source, optimizer=name)
+
+
+def _label(rows: Iterable[Row]) -> str:
+    return next(row.quantity for row in rows if row.quantity)
+
+
+def _at_rate(view: View, line: Reported, lr: float) -> Measured:
+    """Our number beside a line, at full scale with the learning rate of the figure, else with the best."""
+    assert view.ours is not None
+    if view.scale != "paper":
+        return measured(view.ours, line)
+    return of_choices(view.ours, line, view.ours.choices(experiments.place(line, view.scale), lr))
+
+
+def _completed(found: Measured) -> Sequence[Run]:
+    """The runs behind a number; none without it."""
+    return found.runs if found.sample else []
+
+
+def _spectra(view: View, own: Iterable[Reported]) -> of_spectra.Measured:
+    """Of the runs beside some lines that have measured their weights, by optimizer."""
+    if view.ours is None or view.store is None:
+        return {}
+    runs = {line.setting.optimizer: _completed(measured(view.ours, line)) for line in own}
+    return of_spectra.with_weights({name: spectra_of(found, view.store) for name, found in runs.items()})
+
+
+# --- words ---
+
+
+def word(name: str) -> str:
+    """A dataset or model as the paper writes it."""
+    return _WORDS.get(name, name)
+
+
+def _workload(view: View, dataset: str, model: str) -> str:
+    """ "LLaMA-60M on C4"; at other scales the names of the twin: "llama-nano-60m on pydocs"."""
+    data, net = scales.workload(view.scale, dataset, model)
+    return f"{word(net)} on {word(data)}"
+
+
+def _model(view: View, model: str) -> str:
+    return word(scales.workload(view.scale, "c4", model)[1])
+
+
+def _source(view: View) -> str:
+    """The first line below a title: whose values these are."""
+    if view.ours is None:
+        return "published"
+    if view.published:
+        return "ours beside the published"
+    return "ours at full scale" if view.scale == "paper" else f"{view.scale} scale, ours"
+
+
+def _below(view: View, dataset: str, model: str, *more: str) -> str:
+    """The text below a title; at other scales also the published workload that a twin stands for."""
+    twin = "" if view.scale == "paper" else f"stands for {word(model)} on {word(dataset)}"
+    return lines(_source(view), twin, *more)
+
+
+def _seeds(view: View, rows: Iterable[Row], what: str = "test") -> str:
+    """How many seeds our values have: "test, mean ± sd, n = 3"; and how many values are missing, and why."""
+    own = [row for row in rows if row.source != PUBLISHED]
+    counts = sorted({row.n for row in own if row.n is not None})
+    states = Counter(row.text for row in own if row.y is None)
+    named = [what if view.scale != "paper" else "", "mean ± sd" if counts and counts[-1] > 1 else ""]
+    named += [_n("-".join(map(str, counts)))]
+    missing = [f"{count} {state}" for state, count in states.items()]
+    return ", ".join(filter(None, [*(named if counts else []), *missing]))
+
+
+def _n(counts: str) -> str:
+    return f"n\u00a0=\u00a0{counts}"  # on one line
+
+
+def _lettered(panels: Iterable[AnyPanel | None]) -> list[AnyPanel]:
+    """The panels that there are; each keeps the letter that it has in the paper."""
+    named = zip(ascii_lowercase, panels, strict=False)
+    return [replace(panel, title=f"({letter}) {panel.title}") for letter, panel in named if panel]
+
+
+# --- bars ---
+
+
+def muon_variants(view: View) -> list[Panel]:
+    """Perplexity of Muon and its variants, a panel for each model."""
+    return _bars_of(view, ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"))
+
+
+def optimizer_variants(view: View) -> list[Panel]:
+    """Perplexity of Muon, HTMuon and optimizers of other families, a panel for each model."""
+    return _bars_of(view, ("muon", "htmuon", "mars", "soap", "cautious", "cosmos", "galore", "sophia"))
+
+
+def _bars_of(view: View, optimizers: Sequence[str]) -> list[Panel]:
+    panels = []
+    for model in _LLAMA:
+        own = published_lines(("optimizer_variants", "c4", model), optimizers)
+        rows = [row for line in own for row in values(view, line, display_name(line.setting.optimizer))]
+        panels.append(
+            _bars(_workload(view, "c4", model), _below(view, "c4", model, _seeds(view, rows)), rows)
+        )
+    return _lettered(panels)
+
+
+def _bars(title: str, subtitle: str, rows: Sequence[Row]) -> Panel | None:
+    """None if there is no value at all."""
+    if all(row.y is None for row in rows):
+        return None
+    label = _label(rows)
+    return Panel("values", title, subtitle, tidy(replace(row, quantity=label) for row in rows), y_label=label)
+
+
+def alpha_teaser(view: View) -> list[Panel]:
+    """Mean alpha of Muon and COSMOS, and their perplexity."""
+    own = [
+        (_model(view, model), published_lines(("optimizer_variants", "c4", model), ("muon", "cosmos")))
+        for model in _LLAMA
+    ]
+    alphas: list[Row] = []
+    said = []
+    for group, shown in own:
+        found = _spectra(view, shown)
+        if found:
+            rows, which = of_spectra.mean_bars(found, group)
+            blank = Row("mean alpha", "", group, None, role=MISSING, text="no layer fit")
+            alphas += rows or [replace(blank, series=name, optimizer=name) for name in found]
+            n = _n(span(of_spectra.seeds(found)))
+            said.append(f"{group}: {which}, {n}, {of_spectra.method(found)}")
+    title, below = "Mean alpha of the layers", lines(_source(view), *said)
+    first = Panel("alphas", title, below, tidy(alphas), y_label="mean alpha") if alphas else None
+    rows = [row for group, shown in own for line in shown for row in values(view, line, group)]
+    return _lettered([first, _bars("Perplexity", lines(_source(view), _seeds(view, rows)), rows)])
+
+
+def muon_ns_vs_svd(view: View) -> list[Panel]:
+    """Perplexity of Muon by Newton-Schulz iterations beside Muon by an exact SVD, and their updates.
+
+    Nothing of it is published as data. The updates have a panel for each, with the same matrices and steps,
+    and the same limits: alone, an axis of all ones would show its rounding errors only.
+    """
+    if view.ours is None or view.store is None:
+        return []
+    own: list[tuple[Reported, Measured]] = []
+    for model in _LLAMA:
+        (muon,) = published_lines(("main_result", "c4", model), ["muon"])
+        # what a table would have of an optimizer that is only in a figure
+        svd = replace(muon, row="muon_svd", setting=Setting("muon_svd"), lr=None, table="", printed="nan")
+        own += [(line, _at_rate(view, line, _SVD_RATES[model])) for line in (muon, svd)]
+    rates = ", ".join(f"{rate:g} ({word(model)})" for model, rate in _SVD_RATES.items())
+    how = f"lr {rates}" if view.scale == "paper" else "each at its best lr"
+    rows = [ours(line, found, _model(view, line.model)) for line, found in own]
+    below = lines(_source(view), ", ".join(filter(None, [how, _seeds(view, rows)])))
+    shown = [(line, spectra_of(_completed(found), view.store)) for line, found in own[:2]]
+    shape = of_spectra.largest_shape(one for _, runs in shown for one in runs)
+    curves = []
+    for line, runs in shown:
+        name, several = line.setting.optimizer, f" and {len(runs)} seeds" if len(runs) > 1 else ""
+        points = [
+            row
+            for step in of_spectra.steps(runs)
+            for row in of_spectra.ranks(name, of_spectra.matrices(runs, step, shape), runs, f"step {step}")
+        ]
+        which = f"matrices {shape[0]} x {shape[1]} of {_workload(view, 'c4', line.model)}"
+        said = lines(_source(view), which, f"mean and range over matrices{several}")
+        frame = tidy([*points, of_spectra.ALL_ONES])
+        label = of_spectra.UPDATE
+        panel = Panel("ranks", f"{display_name(name)} updates", said, frame, y_label=label, y_log=False)
+        curves.append(panel if points else None)
+    highest = max((panel.of(POINT)["y_high"].max() for panel in curves if panel), default=1.0)
+    limits = (0.0, 1.05 * max(1.0, highest))
+    updates = [replace(panel, y_limits=limits) if panel else None for panel in curves]
+    return _lettered([_bars("Newton-Schulz or SVD", below, rows), *updates])
+
+
+# --- curves ---
+
+
+def _series(
+    rows: Iterable[Row], optimizer: str = "", name: str = "", chosen: float | None = None
+) -> list[Row]:
+    """The values of each source as a series along x: its points, then what diverged; the rest is left out.
+
+    Args:
+        rows: those that stand in one series.
+        optimizer: whose series it is, if not that of each value.
+        name: of the series, if not that of the optimizer.
+        chosen: the x that was chosen among ours.
+    """
+    known = [row for row in rows if row.y is not None or row.role == DIVERGED]
+    sources = list(dict.fromkeys(row.source for row in known))
+    known.sort(key=lambda row: (sources.index(row.source), row.y is None, row.x))
+    found = []
+    for row in known:
+        whose = optimizer or row.optimizer
+        is_chosen = row.x == chosen and row.source == RUNS and row.role == POINT
+        role = CHOSEN if is_chosen else row.role
+        found.append(replace(row, series=name or whose, optimizer=whose, role=role))
+    return found
+
+
+def _curves(
+    kind: str, title: str, subtitle: str, points: list[Row], rows: Sequence[Row], prefix: str = ""
+) -> Panel | None:
+    """The panel of the points among some values; None without any."""
+    if not points:
+        return None
+    label = prefix + _label(rows)
+    frame = tidy(replace(row, quantity=label) for row in points)
+    return Panel(kind, title, subtitle, frame, y_label=label)
+
+
+def p_curve(view: View) -> list[Panel]:
+    """Perplexity against p, a panel for each model. p = 0 is Muon (or NorMuon) at its own best rate."""
+    panels = []
+    for model in _LLAMA:
+        rows, points = [], []
+        for base, name in (("muon", "htmuon"), ("normuon", "htmuon_normuon")):
+            own = published_lines(("p_grid_c4", "c4", model), (base, name))
+            found = [row for line in own for row in values(view, line, line.setting.p or 0.0)]
+            rows += found
+            points += _series(found, name)
+        below = _below(view, "c4", model, _seeds(view, rows))
+        panels.append(_curves("powers", _workload(view, "c4", model), below, points, rows))
+    return _lettered(panels)
+
+
+def lr_curve(view: View) -> list[Panel]:
+    """The metric against the learning rate, of Muon, NorMuon and both with HTMuon: a panel for each workload.
+
+    At full scale the reported metric, as published. Else the validation metric of the search, which has the
+    only runs at all rates.
+    """
+    places = [("lr_grid_c4", "c4", model) for model in _LLAMA]
+    places += [
+        (f"lr_grid_{data}", data, net) for data in ("cifar100", "cifar10") for net in ("resnet18", "resnet50")
+    ]
+    panels = []
+    for place in places:
+        rows, points = [], []
+        for optimizer in ("muon", "normuon", "htmuon", "htmuon_normuon"):
+            own = published_lines(place, [optimizer])
+            found = _at_rates(view, own)
+            rows += found
+            choices = view.ours.of(own[0]) if view.ours is not None else []
+            winner = choices[-1].winner if choices else None
+            points += _series(found, chosen=None if winner is None else float(winner.value("lr")))
+        _, dataset, model = place
+        below = _below(view, dataset, model, _seeds(view, rows, "search runs"))
+        prefix = "" if view.scale == "paper" else "validation "
+        panel = _curves("rates", _workload(view, dataset, model), below, points, rows, prefix)
+        panels.append(panel and replace(panel, higher_is_better=dataset != "c4"))
+    return _lettered(panels)
+
+
+def _at_rates(view: View, own: Sequence[Reported]) -> list[Row]:
+    """The values of one optimizer at all rates of its table, or of our search."""
+    if view.ours is None or view.scale == "paper":
+        both = [row for line in own if line.lr is not None for row in values(view, line, line.lr)]
+        return sorted(both, key=lambda row: row.source != PUBLISHED)
+    found = {}
+    for choice in view.ours.of(own[0])[-1:]:
+        for one in choice.candidates:  # all but the rate is fixed there, so each is the choice at its rate
+            alone = Choice(choice.fixed, [one], one if one.score is not None else None, [], [], Counter())
+            found[float(one.value("lr"))] = of_choices(view.ours, own[0], [alone], of_search=True)
+    return [ours(own[0], found[lr], lr) for lr in sorted(found)]
+
+
+def interval(view: View) -> list[Panel]:
+    """Perplexity and time of a step against the interval, of HTMuon and HTMuon_NS on both models."""
+    shown = [(model, name) for model in _LLAMA for name in ("htmuon", "htmuon_ns")]
+    return _lettered(_interval(view, *one, "muon") for one in shown)
+
+
+def normuon_interval(view: View) -> list[Panel]:
+    """The same of HTMuon with NorMuon's normalisation."""
+    return _lettered(_interval(view, model, "htmuon_normuon", "normuon") for model in _LLAMA)
+
+
+def _interval(view: View, model: str, optimizer: str, base: str) -> Panel | None:
+    """Left the perplexity, right the time; `base` is the optimizer between HTMuon's updates."""
+    points, levels, labels, quality = [], [], [], []
+    for table, right in (("interval_perplexity", ""), ("interval_step_time", ", time (right)")):
+        place = (table, "c4", model)
+        own = published_lines(place, [optimizer])
+        found = [row for line in own for row in values(view, line, float(line.setting.interval or 1))]
+        series = _series(found, name=f"{display_name(optimizer)}{right}" if right else "")
+        if not right and not series:
+            return None
+        quality = quality or found
+        label = _label(found) if series else ""
+        points += [replace(row, quantity=label) for row in series]
+        labels.append(label)
+        for row in (row for line in published_lines(place, [base]) for row in values(view, line, "")):
+            level = replace(row, quantity=label, series=f"{display_name(base)}{right}", y_sd=None, n=None)
+            levels += [replace(level, role=LEVEL)] if row.y is not None else []
+    title = f"{display_name(optimizer)}, {_workload(view, 'c4', model)}"
+    below, frame = _below(view, "c4", model, _seeds(view, quality)), tidy([*points, *levels])
+    return Panel("intervals", title, below, frame, y_label=labels[0], right_label=labels[1])
+
+
+# --- weights, losses and hours ---
+
+
+def alpha_layers(view: View) -> list[Panel]:
+    """Alpha of each layer: both LLaMA, then ResNet-50 on both datasets."""
+    places = [*(("main_result", "c4", model) for model in _LLAMA), *_RESNETS[:2]]
+    return _lettered(_layers(view, place, "htmuon", "alpha") for place in places)
+
+
+def alpha_layers_more(view: View) -> list[Panel]:
+    """Alpha of each layer: ResNet-18 on both datasets, then both LLaMA with HTMuon_HT."""
+    shown = [(place, "htmuon") for place in _RESNETS[2:]]
+    shown += [(("htmuon_ht", "c4", model), "htmuon_ht") for model in _LLAMA]
+    return _lettered(_layers(view, *one, "alpha") for one in shown)
+
+
+def norms(view: View) -> list[Panel]:
+    """Spectral norm of each layer of both LLaMA, then the Frobenius norm."""
+    shown = [(("main_result", "c4", model), "htmuon", name) for name in of_spectra.NORMS for model in _LLAMA]
+    return _lettered(_layers(view, *one) for one in shown)
+
+
+def _layers(view: View, place: Place, beside: str, column: str) -> Panel | None:
+    """Muon and another optimizer; None without a run that has measured its weights."""
+    _, dataset, model = place
+    found = _spectra(view, published_lines(place, ("muon", beside)))
+    title, below = _workload(view, dataset, model), _below(view, dataset, model)
+    return of_spectra.layers(title, below, found, column) if found else None
+
+
+def loss(view: View) -> list[of_losses.Losses]:
+    """Training losses of Muon beside HTMuon, a panel for each model with a completed run."""
+    panels = []
+    for model in _LLAMA if view.ours is not None and view.store is not None else ():
+        assert view.store is not None and view.ours is not None
+        full = view.scale == "paper"
+        own = published_lines(("main_result", "c4", model), ("muon", "htmuon"))
+        rows = {line.setting.optimizer: _completed(_at_rate(view, line, _LOSS_RATE)) for line in own}
+        runs = {
+            name: kept for name, found in rows.items() if (kept := of_losses.curves_of(found, view.store))
+        }
+        below = _below(view, "c4", model, f"lr {_LOSS_RATE}" if full else "each at its best lr")
+        unit = loss_unit(view.ours.runs(experiments.place(own[0], view.scale)))
+        window = _LOSS_WINDOW if full else None
+        title = _workload(view, "c4", model)
+        panels.append(of_losses.losses(title, below, unit, runs, window) if runs else None)
+    return _lettered(panels)
+
+
+def hours(view: View) -> list[Panel]:
+    """The published perplexity against the published hours; all times of a panel are from one machine."""
+    panels = []
+    every = reported.of_table("wall_clock")
+    for dataset, model in dict.fromkeys((line.dataset, line.model) for line in every):
+        own = [line for line in every if (line.dataset, line.model) == (dataset, model)]
+        hours_of = {line.setting: line.value for line in own if line.metric == "hours"}
+        points = []
+        for line in (line for line in own if line.metric == "perplexity"):
+            more = f"interval {line.setting.interval}" if line.setting.interval is not None else ""
+            cost, test = summarize([hours_of[line.setting]]), summarize([line.value])
+            points.append(of_runs.cost_point(line.setting.optimizer, more, cost, test, PUBLISHED))
+        title, below = _workload(view, dataset, model), f"published, {own[0].hardware}"
+        axis = "training time (hours)"
+        panels.append(of_runs.cost_panel(title, below, "perplexity", False, axis, points))
+    return panels
+
+
+# --- our runs of the paper's experiments, shown as any other sweep ---
+
+
+def as_sweeps(
+    panels: Callable[[pd.DataFrame, Store], list[Panel]],
+    published: Callable[[View], list[Panel]] | None = None,
+) -> Callable[[View], list[Panel]]:
+    """A figure of any sweeps for a view: what is published of it, then our runs.
+
+    Args:
+        panels: of a frame.
+        published: what there is of published numbers.
+    """
+
+    def of_view(view: View) -> list[Panel]:
+        found = published(View(published=True)) if published and view.published else []
+        if view.ours is None or view.store is None:
+            return found
+        runs = view.ours.frame
+        return [*found, *panels(runs[runs["replica"] == ""], view.store)]  # a rerun is no second chance
+
+    return of_view

@@ -1,0 +1,492 @@
+"""The frames of our runs, a panel per workload: quality against settings, cost, seeds, steps to a target."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from harness.choice.rates import rate_width as width_of
+from harness.show.numbers import counted
+from harness.store import Store
+from harness.store.points import SEARCH
+from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
+from results.compare.select import Row as Run
+from results.compare.stats import Summary, summarize
+from results.compare.summary import finite_values, metric_summary
+from results.compare.to_target import evaluations, seconds_to, steps_to
+from results.compare.winners import Winner, along, chosen_among, over_seeds, span, winners, winners_along
+from results.figures.kinds import (
+    AXES,
+    CHOSEN,
+    DIVERGED,
+    DOT,
+    FRONT,
+    KINDS,
+    LEVEL,
+    MARK,
+    MISSED,
+    POINT,
+    PUBLISHED,
+    RUNS,
+    SPAN,
+    Panel,
+    Row,
+    lines,
+    tidy,
+    worst_shown,
+)
+from results.figures.style import display_name
+from results.frames.cost import TOTAL_FLOPS
+from results.frames.metrics import Metric, reported, within
+from results.frames.provenance import timings
+
+_REFERENCE = "muon"
+_INTERVAL = "interval"
+_SECONDS = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0}
+_OPERATIONS = {"GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15, "EFLOP": 1e18}
+_READABLE = 10  # the smallest of all values is at least so many of a unit, unless it is the first one
+TIME = "useful_seconds"
+# Column of the frame -> what it is, and its units. Others' records lack the second.
+COSTS = {TIME: ("training time", _SECONDS), TOTAL_FLOPS: ("operations of model and optimizer", _OPERATIONS)}
+_MOST_NAMES = 3  # that fit into a subtitle
+TOLERANCES = (0.05, 0.01)  # shares of the best value, the wider range first
+_OCTAVES = f"octaves within {' / '.join(f'{share:.0%}' for share in reversed(TOLERANCES))} of the best"
+_FEWEST = 3  # evaluations of a run; with fewer, a line between two of them says nothing
+_ENDED = ("completed", "diverged", "pruned")  # states of runs whose curve does not go on
+
+
+def workloads(frame: pd.DataFrame) -> list[pd.DataFrame]:
+    """The frame in parts, one per workload."""
+    return [part for _, part in frame.groupby(list(WORKLOAD), sort=False)]
+
+
+def titles(part: pd.DataFrame) -> tuple[str, str]:
+    """The workload, and below it what is fixed and how much is still to come."""
+    task, model, setting = part[list(WORKLOAD)].iloc[0]
+    open_runs = part[(part["stage"] == SEARCH) & part["state"].isin(["waiting", "running"])]["key"].nunique()
+    to_come = f"{counted(open_runs, 'run')} to come" if open_runs else ""
+    return f"{task}, {model}", ", ".join(filter(None, [setting, to_come]))
+
+
+def unit(units: Mapping[str, float], least: float) -> tuple[str, float]:
+    """The largest unit in which all values of an axis can be read, and its size.
+
+    Args:
+        units: name -> size, ascending.
+        least: the smallest value of the axis.
+    """
+    fitting = [(name, size) for name, size in units.items() if least >= _READABLE * size]
+    return fitting[-1] if fitting else next(iter(units.items()))
+
+
+# --- the validation metric against a setting ---
+
+
+def lr_curve(frame: pd.DataFrame, _: Store) -> list[Panel]:
+    """The validation metric against lr: per optimizer and lr the best of everything else, p among it."""
+    parts = (part for part in workloads(frame) if "lr" in part and part["lr"].notna().any())
+    return [_against(part, "lr", "rates") for part in parts]
+
+
+def p_curve(frame: pd.DataFrame, _: Store) -> list[Panel]:
+    """The validation metric against p at each p's best lr, beside Muon's, where p was searched."""
+    parts = (part for part in workloads(frame) if "p" in part and searched(part, ["p"]))
+    return [_against(part, "p", "powers") for part in parts]
+
+
+def _against(part: pd.DataFrame, axis: str, kind: str) -> Panel:
+    metric = reported(part)[0]
+    overall = {str(choice.fixed["optimizer"]): choice for choice in choose(part, OPTIMIZER)}
+    rows = []
+    for name, own in part[part[axis].notna()].groupby("optimizer", sort=False):
+        if axis == "lr" or searched(own, [axis]):
+            winner = overall[str(name)].winner
+            rows += _along(own, str(name), axis, metric, winner.value(axis) if winner else None)
+    muon = overall.get(_REFERENCE)
+    if axis == "p" and muon and (best := _best(muon, metric)):  # it has no such axis: a line
+        rows.append(
+            replace(best, series=f"{display_name(_REFERENCE)}, best lr", y_sd=None, n=None, role=LEVEL)
+        )
+    label = f"validation {metric.label}"
+    better = metric.higher_is_better
+    return Panel(kind, *titles(part), tidy(rows), y_label=label, higher_is_better=better)
+
+
+def _along(own: pd.DataFrame, optimizer: str, axis: str, metric: Metric, chosen: Any) -> list[Row]:
+    choices = {float(choice.fixed[axis]): choice for choice in choose(own, (*OPTIMIZER, axis))}
+    found = [(x, _best(choices[x], metric)) for x in sorted(choices)]
+    points = [replace(row, x=x, role=CHOSEN if x == chosen else POINT) for x, row in found if row]
+    diverged = [x for x in sorted(choices) if choices[x].state == "diverged"]
+    blank = Row(f"validation {metric.label}", optimizer, "", None, optimizer=optimizer, role=DIVERGED)
+    return [*points, *(replace(blank, x=x) for x in diverged)]
+
+
+def _best(choice: Choice, metric: Metric) -> Row | None:
+    """The winner's validation metric as printed, over its search seeds."""
+    found = metric_summary(choice.winner.runs, "val", metric) if choice.winner else None
+    if choice.winner is None or found is None:
+        return None
+    name, keys = str(choice.fixed["optimizer"]), tuple(str(run["key"]) for run in choice.winner.runs)
+    label = f"validation {metric.label}"
+    return Row(label, name, "", found.mean, found.std, n=found.n, keys=keys, optimizer=name)
+
+
+# --- cost ---
+
+
+def pareto(frame: pd.DataFrame, _: Store) -> list[Panel]:
+    """Per workload the test metric against time, and against operations if its records have them.
+
+    An optimizer whose interval was searched has a point for each: that is what an interval is for. Times of
+    different hardware are never compared: such a workload has a panel of operations only.
+    """
+    panels = (_costs(part, column) for part in workloads(frame) for column in COSTS)
+    return [panel for panel in panels if panel is not None]
+
+
+def _costs(part: pd.DataFrame, column: str) -> Panel | None:
+    metric, found = reported(part)[0], winners_along(part, _INTERVAL)
+    hardware = timings([run for one in found for run in one.runs if run["state"] == "completed"])
+    if column == TIME and hardware > 1:
+        return None
+    tested = {one.optimizer: [run for run in one.runs if _tested(run, metric)] for one in found}
+    known = [(one, runs) for one in found if (runs := _with_cost(one, column, metric))]
+    if not known:
+        return None
+    what, units = COSTS[column]
+    name, size = unit(units, min(float(run[column]) for _, runs in known for run in runs))
+    rows = [_cost(one, runs, column, size, metric) for one, runs in known]
+    title, setting = titles(part)
+    seeds = over_seeds([row.n or 0 for row in rows], "mean ± sd")
+    shown = {display_name(row.optimizer) for row in rows}
+    names = dict.fromkeys(one.optimizer for one in found if display_name(one.optimizer) not in shown)
+    below = lines(
+        setting,
+        ", ".join(filter(None, [seeds, chosen_among(found)])),
+        _named("without a result", [one for one in names if not tested[one]]),
+        _named("not counted", [one for one in names if tested[one]]),
+        _mixed(hardware),
+    )
+    return cost_panel(title, below, f"test {metric.label}", metric.higher_is_better, f"{what} ({name})", rows)
+
+
+def _tested(run: Run, metric: Metric) -> list[float]:
+    return finite_values([run], f"test_{metric.name}")
+
+
+def _with_cost(one: Winner, column: str, metric: Metric) -> list[Run]:
+    """The reported runs with the test metric; none if one of them lacks the cost: a mean would mislead."""
+    runs = [run for run in one.runs if _tested(run, metric)]
+    return runs if len(finite_values(runs, column)) == len(runs) else []
+
+
+def _cost(one: Winner, runs: Sequence[Run], column: str, size: float, metric: Metric) -> Row:
+    """The quantity is set by `cost_panel`."""
+    interval = one.choice.fixed.get(_INTERVAL)
+    more = f"{_INTERVAL} {interval:g}" if interval is not None else ""
+    cost = summarize([float(run[column]) / size for run in runs])
+    test = summarize([metric.scale * value for run in runs for value in _tested(run, metric)])
+    return cost_point(one.optimizer, more, cost, test, RUNS, tuple(str(run["key"]) for run in runs))
+
+
+def cost_point(
+    optimizer: str, more: str, cost: Summary, test: Summary, source: str, keys: tuple[str, ...] = ()
+) -> Row:
+    """A point of a panel of costs; `more` tells it from others of the optimizer, such as "interval 5"."""
+    series, text = (", ".join(filter(None, [name, more])) for name in (optimizer, display_name(optimizer)))
+    n = test.n if source == RUNS else None
+    row = Row("", series, cost.mean, test.mean, test.std, n=n, source=source, keys=keys, x_sd=cost.std)
+    return replace(row, optimizer=optimizer, text=text)
+
+
+def cost_panel(
+    title: str, subtitle: str, metric: str, higher_is_better: bool, axis: str, rows: Sequence[Row]
+) -> Panel:
+    """The panel of some points in the order of their cost; the front once more, under its name."""
+    rows = sorted((replace(row, quantity=f"{metric} against {axis}") for row in rows), key=lambda row: row.x)
+    values = [row.y for row in rows if row.y is not None]
+    best = [replace(row, series="Pareto front", role=FRONT) for row in front(rows, higher_is_better)]
+    limit = worst_shown(values, higher_is_better=higher_is_better)
+    frame = tidy([*rows, *best])
+    return Panel("costs", title, subtitle, frame, axis, metric, "", higher_is_better, worst_shown=limit)
+
+
+def front(rows: Sequence[Row], higher_is_better: bool) -> list[Row]:
+    """The points that no other one beats: cheaper and better, or equal in one of the two.
+
+    Args:
+        rows: in any order.
+        higher_is_better: of the metric.
+    """
+    values = [(float(row.x), -row.y if higher_is_better else row.y, row) for row in rows if row.y is not None]
+    found: list[Row] = []
+    least = float("inf")
+    for _, value, row in sorted(values, key=lambda one: one[:2]):
+        if value < least:
+            least = value
+            found.append(row)
+    return found
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    """The optimizers by their names; how many, if they are many."""
+    shown = list(dict.fromkeys(map(display_name, names)))
+    if len(shown) > _MOST_NAMES:
+        return f"{what}: {len(shown)} optimizers"
+    return f"{what}: {', '.join(shown)}" if shown else ""
+
+
+def _mixed(hardware: int) -> str:
+    return f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
+
+
+# --- a row per optimizer ---
+
+
+def entry(
+    kind: str,
+    quantity: str,
+    optimizer: str,
+    value: float | None = None,
+    text: str = "",
+    keys: tuple[str, ...] = (),
+    spans: Mapping[str, tuple[float, float, bool, bool]] | None = None,
+    dots: Sequence[tuple[float, Run, bool]] = (),
+    source: str = RUNS,
+) -> list[Row]:
+    """The values of one optimizer: its mark, its ranges and the single runs, by seed.
+
+    Args:
+        kind, quantity: of the panel.
+        optimizer: whose values they are.
+        value: the mean, or the chosen value; None: there is none.
+        text: written at the right end, such as a number or why there is nothing.
+        keys: the runs behind the ranges, if there are no single ones.
+        spans: by name the ends of ranges, and whether each end is open.
+        dots: of a run its value, and whether it has reached it or only ended there.
+        source: RUNS or PUBLISHED.
+    """
+    words = KINDS[kind].words
+    keys = keys or tuple(str(run["key"]) for _, run, _ in dots)
+    mark = Row(quantity, optimizer, words[MARK], value, n=len(dots) or None, source=source, keys=keys)
+    mark = replace(mark, optimizer=optimizer, role=MARK, text=text)
+    rows = [mark]
+    for name, (low, high, *ends) in (spans or {}).items():
+        opened = " and the ".join(
+            word for word, is_open in zip(("low", "high"), ends, strict=True) if is_open
+        )
+        x = f"{name}, open at the {opened} end" if opened else name
+        span = replace(mark, x=x, y=None, y_low=low, y_high=high, role=SPAN, text=name)
+        rows.append(replace(span, ends=(ends[0], ends[1])))
+    for value, run, reached in dots:
+        role = DOT if reached else MISSED
+        x = f"{words[role]}, seed {run['seed']}"
+        rows.append(replace(mark, x=x, y=value, n=1, keys=(str(run["key"]),), role=role, text=""))
+    return rows
+
+
+def _stacked(
+    kind: str, title: str, subtitle: str, label: str, entries: Sequence[list[Row]], better: bool = False
+) -> Panel:
+    """The panel of entries from the best to the worst. `better` is that of the values, if some may be cut."""
+    return Panel(kind, title, subtitle, tidy(sum(entries, [])), label, higher_is_better=better)
+
+
+def seed_spread(frame: pd.DataFrame, _: Store) -> list[Panel]:
+    """Every reported run of each optimizer's best setting, mean and 95 % interval."""
+    panels = [_seeds(part) for part in workloads(frame)]
+    return [panel for panel in panels if len(panel.of(DOT))]
+
+
+def _seeds(part: pd.DataFrame) -> Panel:
+    metric, found = reported(part)[0], winners(part)
+    sign = -1 if metric.higher_is_better else 1
+    entries = [_seeds_of(one, metric) for one in found]
+    entries.sort(key=lambda rows: (rows[0].y is None, sign * (rows[0].y or 0)))
+    title, setting = titles(part)
+    sizes = [rows[0].n for rows in entries if rows[0].n]
+    how = ", ".join(filter(None, [over_seeds(sizes) if sizes else "", chosen_among(found)]))
+    panel = _stacked(
+        "seeds", title, lines(setting, how), f"test {metric.label}", entries, metric.higher_is_better
+    )
+    means = [rows[0].y for rows in entries if rows[0].y is not None]
+    return replace(panel, worst_shown=worst_shown(means, higher_is_better=metric.higher_is_better))
+
+
+def _seeds_of(one: Winner, metric: Metric) -> list[Row]:
+    dots = [(metric.scale * value, run, True) for run in one.runs for value in _tested(run, metric)]
+    label = f"test {metric.label}"
+    if not dots:
+        reason = ", ".join(dict.fromkeys(str(run["state"]) for run in one.runs)) or str(one.state)
+        return entry("seeds", label, one.optimizer, text=reason)
+    found = summarize([x for x, _, _ in dots])
+    text = f"{found.mean:.{metric.digits}f}"
+    text += f" ± {found.std:.{metric.digits}f}" if found.std is not None else ""
+    text += f" ({len(dots)}/{len(one.runs)})" if len(dots) < len(one.runs) else ""
+    spans = {}
+    if found.interval:
+        spans["95 % interval of the mean"] = (*within(metric.column, found.interval), False, False)
+    return entry("seeds", label, one.optimizer, found.mean, text, spans=spans, dots=dots)
+
+
+def lr_width(frame: pd.DataFrame, _: Store) -> list[Panel]:
+    """In which range of learning rates each optimizer stays close to its best, where it has two or more.
+
+    All other settings are as chosen: an optimizer whose p was searched as well must not look wider for that.
+    """
+    how = f"{_OCTAVES} validation metric, all other settings as chosen"
+    panels = []
+    for part in workloads(frame):
+        title, setting = titles(part)
+        found = winners(part) if "lr" in part else []
+        panels.append(_widths(title, lines(setting, how), [_width_of(part, one) for one in found]))
+    return [panel for panel in panels if len(panel.of(SPAN))]
+
+
+def published_widths(curves: Sequence[Panel]) -> list[Panel]:
+    """The same of published numbers, from panels of kind "rates"."""
+    panels = []
+    for curve in curves:
+        entries = []
+        points = curve.of(POINT, CHOSEN)
+        for name, own in points[points["source"] == PUBLISHED].groupby("optimizer", sort=False):
+            levels = {float(x): float(y) for x, y in zip(own["x"], own["y"], strict=True)}
+            best = (max if curve.higher_is_better else min)(levels, key=lambda lr: levels[lr])
+            entries.append(_ranges(str(name), best, levels, [], (), PUBLISHED))
+        panels.append(_widths(curve.title, lines(curve.subtitle, f"{_OCTAVES} value"), entries))
+    return [panel for panel in panels if len(panel.of(SPAN))]
+
+
+def _widths(title: str, subtitle: str, entries: list[list[Row]]) -> Panel:
+    """The widest of the narrower ranges on top; optimizers without any come last."""
+
+    def width(rows: list[Row]) -> tuple[float, ...]:
+        spans = [(row.y_low, row.y_high) for row in reversed(rows) if row.role == SPAN]
+        return tuple(high / low for low, high in spans if low and high)
+
+    return _stacked("widths", title, subtitle, AXES["lr"], sorted(entries, key=width, reverse=True))
+
+
+def _width_of(part: pd.DataFrame, one: Winner) -> list[Row]:
+    if one.choice.winner is None:
+        return entry("widths", AXES["lr"], one.optimizer, text=str(one.choice.state))
+    found = along(part, one.choice, "lr")
+    metric = reported(part)[0]
+    means = {float(own.value("lr")): metric_summary(own.runs, "val", metric) for own in found}
+    levels = {lr: mean.mean for lr, mean in means.items() if mean is not None}
+    diverged = [float(own.value("lr")) for own in found if own.state == "diverged"]
+    keys = tuple(str(run["key"]) for own in found for run in own.runs)
+    return _ranges(one.optimizer, float(one.choice.winner.value("lr")), levels, diverged, keys, RUNS)
+
+
+def _ranges(
+    optimizer: str,
+    best: float,
+    levels: Mapping[float, float],
+    diverged: Sequence[float],
+    keys: tuple[str, ...],
+    source: str,
+) -> list[Row]:
+    """The ranges around the best rate; none if only one rate was tried."""
+    spans, octaves = {}, []
+    for share in TOLERANCES if best in levels and len({*levels, *diverged}) > 1 else ():
+        width = width_of(levels, best, share, diverged)
+        spans[f"within {share:.0%} of its best"] = (width.low, width.high, width.open_low, width.open_high)
+        octaves.append(f"{'>' if width.open_low or width.open_high else ''}{width.octaves:.1f}")
+    text = " / ".join(reversed(octaves)) or "one rate only"
+    return entry("widths", AXES["lr"], optimizer, best, text, keys, spans, source=source)
+
+
+def to_target(frame: pd.DataFrame, store: Store) -> list[Panel]:
+    """How many steps, and how much time, each optimizer needs to be as good as Muon.
+
+    The target is the worst validation metric with which a reported run of Muon ends, so that each of them
+    reaches it. Without Muon it is that of all reported runs. A run of fixed length lowers its learning rate
+    towards its end: a shorter run might reach the target earlier. Two panels per workload, steps and time; no
+    times if the runs are from several kinds of hardware.
+    """
+    return [panel for part in workloads(frame) for panel in _targets(part, store)]
+
+
+def _targets(part: pd.DataFrame, store: Store) -> list[Panel]:
+    metric, found = reported(part)[0], winners(part)
+    goal = _target(found, metric)
+    runs = [run for one in found for run in one.runs if run["state"] in _ENDED]
+    curves = {run["key"]: evaluations(store.files(run["key"]).metrics, f"val_{metric.name}") for run in runs}
+    if goal is None or max(map(len, curves.values()), default=0) < _FEWEST:
+        return []
+    target, whose = goal
+    reached: dict[str, list[tuple[Run, float | None]]] = {}  # steps to the target by optimizer and run
+    for one in found:
+        own = [(run, curves[run["key"]]) for run in one.runs if run["key"] in curves]
+        better = metric.higher_is_better
+        reached[one.optimizer] = [
+            (run, steps_to(curve, target, higher_is_better=better)) for run, curve in own
+        ]
+    title, setting = titles(part)
+    hardware = timings(runs)
+    counts = [len(curve) for curve in curves.values() if curve]
+    seeds = over_seeds([len(own) for own in reached.values() if own])
+    how = ", ".join(filter(None, [seeds, chosen_among(found), f"{span(counts)} evaluations"]))
+    aim = f"to validation {metric.label} {metric.scale * target:.{metric.digits}f}, {whose}"
+    below = lines(setting, aim, how, _mixed(hardware))
+    panels = [_reached(title, below, found, reached, "steps to target")]
+    if hardware <= 1:
+        times = [_seconds(run, steps) for own in reached.values() for run, steps in own]
+        name, size = unit(_SECONDS, min((one for one in times if one), default=0.0))
+        label = f"training time to target ({name})"
+        panels.append(_reached(title, below, found, reached, label, size))
+    return panels
+
+
+def _target(found: Sequence[Winner], metric: Metric) -> tuple[float, str] | None:
+    """The target in the record's unit, and whose it is; None without any value."""
+    worst = min if metric.higher_is_better else max
+    ends = {one.optimizer: finite_values(one.runs, f"val_{metric.name}") for one in found}
+    for one in found:
+        winner, values = one.choice.winner, ends[one.optimizer]
+        if winner is not None and winner.value("rule") == _REFERENCE and values:
+            return worst(values), f"{display_name(one.optimizer)}'s worst run"
+    everyone = [value for one in found for value in finite_values(one.runs, f"val_{metric.name}")]
+    return (worst(everyone), "the worst run") if everyone else None
+
+
+def _seconds(run: Run, steps: float | None) -> float | None:
+    """To the target, or to the end of a run that misses it."""
+    return seconds_to(run, float(run["steps"]) if steps is None else steps)
+
+
+def _reached(
+    title: str,
+    subtitle: str,
+    found: Sequence[Winner],
+    reached: Mapping[str, Sequence[tuple[Run, float | None]]],
+    label: str,
+    size: float | None = None,
+) -> Panel:
+    """A panel of steps, or of times in a unit of `size` seconds."""
+    entries = []
+    for one in found:
+        dots = []
+        for run, steps in reached[one.optimizer]:
+            end = float(run["steps"]) if steps is None else steps
+            value = end if size is None else _seconds(run, steps)
+            if value is not None:
+                dots.append((value / (size or 1.0), run, steps is not None))
+        values = [x for x, _, is_reached in dots if is_reached]
+        mean = statistics.fmean(values) if values else None
+        text = "" if mean is None else f"{mean:.0f}" if mean >= 100 else f"{mean:.3g}"
+        text += f" ({len(values)}/{len(one.runs)})" if len(values) < len(one.runs) else ""
+        text = text.strip() if dots else str(one.state)
+        entries.append(entry("targets", label, one.optimizer, mean, text, dots=dots))
+
+    def order(rows: list[Row]) -> tuple[int, bool, float]:
+        """By the number of runs that miss the target, then by the mean; rows without any run come last."""
+        missed = sum(row.role == MISSED for row in rows)
+        return (missed if len(rows) > 1 else 10**6, rows[0].y is None, rows[0].y or 0.0)
+
+    return _stacked("targets", title, subtitle, label, sorted(entries, key=order))
