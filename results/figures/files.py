@@ -99,8 +99,6 @@ def update(
     if known.get("digest") == digest and all(path.exists() for path in paths):
         return FigureResult(name, "unchanged", paths, [*left_out, *known.get("warnings", [])])
     make_folder(folder)
-    from results.figures.draw import render
-
     panels, warnings = read(rows, store)
     contents = render(panels)
     _note(folder, name, "", [])  # whatever happens now, these files are known as ours
@@ -108,6 +106,13 @@ def update(
         atomic.write_bytes(path, contents[path.suffix[1:]])
     _note(folder, name, digest, warnings)
     return FigureResult(name, "drawn", paths, [*left_out, *warnings])
+
+
+def render(panels: Sequence[Sequence[Panel]]) -> dict[str, bytes]:
+    """The contents of the files by suffix. Only what must be drawn loads matplotlib."""
+    from results.figures import draw
+
+    return draw.render(panels)
 
 
 def _left_out(name: str, shown: Sequence[View]) -> list[str]:

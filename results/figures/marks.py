@@ -35,15 +35,16 @@ from results.figures.style import (
 )
 
 Entries = dict[str, Any]  # of a legend: label -> handle
+Style = dict[str, Any]  # of a line or a patch
 
-_NO_LINE = {"linestyle": "none"}
-_RING = _NO_LINE | {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
-_CROSS = _NO_LINE | {"marker": "x", "markersize": 7, "markeredgewidth": 2}
-_RANDOM = _NO_LINE | {"marker": "_", "markersize": 7, "markeredgewidth": 1.4, "color": "0.55"}
-_MEDIAN = _NO_LINE | {"marker": "D", "color": "white", "markeredgecolor": "0.15", "markersize": 4.5}
-_BEYOND = _NO_LINE | {"markersize": 4.2, "markerfacecolor": "white"}  # worse than the axis shows
-_ARROW = _NO_LINE | {"markersize": 3.5}
-_IN_ROWS: dict[str, dict[str, Any]] = {
+_NO_LINE: Style = {"linestyle": "none"}
+_RING: Style = _NO_LINE | {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
+_CROSS: Style = _NO_LINE | {"marker": "x", "markersize": 7, "markeredgewidth": 2}
+_RANDOM: Style = _NO_LINE | {"marker": "_", "markersize": 7, "markeredgewidth": 1.4, "color": "0.55"}
+_MEDIAN: Style = _NO_LINE | {"marker": "D", "color": "white", "markeredgecolor": "0.15", "markersize": 4.5}
+_BEYOND: Style = _NO_LINE | {"markersize": 4.2, "markerfacecolor": "white"}  # worse than the axis shows
+_ARROW: Style = _NO_LINE | {"markersize": 3.5}
+_IN_ROWS: dict[str, Style] = {
     MARK: _NO_LINE | {"marker": "|", "markersize": 7, "markeredgewidth": 1.2, "color": "black", "zorder": 3},
     kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 3.8, "markeredgecolor": "white", "zorder": 4},
     kinds.MISSED: _NO_LINE | {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "zorder": 4},
@@ -57,6 +58,11 @@ _MOST_TICKS = 24  # of words
 _WIDTH = 0.8  # of a group of bars whose neighbours are 1 away
 _BESIDE, _LETTER = 0.55, 0.06  # inches that a panel's axis takes, and a letter of a label
 _MOST_UPRIGHT = 8  # bars whose values fit above them without turning
+
+
+def _each(frame: pd.DataFrame) -> list[Any]:
+    """The rows of a frame by the names of its columns."""
+    return list(frame.itertuples())
 
 
 def _is_wide(values: Iterable[float], times: float) -> bool:
@@ -79,7 +85,7 @@ def _beyond(panel: Panel, values: pd.Series[float]) -> pd.Series[bool]:
 
 def curves(ax: Any, panel: Panel) -> Entries:
     """Series along an axis, with standard deviations and bands, and lines across it."""
-    kind, entries = KINDS[panel.kind], {}
+    kind, entries = KINDS[panel.kind], Entries()
     words = kind.x_scale == "words"
     shown = panel.of(POINT, CHOSEN, kinds.LEFT_OUT, kinds.DIVERGED)
     shown["x"] = shown.groupby("series").cumcount() if words else shown["x"].astype(float)
@@ -87,7 +93,8 @@ def curves(ax: Any, panel: Panel) -> Entries:
     right = ax.twinx() if panel.right_label else ax
     variants: Counter[tuple[Any, ...]] = Counter()  # series of one optimizer
     crosses: Counter[float] = Counter()  # at an x; all of them must stay visible
-    for (name, *who), own in shown.groupby(["series", "optimizer", "source", "right"], sort=False):
+    groups: Any = shown.groupby(["series", "optimizer", "source", "right"], sort=False)
+    for (name, *who), own in groups:
         style = series_style(who[0], who[1], variants[tuple(who)], who[2])
         style |= {"markersize": 3.5 if words else 5} if kind.markers else {"marker": None}
         variants[tuple(who)] += 1
@@ -139,11 +146,11 @@ def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], words: bool)
 def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
     """Horizontal lines: what an optimizer reaches that has no value on the axis."""
     entries = {}
-    for row in panel.of(kinds.LEVEL).itertuples():
+    for row in _each(panel.of(kinds.LEVEL)):
         on_the_right = right is not ax and row.quantity == panel.right_label
         grey = on_the_right or not row.optimizer
         colour = GREY if grey else optimizer_style(row.optimizer)["color"]
-        style = {"color": colour, "linestyle": DOTTED if on_the_right else DASHED}
+        style: Style = {"color": colour, "linestyle": DOTTED if on_the_right else DASHED}
         style |= {"linewidth": 0.8 if grey else 1.1, "zorder": 1}
         (right if on_the_right else ax).axhline(row.y, **style)
         entries[_label(row.series, row.source)] = Line2D([], [], **style)
@@ -153,7 +160,8 @@ def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
 def _words(ax: Any, panel: Panel, shown: pd.DataFrame) -> Entries:
     """A place on the axis for each layer, the random matrix in it, and a shade where no mean has it."""
     entries: Entries = {}
-    random, shade = panel.of(kinds.RANDOM), {"color": "0.93", "linewidth": 0, "zorder": 0}
+    shade: Style = {"color": "0.93", "linewidth": 0, "zorder": 0}
+    random = panel.of(kinds.RANDOM)
     for place in shown.loc[shown["role"] == kinds.LEFT_OUT, "x"].unique():
         ax.axvspan(place - 0.5, place + 0.5, **shade)
         entries["not in means"] = Patch(**shade)
@@ -198,8 +206,8 @@ def _scale_curves(ax: Any, panel: Panel, shown: pd.DataFrame) -> None:
 def bars(ax: Any, panel: Panel) -> Entries:
     """Bars in groups: values with their standard deviations, and medians."""
     shown, cut = panel.of(POINT, kinds.DIVERGED, kinds.MISSING), KINDS[panel.kind].cut
-    medians = {(row.series, row.x): row.y for row in panel.of(kinds.MEDIAN).itertuples()}
-    named = all(row.x == display_name(row.optimizer) for row in shown.itertuples())
+    medians = {(row.series, row.x): row.y for row in _each(panel.of(kinds.MEDIAN))}
+    named = all(row.x == display_name(row.optimizer) for row in _each(shown))
     rotation = 90 if len(shown) > _MOST_UPRIGHT else 0
     text = {"ha": "center", "va": "bottom", "textcoords": "offset points", "size": 6, "zorder": 4}
     empty = {"xycoords": ax.get_xaxis_transform(), "color": GREY, "rotation": 90}
@@ -208,7 +216,7 @@ def bars(ax: Any, panel: Panel) -> Entries:
     for place, group in enumerate(groups):
         own = shown[shown["x"] == group]
         width = _WIDTH / len(own)
-        for number, row in enumerate(own.itertuples()):
+        for number, row in enumerate(_each(own)):
             x = place + width * (number - (len(own) - 1) / 2)
             if row.y != row.y:  # a word in its place says why
                 ax.annotate(row.text, (x, 0), (0, 3), **text | empty)
@@ -239,7 +247,7 @@ def bars(ax: Any, panel: Panel) -> Entries:
     return entries
 
 
-def _face(optimizer: str, source: str) -> dict[str, Any]:
+def _face(optimizer: str, source: str) -> Style:
     colour, light = optimizer_style(optimizer)["color"], source == PUBLISHED
     face = {"facecolor": mixed(colour, 0.25, 1.0), "edgecolor": colour}
     face = face if light else {"facecolor": colour, "edgecolor": "white"}
@@ -265,7 +273,7 @@ def _label_groups(ax: Any, groups: Sequence[str]) -> None:
 
 def rows(ax: Any, panel: Panel) -> Entries:
     """A row per optimizer, the first on top: name, ranges, single runs, a mark, and a text at the right."""
-    kind, entries = KINDS[panel.kind], {}
+    kind, entries = KINDS[panel.kind], Entries()
     shown = panel.of(MARK, SPAN, kinds.DOT, kinds.MISSED)
     marks = shown[shown["role"] == MARK]
     names = list(dict.fromkeys(shown["optimizer"]))
@@ -273,9 +281,9 @@ def rows(ax: Any, panel: Panel) -> Entries:
     near = shown[~shown["optimizer"].isin(beyond)]
     spans = list(dict.fromkeys(shown.loc[shown["role"] == SPAN, "text"]))
     widths = dict.fromkeys(spans, _THICK) | dict.fromkeys(spans[:1], _THIN)
-    arrow = _BEYOND | {"marker": "<" if panel.higher_is_better else ">"}
+    arrow: Style = _BEYOND | {"marker": "<" if panel.higher_is_better else ">"}
     end = 0.02 if panel.higher_is_better else 0.98
-    for row in shown.itertuples():
+    for row in _each(shown):
         place, own = names.index(row.optimizer), {"color": optimizer_style(row.optimizer)["color"]}
         if row.optimizer in beyond:
             if row.role == MARK:
@@ -307,13 +315,13 @@ def rows(ax: Any, panel: Panel) -> Entries:
         label_log(ax.xaxis)
     for role, style in _IN_ROWS.items():
         if shown.loc[shown["role"] == role, "y"].notna().any():
-            entries[kind.words[role]] = Line2D([], [], **{"color": GREY} | style)
+            entries[kind.words[role]] = Line2D([], [], **Style(color=GREY) | style)
     if beyond:
         entries["beyond the axis"] = Line2D([], [], color=GREY, **arrow)
     for name, width in widths.items():
         entries[name] = Line2D([], [], color=GREY, linewidth=width, solid_capstyle="butt")
     if any(any(ends) for ends in shown["ends"]):
-        entries["nothing worse was tried beyond"] = Line2D([], [], color=GREY, marker=">", **_ARROW)
+        entries["nothing worse was tried beyond"] = Line2D([], [], color=GREY, **_ARROW | {"marker": ">"})
     return entries
 
 
@@ -327,7 +335,7 @@ def points(ax: Any, panel: Panel) -> Entries:
     shown["x"] = shown["x"].astype(float)
     far = _beyond(panel, shown["y"])
     near = shown[~far]
-    for row in near.itertuples():
+    for row in _each(near):
         style, label = _look_of_point(row)
         entries[label] = Line2D([], [], **style)
         _range(ax, row, row.y, style["color"])
@@ -336,11 +344,11 @@ def points(ax: Any, panel: Panel) -> Entries:
         colour = optimizer_style(str(name))["color"]
         ax.plot(own["x"], own["y"], color=colour, linewidth=0.6, alpha=0.7, zorder=2)
     stairs: list[tuple[float, float]] = []  # between two points of the front the cheaper one can be had
-    for row in front.itertuples():
+    for row in _each(front):
         stairs += [(float(row.x), stairs[-1][1])] if stairs else []
         stairs.append((float(row.x), row.y))
     if stairs:
-        line = {"color": GREY, "linestyle": DASHED, "linewidth": 1}
+        line: Style = {"color": GREY, "linestyle": DASHED, "linewidth": 1}
         ax.plot(*zip(*stairs, strict=True), **line)
         entries["Pareto front"] = Line2D([], [], **line)
     ax.margins(0.12 if stairs else 0.04)
@@ -349,7 +357,7 @@ def points(ax: Any, panel: Panel) -> Entries:
     ax.set_ylim(ax.get_ylim())
     end = ax.get_ylim()[int(not panel.higher_is_better)]
     arrow = {"marker": "v" if panel.higher_is_better else "^", "clip_on": False, "zorder": 3}
-    for row in shown[far].itertuples():
+    for row in _each(shown[far]):
         style, _ = _look_of_point(row)
         _range(ax, row, end, style["color"])
         ax.plot([row.x], [end], **style | arrow)
@@ -359,15 +367,15 @@ def points(ax: Any, panel: Panel) -> Entries:
         label_log(ax.xaxis)
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     best = near["text"].isin(front["text"])  # the most important names first
-    named = [(row, row.y, row.text) for row in near[best].itertuples()]
-    named += [(row, end, f"{row.text}: {row.y:.5g}") for row in shown[far].itertuples()]
-    named += [(row, row.y, row.text) for row in near[~best].itertuples()]
+    named = [(row, row.y, row.text) for row in _each(near[best])]
+    named += [(row, end, f"{row.text}: {row.y:.5g}") for row in _each(shown[far])]
+    named += [(row, row.y, row.text) for row in _each(near[~best])]
     labels = [Label(text, row.x, y, _look_of_point(row)[0]["color"]) for row, y, text in named]
     ax.add_artist(PointLabels(labels, stairs, 6.0 if stairs else 5.5))
     return entries
 
 
-def _look_of_point(row: Any) -> tuple[dict[str, Any], str]:
+def _look_of_point(row: Any) -> tuple[Style, str]:
     """And its label in the legend."""
     if row.optimizer:
         edge = {"markeredgecolor": "white", "markeredgewidth": 0.5, "markersize": 4.5}
@@ -388,13 +396,13 @@ def _range(ax: Any, row: Any, y: float, colour: Any) -> None:
 def _assumed(ax: Any, panel: Panel) -> Entries:
     """What all points share, and a value that others assume, as places on the x axis."""
     entries: Entries = {}
-    for row in panel.of(kinds.BAND).itertuples():
-        shade = {"color": "0.85", "linewidth": 0, "zorder": 1}
+    for row in _each(panel.of(kinds.BAND)):
+        shade: Style = {"color": "0.85", "linewidth": 0, "zorder": 1}
         ax.axvspan(row.y_low, row.y_high, **shade)
         entries["pooled over the results, 95 % interval"] = Patch(**shade)
         entries["95 % interval of one result"] = Line2D([], [], color="0.75", linewidth=0.6)
     if panel.level is not None:
-        line = {"color": GREY, "linestyle": DASHED, "linewidth": 1, "zorder": 1}
+        line: Style = {"color": GREY, "linestyle": DASHED, "linewidth": 1, "zorder": 1}
         ax.axvline(panel.level, **line)
         entries[f"assumed by the rules ({panel.level:g})"] = Line2D([], [], **line)
     return entries

@@ -380,7 +380,10 @@ def normuon_interval(view: View) -> list[Panel]:
 
 def _interval(view: View, model: str, optimizer: str, base: str) -> Panel | None:
     """Left the perplexity, right the time; `base` is the optimizer between HTMuon's updates."""
-    points, levels, labels, quality = [], [], [], []
+    points: list[Row] = []
+    levels: list[Row] = []
+    quality: list[Row] = []
+    labels: list[str] = []
     for table, right in (("interval_perplexity", ""), ("interval_step_time", ", time (right)")):
         place = (table, "c4", model)
         own = published_lines(place, [optimizer])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from results.compare.stats import MIN_SEEDS, Summary, summarize
 from results.figures.kinds import BAND, KINDS, POINT, PUBLISHED, SHOWN, Panel, Row, tidy, worst_shown
@@ -62,10 +63,8 @@ def _panel(
         place = (losses.mean, losses.std) if y is None else (y, None)
         heights.append(place[0])
         role, interval = SHOWN if shown[number] else POINT, (own.low, own.high)
-        common = {"n": losses.n, "source": PUBLISHED}
-        rows.append(
-            Row(y_label, str(number), own.sd, *place, **common, role=role, text=str(number), x_range=interval)
-        )
+        row = Row(y_label, str(number), own.sd, *place, n=losses.n, source=PUBLISHED, role=role)
+        rows.append(replace(row, text=str(number), x_range=interval))
         rows.append(_spread(x_label, str(number), own, losses.n, role=""))
     shared = pooled([Summary(0.0, losses.std, losses.n) for _, losses, _ in points])
     rows.append(_spread(x_label, "pooled", shared, sum(losses.n for _, losses, _ in points), role=BAND))

@@ -71,7 +71,7 @@ def series_style(optimizer: str, source: str, variant: int = 0, on_the_right: bo
         on_the_right: whether the right axis is its own.
     """
     style = optimizer_style(optimizer)
-    colour = mixed(style["color"], 1 - _SHADES[variant % len(_SHADES)], 0.0)
+    colour: Any = mixed(style["color"], 1 - _SHADES[variant % len(_SHADES)], 0.0)
     dashes = _DASHES[variant % len(_DASHES)] if variant else style["linestyle"]
     if on_the_right:
         colour, dashes = GREY, DOTTED
@@ -89,7 +89,7 @@ def series_style(optimizer: str, source: str, variant: int = 0, on_the_right: bo
     }
 
 
-def mixed(colour: Any, share: float, other: float) -> tuple[float, ...]:
+def mixed(colour: Any, share: float, other: float) -> Any:
     """A share of a colour mixed with black (0) or white (1)."""
     from matplotlib.colors import to_rgb
 

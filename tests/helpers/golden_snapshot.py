@@ -22,7 +22,7 @@ from unittest import mock
 
 # All that this needs of the packages.
 from harness.cli import call
-from results.figures.data_csv import write as figure_csv
+from results.figures.kinds import csv_text
 
 RENDER = (
     "results.figures.files.render"  # draws a figure: its pictures are replaced by nothing, as they are slow
@@ -203,7 +203,7 @@ def _figures(found: Snapshot, root: Path, keys: Sequence[str], source: str) -> N
 
 def _undrawn(groups: Iterable[Iterable[Any]]) -> dict[str, bytes]:
     panels = [panel for group in groups for panel in group]
-    return {"png": b"", "pdf": b"", "csv": figure_csv(panels).encode()}
+    return {"png": b"", "pdf": b"", "csv": csv_text(panels).encode()}
 
 
 # --- the golden files ---

@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from results import commands
 from results.compare.view import View
 from results.figures import files
-from results.figures.registry import FIGURES
+from results.figures.declared import FIGURES
 from results.frames.load import load
 from results.tables.registry import GENERAL
 from tests.helpers.json_fields import promised, read

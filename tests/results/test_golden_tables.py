@@ -9,7 +9,7 @@ import functools
 
 import pytest
 
-from results.figures.registry import FIGURES
+from results.figures.declared import FIGURES
 from results.tables.registry import TABLES
 from tests.helpers import golden_snapshot, golden_stores
 

@@ -301,7 +301,7 @@ import sys
 from pathlib import Path
 from harness import cli
 from sweeps import reproduce
-from results.figures.registry import FIGURES
+from results.figures.declared import FIGURES
 for name in set(FIGURES) - {"loss"}:  # to draw them all takes long
     del FIGURES[name]
 reproduce.SWEEPS = Path(sys.argv.pop(1))

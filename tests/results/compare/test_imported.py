@@ -11,7 +11,7 @@ from harness.store import Store
 from harness.store.points import Point, write_points
 from results import frame as public_frame
 from results.compare.view import View
-from results.figures.loss_panels import loss
+from results.figures.of_losses import loss
 from results.frames.load import load
 from results.tables.registry import TABLES
 from tests.helpers.rendering import render
@@ -142,7 +142,7 @@ def test_the_loss_figure_has_their_validation_loss(put):
     (panel,) = loss(load(store), store)
     drawn, warnings = panel.read(store)
     assert drawn.y_label == "validation loss" and not warnings
-    assert [point.x for point in drawn.series[0].points] == [0, 100]
+    assert list(drawn.frame["x"]) == [0, 100]
 
 
 def test_an_accuracy_alone_can_win(put):

@@ -9,12 +9,11 @@ import pytest
 
 from harness.store.points import REPLICATE
 from results.figures import files
-from results.figures.draw import draw_curves
+from results.figures.declared import FIGURES
 from results.figures.files import update
-from results.figures.kinds import CurvePanel, Point, Series
-from results.figures.loss_panels import loss, read_curves
-from results.figures.panels import lr_curve, p_curve
-from results.figures.registry import FIGURES
+from results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, Panel, Row, tidy
+from results.figures.of_losses import loss
+from results.figures.of_runs import lr_curve, p_curve
 from results.frames.load import load
 
 DRAW = """
@@ -58,9 +57,11 @@ def small(bench, make):
 def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, labels):
     from matplotlib.figure import Figure as Canvas
 
+    from results.figures.marks import curves
+
     ax = Canvas().subplots()
-    series = [Series("muon", [Point(rate, 1.0) for rate in rates], chosen=rates[0])]
-    draw_curves(ax, CurvePanel("t", "", "x", "y", series, x_scale="tried"))
+    rows = [Row("y", "muon", rate, 1.0, optimizer="muon") for rate in rates]
+    curves(ax, Panel("rates", "t", "", tidy(rows)))
     shown = [float(tick) for tick in ax.get_xticks()]
     assert shown == labels if labels else shown != rates
 
@@ -179,9 +180,9 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
         "digits, resnet-nano",
         "batch_size=64, steps=100, 1 run to come",
     )
-    (line,) = panel.series
-    assert [(point.x, point.y) for point in line.points] == [(0.01, 90.0), (0.02, 80.0)]
-    assert (line.chosen, line.diverged) == (0.01, [0.04])
+    rows = panel.frame[["series", "role", "x", "y"]].values.tolist()
+    chosen, other = ["htmuon", CHOSEN, 0.01, 90.0], ["htmuon", POINT, 0.02, 80.0]
+    assert rows == [chosen, other, ["htmuon", DIVERGED, 0.04, None]]
 
 
 def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
@@ -192,13 +193,13 @@ def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
         panels, ("accuracy", "perplexity"), (100, 1), (max, min), strict=True
     ):
         own = frame[(frame["task"] == panel.title.split(",")[0]) & (frame["stage"] == "search")]
-        (line,) = panel.series
+        line = panel.of(POINT, CHOSEN)
         htmuon = own[own["optimizer"] == "htmuon"]
         expected = [(p, best(group[f"val_{metric}"]) * scale) for p, group in htmuon.groupby("p")]
-        assert [point.x for point in line.points] == [x for x, _ in expected]
-        assert [point.y for point in line.points] == pytest.approx([y for _, y in expected])
+        assert set(line["series"]) == {"htmuon"} and list(line["x"]) == [x for x, _ in expected]
+        assert list(line["y"]) == pytest.approx([y for _, y in expected])
         muon = best(own.loc[own["optimizer"] == "muon", f"val_{metric}"]) * scale
-        (level,) = panel.levels
+        (level,) = panel.of(LEVEL).itertuples()
         assert (level.optimizer, level.y) == ("muon", pytest.approx(muon))
 
 
@@ -207,8 +208,7 @@ def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
         for p in powers:
             bench.add("digits", optimizer, 0.02, p=p, metrics=make.image(0.9, 0.4))
     (panel,) = p_curve(load(bench.write()), bench.store)
-    assert [line.optimizer for line in panel.series] == ["htmuon"]
-    assert panel.levels == []
+    assert set(panel.frame["optimizer"]) == {"htmuon"} and LEVEL not in set(panel.frame["role"])
 
 
 def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
@@ -219,9 +219,9 @@ def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert panel.window == 4
     assert panel.subtitle.endswith("mean and range of 2 seeds, 4-step moving average")
-    read = read_curves(panel, small.store)
-    table = read.losses["muon"]
-    assert read.warnings == []
+    tables, warnings = panel.tables(small.store)
+    table = tables["muon"]
+    assert warnings == []
     assert list(table.columns) == [1, 2]
     assert table[1].loc[1] == 3.0  # only itself
     assert table[1].loc[100] == pytest.approx(2.0 + 98.5)  # the mean of steps 97 to 100
@@ -233,6 +233,6 @@ def test_long_curves_are_thinned_but_keep_their_end(bench, make):
     for stage, seed in (("search", 0), (REPLICATE, 1)):
         bench.add("digits", "muon", 0.02, base=base, stage=stage, seed=seed, metrics=make.image(0.9, 0.4))
     (panel,) = loss(load(bench.write()), bench.store)
-    table = read_curves(panel, bench.store).losses["muon"]
+    table = panel.tables(bench.store)[0]["muon"]
     assert 200 <= len(table) <= 400
     assert table.index[-1] == 5000

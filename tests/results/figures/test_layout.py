@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from harness.store.points import REPLICATE
+from results.figures.declared import FIGURES
+from results.figures.draw import draw, look, render
 from results.figures.files import groups, read
-from results.figures.registry import FIGURES
-from results.figures.render import draw, look, render
 from results.figures.view import View
 from results.frames.load import load
 from tests.helpers.layout import problems

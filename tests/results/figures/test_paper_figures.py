@@ -8,9 +8,10 @@ import pytest
 
 from harness.paper import reported
 from harness.store import Store
-from results.figures import data_csv, render
+from results.figures import draw
+from results.figures.declared import FIGURES
 from results.figures.files import groups, read, update
-from results.figures.registry import FIGURES
+from results.figures.kinds import DIVERGED, MISSING, POINT, csv_text
 from results.figures.style import display_name, hatch, optimizer_style
 from results.figures.view import views
 from results.frames.load import load
@@ -33,15 +34,15 @@ def panels(name, frame, store, source):
 
 
 def rows(found):
-    text = data_csv.write(panel for group in found for panel in group)
+    text = csv_text(panel for group in found for panel in group)
     return list(csv.DictReader(io.StringIO(text)))
 
 
 def assert_readable(found):
     """No warning, no text on top of another or outside."""
-    with warnings.catch_warnings(), render.look():
+    with warnings.catch_warnings(), draw.look():
         warnings.simplefilter("error")
-        assert layout.problems(render.draw(found)) == []
+        assert layout.problems(draw.draw(found)) == []
 
 
 def test_every_figure_of_the_paper_has_a_name():
@@ -95,7 +96,8 @@ def test_published_values_are_those_of_the_tables(tmp_path):
 
 def test_missing_bars_say_why(nano_store, nano_frame):
     (group,) = panels("optimizer_variants", nano_frame, nano_store, "runs")
-    states = {bar.optimizer: bar.state for bar in group[0].bars if bar.y is None}
+    missing = group[0].of(DIVERGED, MISSING)
+    states = dict(zip(missing["optimizer"], missing["text"], strict=True))
     assert states == {"soap": "diverged", "cosmos": "not run yet"}
     assert group[0].subtitle.endswith("n\u00a0=\u00a02, 1 diverged, 1 not run yet")
 
@@ -112,8 +114,10 @@ def test_bars_and_points_are_means_over_fresh_seeds(nano_store, nano_frame):
 def test_a_rate_that_diverged_is_a_cross(nano_store, nano_frame):
     (group,) = panels("lr_curve", nano_frame, nano_store, "runs")
     assert len(group) == 6
-    normuon = next(one for one in group[0].series if one.optimizer == "normuon")
-    assert normuon.diverged == [0.08] and [point.x for point in normuon.points] == [0.02, 0.04]
+    frame = group[0].frame
+    normuon = frame[frame["optimizer"] == "normuon"]
+    assert list(normuon["x"]) == [0.02, 0.04, 0.08]
+    assert [role == DIVERGED for role in normuon["role"]] == [False, False, True]
 
 
 def test_both_shows_published_and_ours_in_rows_of_their_own(nano_store, nano_frame):
@@ -127,13 +131,13 @@ def test_at_full_scale_published_and_ours_share_a_panel(paper_store):
     frame = load(paper_store)
     (group,) = panels("lr_curve", frame, paper_store, "both")
     assert_readable([group])
-    shown = {(one.optimizer, one.source): one.points for one in group[0].series}
+    shown = dict(list(group[0].frame.groupby(["optimizer", "source"])))
     published, ours = shown["htmuon", "published"], shown["htmuon", "runs"]
-    assert [point.x for point in ours] == [point.x for point in published] == [0.01, 0.02, 0.03, 0.04]
-    assert [a.y - b.y for a, b in zip(published, ours, strict=True)] == pytest.approx([0.1] * 4)
+    assert list(ours["x"]) == list(published["x"]) == [0.01, 0.02, 0.03, 0.04]
+    assert [a - b for a, b in zip(published["y"], ours["y"], strict=True)] == pytest.approx([0.1] * 4)
     (bars,) = panels("muon_variants", frame, paper_store, "both")
     assert_readable([bars])
-    assert {bar.source for bar in bars[0].bars} == {"published", "runs"}
+    assert set(bars[0].of(POINT)["source"]) == {"published", "runs"}
 
 
 def test_a_store_without_such_sweeps_has_no_published_row(demo_store):

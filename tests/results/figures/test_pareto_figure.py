@@ -7,17 +7,16 @@ import pytest
 
 from harness.store.points import REPLICATE
 from results.compare.stats import Summary
-from results.figures.draw_pareto import draw_pareto
-from results.figures.kinds import PUBLISHED
-from results.figures.paper_hours import hours
-from results.figures.pareto_panels import CostPanel, CostPoint, front, pareto
+from results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS
+from results.figures.of_paper import hours
+from results.figures.of_runs import cost_panel, cost_point, front, pareto
 from results.figures.view import View
 from results.frames.cost import COLUMNS
 from results.frames.load import load
 
 
 def point(name, price, metric):
-    return CostPoint(name, Summary(price, None, 1), Summary(metric, None, 1))
+    return cost_point(name, "", Summary(price, None, 1), Summary(metric, None, 1), RUNS)
 
 
 def test_the_front_has_what_no_other_beats():
@@ -43,29 +42,30 @@ def test_older_records_have_a_panel_of_times_only(two):
     store = two.store
     frame = load(store).drop(columns=list(COLUMNS))
     (panel,) = pareto(frame, store)
-    assert panel.axis.startswith("training time") and panel.higher_is_better
-    adamw, muon = panel.points
+    assert panel.x_label.startswith("training time") and panel.higher_is_better
+    adamw, muon = panel.of(POINT).itertuples()
     fresh = frame[(frame["stage"] == REPLICATE) & (frame["optimizer"] == "adamw")]
     mean = 100 * fresh["test_accuracy"].mean()
-    assert (adamw.optimizer, adamw.metric.n, adamw.metric.mean) == ("adamw", 2, pytest.approx(mean))
-    assert adamw.metric.std == pytest.approx(0.5**0.5) and panel.front == [adamw, muon]
+    assert (adamw.optimizer, adamw.n, adamw.y) == ("adamw", 2, pytest.approx(mean))
+    assert adamw.y_sd == pytest.approx(0.5**0.5)
+    assert list(panel.of(FRONT)["optimizer"]) == [adamw.optimizer, muon.optimizer]
     assert load(store)["total_flops"].dropna().unique().tolist() == [100 * 4e9]
     counted = frame.assign(total_flops=4e12)
     times, work = pareto(counted, store)
-    assert times == panel and work.axis.endswith("model and optimizer (GFLOP)")
-    assert work.points[0].cost.mean == 4000
+    assert times.facts()[0] == panel.facts()[0] and work.x_label.endswith("model and optimizer (GFLOP)")
+    assert work.frame["x"].iloc[0] == 4000
     one_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["seed"] != 1))
     assert len(pareto(one_lacks, store)) == 1, "a mean of some seeds would mislead"
     muon_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["optimizer"] != "muon"))
     work = pareto(muon_lacks, store)[1]
-    assert work.subtitle.endswith("not counted: Muon") and len(work.points) == 1
+    assert work.subtitle.endswith("not counted: Muon") and len(work.of(POINT)) == 1
 
 
 def test_times_of_different_hardware_are_never_on_one_axis(two):
     frame = load(two.store)
     frame.loc[frame["optimizer"] == "muon", "machine"] = "Testium 2"
     (panel,) = pareto(frame, two.store)
-    assert panel.axis.endswith("(GFLOP)")
+    assert panel.x_label.endswith("(GFLOP)")
     assert panel.subtitle.endswith("no times: the runs are from 2 kinds of hardware")
 
 
@@ -76,24 +76,24 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
         if interval < 10:
             bench.add("digits", "htmuon", 0.02, stage=REPLICATE, seed=1, seconds=0.1 / interval, **common)
     panel = pareto(load(bench.write()), bench.store)[0]
-    assert [point.name for point in panel.points] == ["HTMuon, interval 5", "HTMuon, interval 1"]
+    assert list(panel.of(POINT)["text"]) == ["HTMuon, interval 5", "HTMuon, interval 1"]
     assert "without" not in panel.subtitle
     small, _ = hours(View(published=True))
     assert small.title == "LLaMA-60M on C4" and small.subtitle == "published, 2x RTX PRO 6000"
-    assert [point.name for point in small.front] == [
+    assert list(small.of(FRONT)["text"]) == [
         *("Muon", "HTMuon_NS, interval 5", "HTMuon_NS, interval 1", "HTMuon, interval 1"),
     ]
-    assert {row.source for row in small.rows()} == {PUBLISHED}
+    assert set(small.frame["source"]) == {PUBLISHED}
 
 
 def test_who_has_no_result_is_named(two):
     two.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
     panel = pareto(load(two.write()), two.store)[0]
-    assert panel.subtitle.endswith("without a result: SGD") and len(panel.points) == 2
+    assert panel.subtitle.endswith("without a result: SGD") and len(panel.of(POINT)) == 2
 
 
 def test_the_rows_of_the_csv_have_both_spreads_and_the_front(two):
-    rows = list(pareto(load(two.store), two.store)[0].rows())
+    rows = list(pareto(load(two.store), two.store)[0].frame.itertuples())
     assert [row.series for row in rows] == ["adamw", "muon", "Pareto front", "Pareto front"]
     assert rows[0].quantity == "test accuracy (%) against training time (seconds)"
     assert rows[0].x_sd == 0 and rows[0].y_sd == pytest.approx(0.5**0.5) and len(rows[0].keys) == 2
@@ -104,24 +104,23 @@ def test_twenty_names_cover_neither_points_nor_each_other(seed):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
+    from results.figures.marks import points as draw_points
     from results.figures.point_labels import PointLabels
 
     noise = random.Random(seed)
     points = [point(f"optimizer_{i}", noise.uniform(1, 3), noise.gauss(50, 5)) for i in range(20)]
-    panel = CostPanel("t", "", "perplexity", False, "seconds", points, front(points, False))
+    panel = cost_panel("t", "", "perplexity", False, "seconds", points)
     canvas = Canvas(figsize=(3.4, 2.9), layout="constrained")
     ax = canvas.subplots()
-    draw_pareto(ax, panel)
+    draw_points(ax, panel)
     renderer = FigureCanvasAgg(canvas).get_renderer()
     canvas.draw(renderer)
     (labels,) = (artist for artist in ax.get_children() if isinstance(artist, PointLabels))
     found = list(labels.places(renderer))
     boxes = [box for _, _, box in found]
-    assert len(found) >= 12 and {one.optimizer for one in panel.front} <= {
-        label.text for label, _, _ in found
-    }
+    assert len(found) >= 12 and set(panel.of(FRONT)["optimizer"]) <= {label.text for label, _, _ in found}
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-    centres = [ax.transData.transform((one.cost.mean, one.metric.mean)) for one in points]
+    centres = [ax.transData.transform((one.x, one.y)) for one in points]
     assert not any(box.contains(*centre) for box in boxes for centre in centres)
     assert all(ax.bbox.x0 <= box.x0 and box.x1 <= ax.bbox.x1 for box in boxes)
     assert [box.bounds for _, _, box in labels.places(renderer)] == [box.bounds for box in boxes]

@@ -1,19 +1,14 @@
 """The figures with a row per optimizer: seed_spread, to_target and lr_width, and how rows are drawn."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from harness.store.points import REPLICATE
-from results.figures.draw_rows import draw_rows
-from results.figures.focus import worst_shown
-from results.figures.kinds import PUBLISHED, CurvePanel, Point, Series
-from results.figures.log_ticks import log_ticks
-from results.figures.lr_width_panels import lr_width, published_widths
-from results.figures.row_panel import Dot, OptimizerRow, RowPanel, Span
-from results.figures.seed_spread_panels import seed_spread
-from results.figures.to_target_panels import to_target
-from results.figures.units import SECONDS, unit
+from results.figures.kinds import DOT, MARK, MISSED, PUBLISHED, SPAN, Panel, Row, tidy, worst_shown
+from results.figures.of_runs import _SECONDS, entry, lr_width, published_widths, seed_spread, to_target, unit
+from results.figures.style import log_ticks
 from results.frames.load import load
 
 STEPS = 100  # of a run on digits
@@ -37,6 +32,15 @@ def replicas(bench, make, optimizer, curves, **more):
         falling(bench, key, values)
 
 
+def entries(panel):
+    """By optimizer, in the order of the panel: its mark, and its rows of each other role."""
+    found = {}
+    for name, own in panel.frame.groupby("optimizer", sort=False):
+        roles = {role: list(own[own["role"] == role].itertuples()) for role in (MARK, DOT, MISSED, SPAN)}
+        found[name] = SimpleNamespace(mark=roles[MARK][0], dots=roles[DOT] + roles[MISSED], spans=roles[SPAN])
+    return found
+
+
 # --- seed_spread ---
 
 
@@ -49,14 +53,17 @@ def test_every_seed_is_a_dot_and_the_best_mean_is_on_top(bench, make):
     bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=3, state="failed", reason="oom")
     bench.add("digits", "sgdm", 0.3, metrics=make.image(0.9, 0.4))
     (panel,) = seed_spread(load(bench.write()), bench.store)
-    muon, adamw, sgdm = panel.entries
-    assert [one.optimizer for one in panel.entries] == ["muon", "adamw", "sgdm"]
-    assert [dot.x for dot in muon.dots] == pytest.approx([90, 92, 94]) and muon.mark == pytest.approx(92)
-    (interval,) = muon.spans.values()
-    assert interval.high - muon.mark == pytest.approx(
-        4.302653 * 2 / 3**0.5
-    )  # Student's t, 2 degrees of freedom
-    assert (muon.text, adamw.text, sgdm.text) == ("92.00 ± 2.00", "82.00 ± 2.83 (2/3)", "waiting")
+    assert list(entries(panel)) == ["muon", "adamw", "sgdm"]
+    muon, adamw, sgdm = entries(panel).values()
+    assert [dot.y for dot in muon.dots] == pytest.approx([90, 92, 94]) and muon.mark.y == pytest.approx(92)
+    (interval,) = muon.spans
+    half = 4.302653 * 2 / 3**0.5  # Student's t, 2 degrees of freedom
+    assert interval.y_high - muon.mark.y == pytest.approx(half)
+    assert (muon.mark.text, adamw.mark.text, sgdm.mark.text) == (
+        "92.00 ± 2.00",
+        "82.00 ± 2.83 (2/3)",
+        "waiting",
+    )
     assert panel.subtitle.endswith("2-3 seeds")
 
 
@@ -72,15 +79,15 @@ def test_the_target_is_muons_worst_run_and_who_misses_it_is_marked(bench, make):
         "to validation accuracy (%) 80.00, Muon's worst run",
         "2 seeds, 4 evaluations",
     ]
-    htmuon, muon, adamw = steps.entries
-    assert [dot.x for dot in muon.dots] == pytest.approx([100, 75 + 25 * 2 / 3])
-    assert [dot.x for dot in htmuon.dots] == pytest.approx([62.5, 25])
-    assert [(dot.x, dot.reached) for dot in adamw.dots] == [
-        (100, False),
-        (pytest.approx(25 + 25 * 10 / 11), True),
+    htmuon, muon, adamw = entries(steps).values()
+    assert [dot.y for dot in muon.dots] == pytest.approx([100, 75 + 25 * 2 / 3])
+    assert [dot.y for dot in htmuon.dots] == pytest.approx([62.5, 25])
+    assert [(dot.y, dot.role) for dot in adamw.dots] == [
+        (pytest.approx(25 + 25 * 10 / 11), DOT),
+        (100, MISSED),
     ]
-    assert adamw.text.endswith("(1/2)") and adamw.mark == adamw.dots[1].x
-    assert time.entries[0].dots[1].x == pytest.approx(25 * 0.01) and "(seconds)" in time.x_label
+    assert adamw.mark.text.endswith("(1/2)") and adamw.mark.y == adamw.dots[0].y
+    assert entries(time)["htmuon"].dots[1].y == pytest.approx(25 * 0.01) and "(seconds)" in time.x_label
 
 
 def test_times_of_different_hardware_are_not_drawn(bench, make):
@@ -108,8 +115,8 @@ def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_
     )
     steps, _ = to_target(load(bench.write()), bench.store)
     assert "70.00, the worst run" in steps.subtitle
-    sgdm = steps.entries[1]
-    assert [(dot.x, dot.reached) for dot in sgdm.dots] == [(100, True), (9, False)]
+    _, sgdm = entries(steps).values()
+    assert [(dot.y, dot.role) for dot in sgdm.dots] == [(100, DOT), (9, MISSED)]
 
 
 def test_curves_with_one_evaluation_have_no_panel(bench, make):
@@ -127,21 +134,21 @@ def test_a_searched_p_does_not_widen_the_optimum(bench, make):
     bench.add("digits", "htmuon", 0.08, p=0.1, state="diverged", reason="x at step 3", steps=3, curve=False)
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
     (panel,) = lr_width(load(bench.write()), bench.store)
-    htmuon, muon = panel.entries
-    five, one = htmuon.spans.values()
-    assert (htmuon.mark, muon.text) == (0.02, "one rate only")
-    assert (five.low, five.high) == (pytest.approx(0.02 / 2**0.45), pytest.approx(0.02 * 2**0.25))
-    assert five.low < one.low < one.high < five.high and not five.open_low
-    assert htmuon.text == f"{0.09 + 0.05:.1f} / 0.7"
+    htmuon, muon = entries(panel).values()
+    five, one = htmuon.spans
+    assert (htmuon.mark.y, muon.mark.text) == (0.02, "one rate only")
+    assert (five.y_low, five.y_high) == (pytest.approx(0.02 / 2**0.45), pytest.approx(0.02 * 2**0.25))
+    assert five.y_low < one.y_low < one.y_high < five.y_high and five.ends == (False, False)
+    assert htmuon.mark.text == f"{0.09 + 0.05:.1f} / 0.7"
 
 
 def test_published_rates_have_widths_too():
-    points = [Point(0.01, 30.0), Point(0.02, 29.0), Point(0.03, 28.0)]
-    curve = CurvePanel("t", "published", "lr", "perplexity", [Series("muon", points, PUBLISHED)])
-    (panel,) = published_widths([curve])
-    (muon,) = panel.entries
-    assert muon.mark == 0.03 and muon.source == PUBLISHED and muon.text.startswith(">")
-    rows = list(panel.rows())
+    points = {0.01: 30.0, 0.02: 29.0, 0.03: 28.0}
+    rows = [Row("y", "muon", x, y, source=PUBLISHED, optimizer="muon") for x, y in points.items()]
+    (panel,) = published_widths([Panel("rates", "t", "published", tidy(rows))])
+    (muon,) = entries(panel).values()
+    assert muon.mark.y == 0.03 and muon.mark.source == PUBLISHED and muon.mark.text.startswith(">")
+    rows = list(panel.frame.itertuples())
     assert [row.x for row in rows] == [
         "chosen learning rate",
         "within 5% of its best, open at the high end",
@@ -179,25 +186,27 @@ def test_a_logarithmic_axis_has_a_few_round_ticks(limits, ticks):
 
 
 def test_units_are_the_largest_that_can_be_read():
-    assert unit(SECONDS, 0.2) == ("seconds", 1) and unit(SECONDS, 599) == ("seconds", 1)
-    assert unit(SECONDS, 600) == ("minutes", 60) and unit(SECONDS, 36000) == ("hours", 3600)
+    assert unit(_SECONDS, 0.2) == ("seconds", 1) and unit(_SECONDS, 599) == ("seconds", 1)
+    assert unit(_SECONDS, 600) == ("minutes", 60) and unit(_SECONDS, 36000) == ("hours", 3600)
 
 
 def test_the_drawing_has_every_row_and_explains_what_it_shows():
     from matplotlib.figure import Figure as Canvas
 
+    from results.figures.marks import rows as draw_rows
+
+    run, spans = {"seed": 1, "key": "a"}, {"range": (1.0, 3.0, False, True)}
     rows = [
-        OptimizerRow("muon", 2.0, [Dot(2.0, 1, "a")], {"range": Span(1.0, 3.0, open_high=True)}, "2.0"),
-        OptimizerRow("adamw", None, [Dot(3.0, 1, "b", reached=False)], text="(0/1)"),
-        OptimizerRow("sgdm", 9.0, [Dot(9.0, 1, "c")], text="9.0"),
+        *entry("targets", "x", "muon", 2.0, "2.0", spans=spans, dots=[(2.0, run, True)]),
+        *entry("targets", "x", "adamw", None, "(0/1)", dots=[(3.0, run, False)]),
+        *entry("targets", "x", "sgdm", 9.0, "9.0", dots=[(9.0, run, True)]),
     ]
-    panel = RowPanel(
-        "t", "", "x", rows, mark="mean", dot="run", missed="missed", heading="mean", worst_shown=3.0
-    )
     ax = Canvas().subplots()
-    draw_rows(ax, panel)
+    labels = draw_rows(ax, Panel("targets", "t", "", tidy(rows), "x", worst_shown=3.0))
     assert [text.get_text() for text in ax.get_yticklabels()] == ["Muon", "AdamW", "SGD"]
-    assert [text.get_text() for text in ax.texts] == ["2.0", "(0/1)", "9.0", "mean"]
-    _, labels = ax.get_legend_handles_labels()
-    assert labels == ["mean", "run", "missed", "beyond the axis", "range", "nothing worse was tried beyond"]
+    assert [text.get_text() for text in ax.texts] == ["mean", "2.0", "(0/1)", "9.0"]
+    assert list(labels) == [
+        *("mean of those that reach it", "one run", "ended without reaching it", "beyond the axis"),
+        *("range", "nothing worse was tried beyond"),
+    ]
     assert ax.get_xlim()[1] < 9, "the axis ends before the row that is marked as beyond it"

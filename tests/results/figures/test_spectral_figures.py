@@ -9,11 +9,10 @@ import pytest
 import results
 from harness.errors import UsageError
 from harness.store.points import REPLICATE
-from results.figures.draw_layers import draw_layers
+from results.figures.declared import FIGURES
 from results.figures.files import update
-from results.figures.kinds import LayerPanel
-from results.figures.registry import FIGURES
-from results.figures.spectral_panels import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
+from results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, Panel, Row, tidy
+from results.figures.of_spectra import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
 from results.frames.load import load
 
 NAMES = ("alpha_layers", "alpha_kinds", "alpha_bars", "norms", "update_spectra")
@@ -36,21 +35,24 @@ def two(bench, make):
 
 def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
     (panel,) = alpha_layers(load(two.store), two.store)
-    assert (panel.quantity, panel.layers) == ("alpha (hill_mid)", ["0 q", "0 up", "1 q"])
-    assert panel.lines["adamw"] == [[1.9, pytest.approx(2.1), 2.0], [1.9, pytest.approx(2.3), 2.0]]
-    assert panel.lines["muon"][0][2] is None
-    assert (panel.random, panel.left_out) == ([2.1, 2.1, None], [2])
+    lines = dict(list(panel.of(POINT, LEFT_OUT).groupby("series")))
+    assert panel.y_label == "alpha (hill_mid)" and list(lines["adamw"]["x"]) == ["0 q", "0 up", "1 q"]
+    assert list(lines["adamw"]["y"]) == pytest.approx([1.9, 2.2, 2.0])
+    assert list(lines["adamw"]["y_low"]) == pytest.approx([1.9, 2.1, 2.0])
+    assert list(lines["adamw"]["y_high"]) == pytest.approx([1.9, 2.3, 2.0])
+    assert list(lines["muon"]["y"].isna()) == [False, False, True] and set(panel.of(LEFT_OUT)["x"]) == {"1 q"}
+    assert panel.frame.loc[panel.frame["role"] == RANDOM, "y"].tolist() == [2.1, 2.1, None]
     assert panel.title == "digits, resnet-nano" and panel.subtitle.endswith("mean and range of 2 seeds")
 
 
 def test_means_are_over_the_layers_that_are_sound_for_all(two):
     """Alpha depends on the shape: AdamW's mean leaves out the layer that Muon's must leave out."""
     (panel,) = alpha_bars(load(two.store), two.store)
-    adamw, muon = panel.bars
+    adamw, muon = panel.of(POINT).itertuples()
     assert (adamw.optimizer, muon.optimizer) == ("adamw", "muon")
     assert (adamw.y, adamw.n) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
-    assert adamw.sd == pytest.approx(0.1 / 2**0.5)
-    assert muon.median == pytest.approx((2.6 + 2.7) / 2)
+    assert adamw.y_sd == pytest.approx(0.1 / 2**0.5)
+    assert panel.of(MEDIAN)["y"].iloc[1] == pytest.approx((2.6 + 2.7) / 2)
     assert panel.subtitle.endswith("mean over 2 of 3 layers (flat: 1)")
 
 
@@ -68,13 +70,12 @@ def test_other_figures(two):
         "digits, resnet-nano, q",
         "digits, resnet-nano, up",
     ]
-    assert [panel.quantity for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
+    assert [panel.y_label for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
     assert first.subtitle.endswith("step 1, 3 matrices 64 x 64, 2 seeds")
-    (early,), (late,) = ([one for one in panel.series if one.optimizer == "muon"] for panel in (first, last))
-    assert [(point.y, point.low, point.high) for point in early.points] == [(0.9, 0.9, 0.9)] * 64
-    assert [point.y for point in late.points] == pytest.approx([1.1] * 64)
-    assert [point.x for point in late.points] == list(range(1, 65))
+    early, late = (panel.of(POINT).query("optimizer == 'muon'") for panel in (first, last))
+    assert early[["y", "y_low", "y_high"]].values.tolist() == [[0.9] * 3] * 64
+    assert list(late["y"]) == pytest.approx([1.1] * 64) and list(late["x"]) == list(range(1, 65))
 
 
 def test_runs_without_spectra_give_nothing_to_draw(demo_store, tmp_path):
@@ -95,10 +96,11 @@ def test_a_damaged_file_stops_no_figure(two, damage):
 def test_many_layers_are_numbered_and_have_few_ticks():
     from matplotlib.figure import Figure as Canvas
 
+    from results.figures.marks import curves
+
     ax = Canvas(figsize=(3.6, 2.9)).subplots()
-    layers = [str(number) for number in range(1, 85)]
-    panel = LayerPanel("t", "", "layer", "alpha", layers, {"muon": [[2.0] * 84]}, [2.1] * 84, [0, 1])
-    draw_layers(ax, panel)
+    rows = [Row("alpha", "muon", str(number), 2.0, optimizer="muon") for number in range(1, 85)]
+    curves(ax, Panel("layers", "t", "", tidy(rows)))
     assert len(ax.get_xticks()) <= 24
 
 

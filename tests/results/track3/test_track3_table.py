@@ -14,11 +14,11 @@ from docs import track3_page
 from harness import cli
 from harness.store import Store
 from results.compare.view import View
-from results.figures import render as drawing
+from results.figures import draw as drawing
 from results.figures.files import groups, update
+from results.figures.kinds import POINT, SHOWN
+from results.figures.of_track3 import panels
 from results.figures.point_labels import PointLabels
-from results.figures.registry import FIGURES
-from results.figures.track3_panels import panels
 from results.figures.view import views
 from results.tables.registry import TABLES
 from results.track3.recomputed import committed, results
@@ -102,18 +102,17 @@ def test_the_figure_can_be_read_and_each_result_has_its_number():
         for ax, panel in zip(canvas.axes, found, strict=True):
             (labels,) = [one for one in ax.artists if isinstance(one, PointLabels)]
             named = {label.text.partition(":")[0] for label, _, _ in labels.places(renderer)}
-            assert named == {point.name for point in panel.points} and len(named) == 39
+            assert named == set(panel.of(POINT, SHOWN)["series"]) and len(named) == 39
 
 
 def test_the_values_of_the_figure_are_those_of_the_table():
     at_step, at_target = panels(committed())
     assert at_step.title == "(a) Loss at step 2625"
     result = committed()[3]
-    point = next(one for one in at_target.points if one.name == "4")
-    assert (point.y, point.n, point.spread.sd) == (4875, 5, pytest.approx(result.summary.std))
-    assert "46" not in {one.name for one in at_target.points}
-    rows = [row for row in at_target.rows() if row.series == "4"]
-    assert [(row.y, row.y_low) for row in rows] == [(4875, None), (point.spread.sd, point.spread.low)]
+    point, interval = (row for row in at_target.frame.itertuples() if row.series == "4")
+    assert (point.y, point.n, point.x) == (4875, 5, pytest.approx(result.summary.std))
+    assert "46" not in set(at_target.frame["series"])
+    assert (point.y_low, interval.y, interval.y_low) == (None, point.x, point.x_range[0])
 
 
 def test_the_figure_is_drawn_only_if_published_numbers_are_asked_for(tmp_path, demo_store):
