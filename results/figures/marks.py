@@ -44,9 +44,10 @@ _RANDOM: Style = _NO_LINE | {"marker": "_", "markersize": 7, "markeredgewidth": 
 _MEDIAN: Style = _NO_LINE | {"marker": "D", "color": "white", "markeredgecolor": "0.15", "markersize": 4.5}
 _BEYOND: Style = _NO_LINE | {"markersize": 4.2, "markerfacecolor": "white"}  # worse than the axis shows
 _ARROW: Style = _NO_LINE | {"markersize": 3.5}
+_EDGE: Style = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 _IN_ROWS: dict[str, Style] = {
     MARK: _NO_LINE | {"marker": "|", "markersize": 7, "markeredgewidth": 1.2, "color": "black", "zorder": 3},
-    kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 3.8, "markeredgecolor": "white", "zorder": 4},
+    kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 3.8, "zorder": 4} | _EDGE,
     kinds.MISSED: _NO_LINE | {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "zorder": 4},
 }
 _SMALL = 6.5  # points, of names and numbers
@@ -93,9 +94,11 @@ def curves(ax: Any, panel: Panel) -> Entries:
     right = ax.twinx() if panel.right_label else ax
     variants: Counter[tuple[Any, ...]] = Counter()  # series of one optimizer
     crosses: Counter[float] = Counter()  # at an x; all of them must stay visible
-    groups: Any = shown.groupby(["series", "optimizer", "source", "right"], sort=False)
+    groups: Any = list(shown.groupby(["series", "optimizer", "source", "right"], sort=False))
+    alike = Counter(tuple(who) for (_, *who), _ in groups)
     for (name, *who), own in groups:
-        style = series_style(who[0], who[1], variants[tuple(who)], who[2])
+        variant = variants[tuple(who)] if alike[tuple(who)] > 1 else None
+        style = series_style(who[0], who[1], variant, who[2])
         style |= {"markersize": 3.5 if words else 5} if kind.markers else {"marker": None}
         variants[tuple(who)] += 1
         entries[_label(name, who[1])] = Line2D([], [], **style)

@@ -62,17 +62,21 @@ def optimizer_style(optimizer: str) -> dict[str, Any]:
     return {"color": palette[colour], "marker": marker, "linestyle": dashes}
 
 
-def series_style(optimizer: str, source: str, variant: int = 0, on_the_right: bool = False) -> dict[str, Any]:
+def series_style(
+    optimizer: str, source: str, variant: int | None = None, on_the_right: bool = False
+) -> dict[str, Any]:
     """The look of a curve: open markers and thin lines for published values, grey on the right axis.
 
     Args:
         optimizer, source: whose values they are.
-        variant: of several series of one optimizer, told apart by shade and dashes.
+        variant: of several series of one optimizer, told apart by shade and dashes; None: it is alone.
         on_the_right: whether the right axis is its own.
     """
     style = optimizer_style(optimizer)
-    colour: Any = mixed(style["color"], 1 - _SHADES[variant % len(_SHADES)], 0.0)
-    dashes = _DASHES[variant % len(_DASHES)] if variant else style["linestyle"]
+    colour, dashes = style["color"], style["linestyle"]
+    if variant is not None:
+        colour = mixed(colour, 1 - _SHADES[variant % len(_SHADES)], 0.0)
+        dashes = _DASHES[variant % len(_DASHES)]
     if on_the_right:
         colour, dashes = GREY, DOTTED
     light = source == PUBLISHED
