@@ -29,8 +29,7 @@ from harness.show.report import Report, Section
 from harness.store import Store
 from results.compare.view import View
 from results.figures.declared import FIGURES
-from results.figures.files import update
-from results.figures.view import views
+from results.figures.files import update, views
 from results.frames.load import load
 from results.page import overview
 from results.tables.ledger import ledger

@@ -17,11 +17,10 @@ from pathlib import Path
 from docs.reproduction_page import readable, smaller
 from harness.show.report import Report, Section
 from harness.store import Store
-from results.figures.files import update
-from results.figures.view import views
-from results.track3 import data, notes, verdicts
+from results.figures.files import update, views
+from results.track3 import data, verdicts
 from results.track3.recomputed import Result, committed
-from results.track3.table import NAME, TITLE, every, one_scale, records
+from results.track3.table import NAME, TITLE, every, one_scale, records, seeds
 from results.track3.verdicts import NOT_SHOWN, Pair, Verdict
 
 PLACE = Path(__file__).with_name("track3.md")
@@ -89,7 +88,7 @@ def page() -> str:
         *("## What does not follow from the public runs", _list(missing(results))),
         *("## Below 3.28: where verdicts differ", _filled(_BELOW), _list(below(results, found))),
         *("## Better than the record before: where verdicts differ", _filled(_PAIRS), _list(better(pairs))),
-        *("## Seed spread", _filled(notes.seeds(results)), _picture()),
+        *("## Seed spread", _filled(str(seeds(results))), _picture()),
         *("## What to keep in mind", _list(caution(results, found))),
         *("## The table", *(_section(make(results)) for make in (every, records, one_scale))),
     ]

@@ -20,8 +20,7 @@ from harness.system.folders import make_folder
 from results.compare.select import OPTIMIZER
 from results.compare.view import PUBLISHED, SOURCES, View
 from results.figures.declared import FIGURES
-from results.figures.files import check_folder, of_selection, update
-from results.figures.view import views
+from results.figures.files import check_folder, of_selection, update, views
 from results.frames.load import load, tell
 from results.tables.ledger import ledger as ledger_reports
 from results.tables.registry import TABLES

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.store import Store
+from results.compare.view import Side
 from results.figures import of_losses, of_paper, of_runs, of_spectra, of_track3
 from results.figures.kinds import Panel
-from results.figures.view import View
 
 Panels = Sequence[Panel | of_losses.Losses]
 
@@ -25,14 +25,14 @@ class Figure:
         hint: what to ask for if nothing is shown; empty if there is nothing special to say.
     """
 
-    paper: Callable[[View], Panels] | None = None
+    paper: Callable[[Side], Panels] | None = None
     sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
     hint: str = ""
 
 
 def _of_any(
     panels: Callable[[pd.DataFrame, Store], list[Panel]],
-    published: Callable[[View], list[Panel]] | None = None,
+    published: Callable[[Side], list[Panel]] | None = None,
 ) -> Figure:
     """A figure that shows our runs of the paper's experiments as it shows any other sweep."""
     return Figure(of_paper.as_sweeps(panels, published), panels)

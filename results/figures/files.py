@@ -11,15 +11,16 @@ from typing import Any
 
 import pandas as pd
 
+from harness.paper import reported
 from harness.store import Store
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
 from results.compare.ours import of_scale
+from results.compare.view import BOTH, Side, View
 from results.figures.declared import FIGURES, Figure, Panels
 from results.figures.kinds import Panel
 from results.figures.of_losses import Losses
-from results.figures.view import BOTH, View, unpublished, views
 
 REVISION = 1  # raised when the drawing changes, so that old pictures are drawn again
 SUFFIXES = ("png", "pdf", "csv")
@@ -37,6 +38,27 @@ class FigureResult:
     warnings: list[str]
 
 
+def views(
+    frame: pd.DataFrame | None, store: Store, source: str = BOTH, scales: Sequence[str] | None = None
+) -> list[Side]:
+    """The views of a store.
+
+    Published numbers are shown if they are asked for, and with `both` if something is planned at a scale.
+
+    Args:
+        frame: the tidy frame; None for an empty store.
+        store: where curves and spectra are.
+        source: one of SOURCES.
+        scales: those to show, planned or not; None for all that are planned.
+    """
+    sides = View(frame, source, scales, store).sides
+    return [
+        side if side.ours is None or side.ours else Side(published=True)
+        for side in sides
+        if side.published or side.ours
+    ]
+
+
 def of_selection(
     folder: Path,
     root: Path,
@@ -52,7 +74,7 @@ def of_selection(
         folder: of the figures of all runs.
         root: the store.
         sweeps: names; None means all.
-        source: one of `results.figures.view.SOURCES`.
+        source: one of `results.compare.view.SOURCES`.
         scales: of the paper's experiments; None means all that are planned.
     """
     some = sorted({*sweeps} if sweeps and not {*sweeps} >= {*sweep_names(root)} else ())
@@ -73,7 +95,7 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
 
 
 def update(
-    name: str, frame: pd.DataFrame | None, store: Store, folder: Path, shown: Sequence[View] | None = None
+    name: str, frame: pd.DataFrame | None, store: Store, folder: Path, shown: Sequence[Side] | None = None
 ) -> FigureResult:
     """Bring one figure up to date: two pictures and the CSV file of its values.
 
@@ -115,7 +137,13 @@ def render(panels: Sequence[Sequence[Panel]]) -> dict[str, bytes]:
     return draw.render(panels)
 
 
-def _left_out(name: str, shown: Sequence[View]) -> list[str]:
+def unpublished(figure: str) -> list[str]:
+    """The panels of a figure of the paper that are pictures only: the paper has no table of their values."""
+    rows = [row for row in reported.rows("figures") if row["figure"] == figure]
+    return [row["panels"] for row in rows if not row["data_published"].startswith("yes")]
+
+
+def _left_out(name: str, shown: Sequence[Side]) -> list[str]:
     """A sentence on panels that only our runs could fill."""
     panels = unpublished(name)
     if not panels or not shown or any(view.ours is not None for view in shown):
@@ -123,7 +151,7 @@ def _left_out(name: str, shown: Sequence[View]) -> list[str]:
     return [f"Panel {', '.join(panels)} of {name} is left out: the paper has it as a picture only."]
 
 
-def _why_nothing(name: str, shown: Sequence[View]) -> str:
+def _why_nothing(name: str, shown: Sequence[Side]) -> str:
     if FIGURES[name].hint:
         return FIGURES[name].hint
     if not shown or any(view.ours is not None for view in shown):
@@ -133,7 +161,7 @@ def _why_nothing(name: str, shown: Sequence[View]) -> str:
     return "the paper has it as a picture only: no values of it are published"
 
 
-def groups(figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequence[View]) -> list[Panels]:
+def groups(figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequence[Side]) -> list[Panels]:
     """The panels of a figure: a group for each view of the paper, then one for all other sweeps."""
     found = [figure.paper(view) for view in shown] if figure.paper else []
     if figure.sweeps and frame is not None:

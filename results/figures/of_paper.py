@@ -17,6 +17,7 @@ from results.compare.measured import Measured, measured, of_choices
 from results.compare.select import Choice
 from results.compare.select import Row as Run
 from results.compare.stats import summarize
+from results.compare.view import Side
 from results.compare.winners import span
 from results.figures import of_losses, of_runs, of_spectra
 from results.figures.kinds import (
@@ -33,7 +34,6 @@ from results.figures.kinds import (
     tidy,
 )
 from results.figures.style import display_name
-from results.figures.view import View
 from results.frames.metrics import loss_unit
 from results.frames.spectra import of_runs as spectra_of
 
@@ -69,7 +69,7 @@ def published_lines(place: Place, optimizers: Iterable[str] = ()) -> list[Report
     return [one for name in names for one in known if one.setting.optimizer == name]
 
 
-def values(view: View, line: Reported, x: float | str) -> list[Row]:
+def values(view: Side, line: Reported, x: float | str) -> list[Row]:
     """What a view shows of a line, published first; the quantity is its metric with its unit."""
     found = []
     if view.published:
@@ -105,7 +105,7 @@ def _label(rows: Iterable[Row]) -> str:
     return next(row.quantity for row in rows if row.quantity)
 
 
-def _at_rate(view: View, line: Reported, lr: float) -> Measured:
+def _at_rate(view: Side, line: Reported, lr: float) -> Measured:
     """Our number beside a line, at full scale with the learning rate of the figure, else with the best."""
     assert view.ours is not None
     if view.scale != "paper":
@@ -118,7 +118,7 @@ def _completed(found: Measured) -> Sequence[Run]:
     return found.runs if found.sample else []
 
 
-def _spectra(view: View, own: Iterable[Reported]) -> of_spectra.Measured:
+def _spectra(view: Side, own: Iterable[Reported]) -> of_spectra.Measured:
     """Of the runs beside some lines that have measured their weights, by optimizer."""
     if view.ours is None or view.store is None:
         return {}
@@ -134,17 +134,17 @@ def word(name: str) -> str:
     return _WORDS.get(name, name)
 
 
-def _workload(view: View, dataset: str, model: str) -> str:
+def _workload(view: Side, dataset: str, model: str) -> str:
     """ "LLaMA-60M on C4"; at other scales the names of the twin: "llama-nano-60m on pydocs"."""
     data, net = scales.workload(view.scale, dataset, model)
     return f"{word(net)} on {word(data)}"
 
 
-def _model(view: View, model: str) -> str:
+def _model(view: Side, model: str) -> str:
     return word(scales.workload(view.scale, "c4", model)[1])
 
 
-def _source(view: View) -> str:
+def _source(view: Side) -> str:
     """The first line below a title: whose values these are."""
     if view.ours is None:
         return "published"
@@ -153,13 +153,13 @@ def _source(view: View) -> str:
     return "ours at full scale" if view.scale == "paper" else f"{view.scale} scale, ours"
 
 
-def _below(view: View, dataset: str, model: str, *more: str) -> str:
+def _below(view: Side, dataset: str, model: str, *more: str) -> str:
     """The text below a title; at other scales also the published workload that a twin stands for."""
     twin = "" if view.scale == "paper" else f"stands for {word(model)} on {word(dataset)}"
     return lines(_source(view), twin, *more)
 
 
-def _seeds(view: View, rows: Iterable[Row], what: str = "test") -> str:
+def _seeds(view: Side, rows: Iterable[Row], what: str = "test") -> str:
     """How many seeds our values have: "test, mean ± sd, n = 3"; and how many values are missing, and why."""
     own = [row for row in rows if row.source != PUBLISHED]
     counts = sorted({row.n for row in own if row.n is not None})
@@ -183,17 +183,17 @@ def _lettered(panels: Iterable[AnyPanel | None]) -> list[AnyPanel]:
 # --- bars ---
 
 
-def muon_variants(view: View) -> list[Panel]:
+def muon_variants(view: Side) -> list[Panel]:
     """Perplexity of Muon and its variants, a panel for each model."""
     return _bars_of(view, ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"))
 
 
-def optimizer_variants(view: View) -> list[Panel]:
+def optimizer_variants(view: Side) -> list[Panel]:
     """Perplexity of Muon, HTMuon and optimizers of other families, a panel for each model."""
     return _bars_of(view, ("muon", "htmuon", "mars", "soap", "cautious", "cosmos", "galore", "sophia"))
 
 
-def _bars_of(view: View, optimizers: Sequence[str]) -> list[Panel]:
+def _bars_of(view: Side, optimizers: Sequence[str]) -> list[Panel]:
     panels = []
     for model in _LLAMA:
         own = published_lines(("optimizer_variants", "c4", model), optimizers)
@@ -212,7 +212,7 @@ def _bars(title: str, subtitle: str, rows: Sequence[Row]) -> Panel | None:
     return Panel("values", title, subtitle, tidy(replace(row, quantity=label) for row in rows), y_label=label)
 
 
-def alpha_teaser(view: View) -> list[Panel]:
+def alpha_teaser(view: Side) -> list[Panel]:
     """Mean alpha of Muon and COSMOS, and their perplexity."""
     own = [
         (_model(view, model), published_lines(("optimizer_variants", "c4", model), ("muon", "cosmos")))
@@ -234,7 +234,7 @@ def alpha_teaser(view: View) -> list[Panel]:
     return _lettered([first, _bars("Perplexity", lines(_source(view), _seeds(view, rows)), rows)])
 
 
-def muon_ns_vs_svd(view: View) -> list[Panel]:
+def muon_ns_vs_svd(view: Side) -> list[Panel]:
     """Perplexity of Muon by Newton-Schulz iterations beside Muon by an exact SVD, and their updates.
 
     Nothing of it is published as data. The updates have a panel for each, with the same matrices and steps,
@@ -311,7 +311,7 @@ def _curves(
     return Panel(kind, title, subtitle, frame, y_label=label)
 
 
-def p_curve(view: View) -> list[Panel]:
+def p_curve(view: Side) -> list[Panel]:
     """Perplexity against p, a panel for each model. p = 0 is Muon (or NorMuon) at its own best rate."""
     panels = []
     for model in _LLAMA:
@@ -326,7 +326,7 @@ def p_curve(view: View) -> list[Panel]:
     return _lettered(panels)
 
 
-def lr_curve(view: View) -> list[Panel]:
+def lr_curve(view: Side) -> list[Panel]:
     """The metric against the learning rate, of Muon, NorMuon and both with HTMuon: a panel for each workload.
 
     At full scale the reported metric, as published. Else the validation metric of the search, which has the
@@ -354,7 +354,7 @@ def lr_curve(view: View) -> list[Panel]:
     return _lettered(panels)
 
 
-def _at_rates(view: View, own: Sequence[Reported]) -> list[Row]:
+def _at_rates(view: Side, own: Sequence[Reported]) -> list[Row]:
     """The values of one optimizer at all rates of its table, or of our search."""
     if view.ours is None or view.scale == "paper":
         both = [row for line in own if line.lr is not None for row in values(view, line, line.lr)]
@@ -367,18 +367,18 @@ def _at_rates(view: View, own: Sequence[Reported]) -> list[Row]:
     return [ours(own[0], found[lr], lr) for lr in sorted(found)]
 
 
-def interval(view: View) -> list[Panel]:
+def interval(view: Side) -> list[Panel]:
     """Perplexity and time of a step against the interval, of HTMuon and HTMuon_NS on both models."""
     shown = [(model, name) for model in _LLAMA for name in ("htmuon", "htmuon_ns")]
     return _lettered(_interval(view, *one, "muon") for one in shown)
 
 
-def normuon_interval(view: View) -> list[Panel]:
+def normuon_interval(view: Side) -> list[Panel]:
     """The same of HTMuon with NorMuon's normalisation."""
     return _lettered(_interval(view, model, "htmuon_normuon", "normuon") for model in _LLAMA)
 
 
-def _interval(view: View, model: str, optimizer: str, base: str) -> Panel | None:
+def _interval(view: Side, model: str, optimizer: str, base: str) -> Panel | None:
     """Left the perplexity, right the time; `base` is the optimizer between HTMuon's updates."""
     points: list[Row] = []
     levels: list[Row] = []
@@ -406,26 +406,26 @@ def _interval(view: View, model: str, optimizer: str, base: str) -> Panel | None
 # --- weights, losses and hours ---
 
 
-def alpha_layers(view: View) -> list[Panel]:
+def alpha_layers(view: Side) -> list[Panel]:
     """Alpha of each layer: both LLaMA, then ResNet-50 on both datasets."""
     places = [*(("main_result", "c4", model) for model in _LLAMA), *_RESNETS[:2]]
     return _lettered(_layers(view, place, "htmuon", "alpha") for place in places)
 
 
-def alpha_layers_more(view: View) -> list[Panel]:
+def alpha_layers_more(view: Side) -> list[Panel]:
     """Alpha of each layer: ResNet-18 on both datasets, then both LLaMA with HTMuon_HT."""
     shown = [(place, "htmuon") for place in _RESNETS[2:]]
     shown += [(("htmuon_ht", "c4", model), "htmuon_ht") for model in _LLAMA]
     return _lettered(_layers(view, *one, "alpha") for one in shown)
 
 
-def norms(view: View) -> list[Panel]:
+def norms(view: Side) -> list[Panel]:
     """Spectral norm of each layer of both LLaMA, then the Frobenius norm."""
     shown = [(("main_result", "c4", model), "htmuon", name) for name in of_spectra.NORMS for model in _LLAMA]
     return _lettered(_layers(view, *one) for one in shown)
 
 
-def _layers(view: View, place: Place, beside: str, column: str) -> Panel | None:
+def _layers(view: Side, place: Place, beside: str, column: str) -> Panel | None:
     """Muon and another optimizer; None without a run that has measured its weights."""
     _, dataset, model = place
     found = _spectra(view, published_lines(place, ("muon", beside)))
@@ -433,7 +433,7 @@ def _layers(view: View, place: Place, beside: str, column: str) -> Panel | None:
     return of_spectra.layers(title, below, found, column) if found else None
 
 
-def loss(view: View) -> list[of_losses.Losses]:
+def loss(view: Side) -> list[of_losses.Losses]:
     """Training losses of Muon beside HTMuon, a panel for each model with a completed run."""
     panels = []
     for model in _LLAMA if view.ours is not None and view.store is not None else ():
@@ -452,7 +452,7 @@ def loss(view: View) -> list[of_losses.Losses]:
     return _lettered(panels)
 
 
-def hours(view: View) -> list[Panel]:
+def hours(view: Side) -> list[Panel]:
     """The published perplexity against the published hours; all times of a panel are from one machine."""
     panels = []
     every = reported.of_table("wall_clock")
@@ -475,8 +475,8 @@ def hours(view: View) -> list[Panel]:
 
 def as_sweeps(
     panels: Callable[[pd.DataFrame, Store], list[Panel]],
-    published: Callable[[View], list[Panel]] | None = None,
-) -> Callable[[View], list[Panel]]:
+    published: Callable[[Side], list[Panel]] | None = None,
+) -> Callable[[Side], list[Panel]]:
     """A figure of any sweeps for a view: what is published of it, then our runs.
 
     Args:
@@ -484,8 +484,8 @@ def as_sweeps(
         published: what there is of published numbers.
     """
 
-    def of_view(view: View) -> list[Panel]:
-        found = published(View(published=True)) if published and view.published else []
+    def of_view(view: Side) -> list[Panel]:
+        found = published(Side(published=True)) if published and view.published else []
         if view.ours is None or view.store is None:
             return found
         runs = view.ours.frame

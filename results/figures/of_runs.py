@@ -17,7 +17,7 @@ from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
 from results.compare.select import Row as Run
 from results.compare.stats import Summary, summarize
 from results.compare.summary import finite_values, metric_summary
-from results.compare.to_target import evaluations, seconds_to, steps_to
+from results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
 from results.compare.winners import Winner, along, chosen_among, over_seeds, span, winners, winners_along
 from results.figures.kinds import (
     AXES,
@@ -161,12 +161,12 @@ def _costs(part: pd.DataFrame, column: str) -> Panel | None:
     name, size = unit(units, min(float(run[column]) for _, runs in known for run in runs))
     rows = [_cost(one, runs, column, size, metric) for one, runs in known]
     title, setting = titles(part)
-    seeds = over_seeds([row.n or 0 for row in rows], "mean ± sd")
+    over = over_seeds([row.n or 0 for row in rows], "mean ± sd")
     shown = {display_name(row.optimizer) for row in rows}
     names = dict.fromkeys(one.optimizer for one in found if display_name(one.optimizer) not in shown)
     below = lines(
         setting,
-        ", ".join(filter(None, [seeds, chosen_among(found)])),
+        ", ".join(filter(None, [over, chosen_among(found)])),
         _named("without a result", [one for one in names if not tested[one]]),
         _named("not counted", [one for one in names if tested[one]]),
         _mixed(hardware),
@@ -404,36 +404,37 @@ def _ranges(
 def to_target(frame: pd.DataFrame, store: Store) -> list[Panel]:
     """How many steps, and how much time, each optimizer needs to be as good as Muon.
 
-    The target is the worst validation metric with which a reported run of Muon ends, so that each of them
-    reaches it. Without Muon it is that of all reported runs. A run of fixed length lowers its learning rate
-    towards its end: a shorter run might reach the target earlier. Two panels per workload, steps and time; no
-    times if the runs are from several kinds of hardware.
+    The target is that of `results.compare.to_target`: where Muon's run of the same seeds ends. Without Muon
+    it is the worst end of all reported runs. A run of fixed length lowers its learning rate towards its end,
+    so that a shorter run might reach the target earlier. Two panels per workload, steps and time; no times if
+    the runs are from several kinds of hardware.
     """
     return [panel for part in workloads(frame) for panel in _targets(part, store)]
 
 
 def _targets(part: pd.DataFrame, store: Store) -> list[Panel]:
     metric, found = reported(part)[0], winners(part)
-    goal = _target(found, metric)
+    goals, whose = _goals(found, metric)
     runs = [run for one in found for run in one.runs if run["state"] in _ENDED]
     curves = {run["key"]: evaluations(store.files(run["key"]).metrics, f"val_{metric.name}") for run in runs}
-    if goal is None or max(map(len, curves.values()), default=0) < _FEWEST:
+    if not goals or max(map(len, curves.values()), default=0) < _FEWEST:
         return []
-    target, whose = goal
     reached: dict[str, list[tuple[Run, float | None]]] = {}  # steps to the target by optimizer and run
     for one in found:
-        own = [(run, curves[run["key"]]) for run in one.runs if run["key"] in curves]
+        own = [(run, goals.get(seeds(run), goals.get(None))) for run in one.runs if run["key"] in curves]
         better = metric.higher_is_better
         reached[one.optimizer] = [
-            (run, steps_to(curve, target, higher_is_better=better)) for run, curve in own
+            (run, steps_to(curves[run["key"]], goal, higher_is_better=better))
+            for run, goal in own
+            if goal is not None
         ]
     title, setting = titles(part)
     hardware = timings(runs)
     counts = [len(curve) for curve in curves.values() if curve]
-    seeds = over_seeds([len(own) for own in reached.values() if own])
-    how = ", ".join(filter(None, [seeds, chosen_among(found), f"{span(counts)} evaluations"]))
-    aim = f"to validation {metric.label} {metric.scale * target:.{metric.digits}f}, {whose}"
-    below = lines(setting, aim, how, _mixed(hardware))
+    sizes = [len(own) for own in reached.values() if own]
+    over = over_seeds(sizes) if sizes else ""
+    how = ", ".join(filter(None, [over, chosen_among(found), f"{span(counts)} evaluations"]))
+    below = lines(setting, f"to the validation {metric.label} of {whose}", how, _mixed(hardware))
     panels = [_reached(title, below, found, reached, "steps to target")]
     if hardware <= 1:
         times = [_seconds(run, steps) for own in reached.values() for run, steps in own]
@@ -443,16 +444,21 @@ def _targets(part: pd.DataFrame, store: Store) -> list[Panel]:
     return panels
 
 
-def _target(found: Sequence[Winner], metric: Metric) -> tuple[float, str] | None:
-    """The target in the record's unit, and whose it is; None without any value."""
-    worst = min if metric.higher_is_better else max
-    ends = {one.optimizer: finite_values(one.runs, f"val_{metric.name}") for one in found}
+def _goals(found: Sequence[Winner], metric: Metric) -> tuple[dict[Any, float], str]:
+    """The targets by seeds in the record's unit, and whose they are; by None one for all; maybe none."""
+    better = metric.higher_is_better
+
+    def end(run: Run) -> float | None:
+        return next(iter(finite_values([run], f"val_{metric.name}")), None)
+
     for one in found:
-        winner, values = one.choice.winner, ends[one.optimizer]
-        if winner is not None and winner.value("rule") == _REFERENCE and values:
-            return worst(values), f"{display_name(one.optimizer)}'s worst run"
-    everyone = [value for one in found for value in finite_values(one.runs, f"val_{metric.name}")]
-    return (worst(everyone), "the worst run") if everyone else None
+        winner = one.choice.winner
+        if winner is not None and winner.value("rule") == _REFERENCE:
+            if goals := targets(one.runs, end, higher_is_better=better):
+                return dict(goals), f"{display_name(one.optimizer)}'s run of the same seeds"
+    ends = [value for one in found for run in one.runs if (value := end(run)) is not None]
+    worst = min if better else max
+    return ({None: worst(ends)}, "the worst run") if ends else ({}, "")
 
 
 def _seconds(run: Run, steps: float | None) -> float | None:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from results.compare.stats import MIN_SEEDS, Summary, summarize
+from results.compare.view import Side
 from results.figures.kinds import BAND, KINDS, POINT, PUBLISHED, SHOWN, Panel, Row, tidy, worst_shown
-from results.figures.view import View
 from results.track3 import verdicts
-from results.track3.recomputed import Result, committed
-from results.track3.spread import Spread, pooled
+from results.track3.recomputed import Result, Spread, committed, pooled
 
 
-def track3(view: View) -> list[Panel]:
+def track3(view: Side) -> list[Panel]:
     """Two panels, of results with three runs or more; none unless published numbers alone are asked for."""
     return panels(committed()) if view.asked else []
 

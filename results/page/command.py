@@ -13,8 +13,7 @@ from harness.store import Store
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
 from results.figures.declared import FIGURES
-from results.figures.files import check_folder, of_selection, update
-from results.figures.view import views
+from results.figures.files import check_folder, of_selection, update, views
 from results.frames.load import load, tell
 from results.page import contents
 from results.page.page import MARK

@@ -7,16 +7,16 @@ architecture are the same in every run; only the optimizer differs.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+import pandas as pd
 
 PLACE = Path(__file__).parent
 TOP = "(top)"  # the folder of logs that lie in none
-
-Row = dict[str, str]
+_LOG = ["result", "run"]  # the columns that name a log
 
 
 @dataclass(frozen=True)
@@ -66,45 +66,34 @@ def published(place: Path = PLACE) -> list[Published]:
     Args:
         place: a folder with the three CSV files.
     """
-    return [_published(row) for row in _rows(place / "history.csv")]
-
-
-def _published(row: Row) -> Published:
-    folder, _, file = row["log"].rpartition("/")
-    log = file.rpartition(".")[0]
-    numbers = int(row["number"]), int(row["steps_to_target"]), Decimal(row["mean_loss"]), int(row["n"])
-    return Published(*numbers, row["date"], folder or TOP, log)
-
-
-def runs(place: Path = PLACE) -> list[Run]:
-    """All public runs in the order of the logs. A log holds one run or several, one after the other."""
-    gpus = {(row["result"], row["run"]): row["gpu"] for row in _rows(place / "runs.csv")}
-    logs: dict[tuple[str, str], list[Row]] = {}
-    for row in _rows(place / "val_loss.csv"):
-        logs.setdefault((row["result"], row["run"]), []).append(row)
-    return [
-        Run(*name, int(rows[0]["total_steps"]), gpus.get(name, ""), losses)
-        for name, rows in logs.items()
-        for losses in _split(rows)
-    ]
-
-
-def _split(rows: Iterable[Row]) -> list[dict[int, Decimal]]:
-    """The losses of each run in a log: the next run begins where the log returns to its first step.
-
-    Some logs repeat their last evaluations. Of a step that occurs twice in a run the last one counts.
-    """
-    found: list[dict[int, Decimal]] = []
-    first = None
-    for row in rows:
-        step = int(row["step"])
-        first = step if first is None else first
-        if step == first:
-            found.append({})
-        found[-1][step] = Decimal(row["val_loss"])
+    found = []
+    for row in _read(place / "history.csv").to_dict("records"):
+        log = PurePosixPath(row["log"])
+        folder = str(log.parent) if len(log.parts) > 1 else TOP
+        numbers = int(row["number"]), int(row["steps_to_target"]), Decimal(row["mean_loss"]), int(row["n"])
+        found.append(Published(*numbers, row["date"], folder, log.stem))
     return found
 
 
-def _rows(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def runs(place: Path = PLACE) -> list[Run]:
+    """All public runs in the order of the logs. A log holds one run or several, one after the other.
+
+    The next run begins where the log returns to its first step. Some logs repeat their last evaluations: of a
+    step that occurs twice in a run the last one counts.
+    """
+    frame = _read(place / "val_loss.csv").astype({"step": int, "total_steps": int})
+    logs = frame.groupby(_LOG, sort=False)
+    begins = frame["step"] == logs["step"].transform("first")
+    frame["number"] = begins.groupby([frame[name] for name in _LOG], sort=False).cumsum()
+    frame["total_steps"] = logs["total_steps"].transform("first")
+    frame = frame.merge(_read(place / "runs.csv")[[*_LOG, "gpu"]], on=_LOG, how="left").fillna({"gpu": ""})
+    found = []
+    for _, own in frame.groupby([*_LOG, "number"], sort=False):
+        first = own.iloc[0]
+        losses = dict(zip(own["step"].tolist(), map(Decimal, own["val_loss"]), strict=True))
+        found.append(Run(first["result"], first["run"], int(first["total_steps"]), first["gpu"], losses))
+    return found
+
+
+def _read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
-from results.compare.stats import Sample, Summary, summarize
+from harness.show.note import Note
+from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Sample, Summary, summarize
 from results.track3.data import PLACE, TOP, Published, Run, published, runs
 
-# The number of a result, and why its public losses are not those that it is judged by.
-ELSEWHERE = {46: "the printed loss is another readout of the weights, which is logged elsewhere"}
+# The numbers of results that are judged by another readout of the weights, which is logged elsewhere.
+ELSEWHERE = {46}
 
 _PROOF = 10  # so many losses that are equal to five decimals make a copy
 
@@ -51,15 +53,20 @@ class Result:
 
         No two results share a key, so they are never paired: the logs do not name seeds.
         """
-        if not self.losses or self.published.number in ELSEWHERE:
-            return None
         number = self.published.number
+        if not self.losses or number in ELSEWHERE:
+            return None
         return Sample({(number, index): float(loss) for index, loss in enumerate(self.losses)})
 
     @property
+    def printed_mean(self) -> Decimal | None:
+        """The mean with as many digits as are printed. A half is rounded up."""
+        return None if self.mean is None else self.mean.quantize(self.published.loss, ROUND_HALF_UP)
+
+    @property
     def has_mean(self) -> bool:
-        """Whether the mean equals the printed one to its last digit. A half is rounded up."""
-        return self._rounded(self.mean) == self.published.loss
+        """Whether the mean equals the printed one to its last digit."""
+        return self.printed_mean == self.published.loss
 
     @property
     def reproduces(self) -> bool:
@@ -67,30 +74,26 @@ class Result:
         return self.has_mean and len(self.runs) == self.published.n
 
     @property
-    def missing(self) -> str:
-        """Why the result does not reproduce, in words; empty if it does."""
-        if self.reproduces:
-            return ""
+    def missing(self) -> Note | None:
+        """Why the result does not reproduce; None if it does."""
         n, printed = len(self.runs), self.published
+        if self.reproduces:
+            return None
         if printed.number in ELSEWHERE:
-            return ELSEWHERE[printed.number]
+            return Note("track3_elsewhere")
         if n < printed.n:
-            return f"{n} of {printed.n} runs {'is' if n == 1 else 'are'} public"
+            return Note("track3_few_runs", n=n, printed=printed.n)
         if n > printed.n:
-            return f"{n} public runs for n = {printed.n}{self._of_one_gpu()}"
-        return f"the {n} public runs give {self._rounded(self.mean)}, printed is {printed.loss}"
+            return Note("track3_more_runs", n=n, printed=printed.n, **self._of_one_gpu())
+        return Note("track3_other_mean", n=n, mean=str(self.printed_mean), printed=str(printed.loss))
 
-    def _of_one_gpu(self) -> str:
-        """Whether the runs on one kind of GPU are those that were counted."""
+    def _of_one_gpu(self) -> dict[str, str]:
+        """Whether the runs on one kind of GPU are those that were counted, and their mean."""
         for gpu, count in Counter(run.gpu for run in self.runs).items():
             part = Result(self.published, tuple(run for run in self.runs if run.gpu == gpu))
             if count == self.published.n and part.mean is not None:
-                return f"; the {count} on {gpu} give {self._rounded(part.mean)}"
-        return ""
-
-    def _rounded(self, mean: Decimal | None) -> Decimal | None:
-        """A mean with as many digits as are printed."""
-        return None if mean is None else mean.quantize(self.published.loss, ROUND_HALF_UP)
+                return {"gpu": gpu, "mean": str(part.printed_mean)}
+        return {"gpu": "", "mean": ""}
 
 
 def results(place: Path = PLACE) -> list[Result]:
@@ -112,26 +115,52 @@ def committed() -> tuple[Result, ...]:
 def _of(one: Published, found: Sequence[Run]) -> tuple[Run, ...]:
     """The runs of a result: those in the folder of its log and below, or in its log if that lies in none.
 
-    A folder may hold runs of another length, which are no part of the result, and copies of a log.
+    A folder may hold runs of another length, which are no part of the result, and copies of a log: runs whose
+    losses an earlier one has. Few losses prove nothing: two runs may share them.
     """
-    own = [run for run in found if _is_of(one, run)]
-    lengths = {run.total_steps for run in own if run.log == one.log}
-    own = [
-        run for run in own if one.steps in run.losses and run.total_steps in (lengths or {run.total_steps})
-    ]
-    return tuple(_without_copies(own))
-
-
-def _is_of(one: Published, run: Run) -> bool:
     if one.folder == TOP:
-        return run.folder == TOP and run.log == one.log
-    return run.folder == one.folder or run.folder.startswith(f"{one.folder}/")
-
-
-def _without_copies(own: Sequence[Run]) -> list[Run]:
-    """The runs whose losses no earlier one has. Few losses prove nothing: two runs may share them."""
+        own = [run for run in found if (run.folder, run.log) == (TOP, one.log)]
+    else:
+        own = [run for run in found if f"{run.folder}/".startswith(f"{one.folder}/")]
+    lengths = {run.total_steps for run in own if run.log == one.log}
     seen: dict[object, Run] = {}
     for number, run in enumerate(own):
-        curve = tuple(run.losses.items())
-        seen.setdefault(curve if len(curve) >= _PROOF else number, run)
-    return list(seen.values())
+        if one.steps in run.losses and run.total_steps in (lengths or {run.total_steps}):
+            curve = tuple(run.losses.items())
+            seen.setdefault(curve if len(curve) >= _PROOF else number, run)
+    return tuple(seen.values())
+
+
+# --- how far runs of one result lie apart ---
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A standard deviation with its 95 % interval, which supposes values from a normal law.
+
+    Attributes:
+        sd: the estimate, in the unit of the values.
+        low, high: the ends of the interval.
+        freedom: degrees of freedom behind it.
+    """
+
+    sd: float
+    low: float
+    high: float
+    freedom: int
+
+
+def pooled(summaries: Sequence[Summary]) -> Spread:
+    """The standard deviation that results share, from those with `MIN_SEEDS` runs or more. At least one.
+
+    One summary gives its own standard deviation with its interval, by the chi-squared law of the sum of
+    squares.
+    """
+    from scipy import special
+
+    known = [(one.std, one.n - 1) for one in summaries if one.std is not None and one.n >= MIN_SEEDS]
+    freedom = sum(own for _, own in known)
+    squares = sum(own * std**2 for std, own in known)
+    tails = (SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2)  # the probabilities of more
+    low, high = (math.sqrt(squares / float(special.chdtri(freedom, tail))) for tail in tails)
+    return Spread(math.sqrt(squares / freedom), low, high, freedom)

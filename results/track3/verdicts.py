@@ -13,8 +13,7 @@ from decimal import Decimal
 
 from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Sample, p_value
 from results.compare.ties import Ranking, adjusted, rank
-from results.track3.recomputed import Result
-from results.track3.spread import Spread, pooled
+from results.track3.recomputed import Result, pooled
 
 TARGET = Decimal("3.28")  # nats per token
 THRESHOLD = 0.004  # of both rules
@@ -86,21 +85,17 @@ def _is_below(result: Result) -> bool:
 
 def below_if_pooled(results: Sequence[Result]) -> set[int]:
     """The numbers of the results that our test would find below 3.28 if all had the same spread."""
+    from scipy import special
+
     tested = [result for result in results if _p_of_target(result.sample) is not None]
     if not tested:
         return set()
     shared = pooled([result.summary for result in tested if result.summary is not None])
-    p_values = [_p_of_shared(result, shared) for result in tested] + [None] * (len(results) - len(tested))
+    margins = [margin(one.mean, len(one.runs)) / shared.sd for one in tested if one.mean is not None]
+    p_values: list[float | None] = [float(2 * special.stdtr(shared.freedom, -abs(t))) for t in margins]
+    p_values += [None] * (len(results) - len(tested))
     found = zip(tested, adjusted(p_values), strict=False)
     return {one.published.number for one, p in found if p is not None and p < SIGNIFICANCE and _is_below(one)}
-
-
-def _p_of_shared(result: Result, shared: Spread) -> float:
-    from scipy import special
-
-    assert result.mean is not None
-    t = margin(result.mean, len(result.runs)) / shared.sd
-    return float(2 * special.stdtr(shared.freedom, -abs(t)))
 
 
 # --- is it better than the record before? ---

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from harness.store.points import REPLICATE
+from results.compare.view import Side
 from results.figures.declared import FIGURES
 from results.figures.draw import draw, look, render
 from results.figures.files import groups, read
-from results.figures.view import View
 from results.frames.load import load
 from tests.helpers.layout import problems
 from tests.results.conftest import Bench, text
@@ -51,7 +51,7 @@ def test_no_text_covers_another(name, many, recwarn):
 def test_the_published_ones_are_readable_too():
     for name in ("pareto", "lr_width"):
         with look():
-            assert problems(draw([FIGURES[name].paper(View(published=True))])) == []
+            assert problems(draw([FIGURES[name].paper(Side(published=True))])) == []
 
 
 def test_a_name_is_no_formula(many):

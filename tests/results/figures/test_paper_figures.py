@@ -10,10 +10,9 @@ from harness.paper import reported
 from harness.store import Store
 from results.figures import draw
 from results.figures.declared import FIGURES
-from results.figures.files import groups, read, update
+from results.figures.files import groups, read, update, views
 from results.figures.kinds import DIVERGED, MISSING, POINT, csv_text
 from results.figures.style import display_name, hatch, optimizer_style
-from results.figures.view import views
 from results.frames.load import load
 from tests.helpers import layout
 

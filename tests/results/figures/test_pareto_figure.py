@@ -7,10 +7,10 @@ import pytest
 
 from harness.store.points import REPLICATE
 from results.compare.stats import Summary
+from results.compare.view import Side
 from results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS
 from results.figures.of_paper import hours
 from results.figures.of_runs import cost_panel, cost_point, front, pareto
-from results.figures.view import View
 from results.frames.cost import COLUMNS
 from results.frames.load import load
 
@@ -78,7 +78,7 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
     panel = pareto(load(bench.write()), bench.store)[0]
     assert list(panel.of(POINT)["text"]) == ["HTMuon, interval 5", "HTMuon, interval 1"]
     assert "without" not in panel.subtitle
-    small, _ = hours(View(published=True))
+    small, _ = hours(Side(published=True))
     assert small.title == "LLaMA-60M on C4" and small.subtitle == "published, 2x RTX PRO 6000"
     assert list(small.of(FRONT)["text"]) == [
         *("Muon", "HTMuon_NS, interval 5", "HTMuon_NS, interval 1", "HTMuon, interval 1"),

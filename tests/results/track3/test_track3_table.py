@@ -15,11 +15,11 @@ from harness import cli
 from harness.store import Store
 from results.compare.view import View
 from results.figures import draw as drawing
-from results.figures.files import groups, update
+from results.figures.declared import FIGURES
+from results.figures.files import groups, update, views
 from results.figures.kinds import POINT, SHOWN
 from results.figures.of_track3 import panels
 from results.figures.point_labels import PointLabels
-from results.figures.view import views
 from results.tables.registry import TABLES
 from results.track3.recomputed import committed, results
 from results.track3.table import table

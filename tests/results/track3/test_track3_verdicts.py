@@ -8,8 +8,7 @@ from scipy import stats
 
 from results.compare.stats import summarize
 from results.track3 import verdicts
-from results.track3.recomputed import Result, committed, results
-from results.track3.spread import pooled
+from results.track3.recomputed import Result, committed, pooled, results
 
 
 def add(logs, steps, losses, printed="3.2790"):
