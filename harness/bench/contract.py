@@ -387,14 +387,11 @@ def check(build: Build) -> Iterator[tuple[str, str]]:
         each property and what is wrong with it; empty if it holds.
     """
     for words, holds in PROPERTIES.items():
-        yield words, _wrong(holds, build)
-
-
-def _wrong(holds: Property, build: Build) -> str:
-    try:
-        holds(build)
-    except AssertionError as error:
-        return str(error).partition("\n")[0]
-    except Exception as error:  # a user's class may raise anything
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return ""
+        reason = ""
+        try:
+            holds(build)
+        except AssertionError as error:
+            reason = str(error).partition("\n")[0]
+        except Exception as error:  # a user's class may raise anything
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        yield words, reason
