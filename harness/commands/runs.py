@@ -88,9 +88,9 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
     keys = None if args.sweep is None else listing.keys_of(store, [args.sweep])
-    found = listing.rows(store, _statuses(args), wanted, keys)
     limit = args.limit or (None if args.all or args.json else NEWEST)
-    shown, hidden = found[:limit], len(found[limit or len(found) :])
+    shown, number = listing.rows(store, _statuses(args), wanted, keys, limit)
+    hidden = number - len(shown)
     notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
     sections = [_section(shown)] if shown and not args.json else []
     data = [_facts(row) for row in shown] if args.json else None

@@ -21,21 +21,14 @@ from harness.system import atomic
 from harness.system.machine import without_collection
 
 # The start of a line, as `append` writes it.
-_START = re.compile(rb'\{"size": (\d+), (?:"modified": (-?\d+), )?"record": \{"key": "([0-9a-f]{12})"')
+_START = re.compile(rb'\{"size": (\d+), "modified": (-?\d+), "record": \{"key": "([0-9a-f]{12})"')
 
 
 class Mark(NamedTuple):
-    """What changes with the file of a record: its size in bytes, and nanoseconds since 1970.
-
-    Lines of version 0.1 note no time.
-    """
+    """What changes with the file of a record: its size in bytes, and nanoseconds since 1970."""
 
     size: int
-    modified: int | None
-
-    def fits(self, noted: Mark | None) -> bool:
-        """Whether a line that notes `noted` is about a file with this mark."""
-        return noted is not None and noted.size == self.size and noted.modified in (None, self.modified)
+    modified: int
 
 
 def mark_of(found: os.stat_result) -> Mark:
@@ -85,7 +78,7 @@ class Index:
         for row in atomic.read_json_lines(self.path):
             record, size, modified = (row.get(name) for name in ("record", "size", "modified"))
             record = RunRecord.from_json(record)
-            if record is not None and isinstance(size, int) and isinstance(modified, int | None):
+            if record is not None and isinstance(size, int) and isinstance(modified, int):
                 found[record.key] = (Mark(size, modified), record)
         return found
 
@@ -105,7 +98,7 @@ class Index:
 
             def find(key: str, mark: Mark) -> RunRecord | None:
                 noted, offset, length = lines.get(key, (None, 0, 0))
-                if not mark.fits(noted):
+                if mark != noted:
                     return None
                 file.seek(offset)
                 (row,) = atomic.json_objects([file.read(length)]) or [{}]
@@ -131,7 +124,6 @@ def _lines(file: BinaryIO) -> dict[str, tuple[Mark, int, int]]:
     offset = 0
     for line in file:
         if start := _START.match(line):
-            mark = Mark(int(start[1]), int(start[2]) if start[2] else None)
-            found[start[3].decode()] = (mark, offset, len(line))
+            found[start[3].decode()] = (Mark(int(start[1]), int(start[2])), offset, len(line))
         offset += len(line)
     return found

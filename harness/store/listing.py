@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import heapq
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,33 +60,45 @@ def rows(
     statuses: Collection[Status],
     wanted: Mapping[str, Value],
     keys: Collection[str] | None = None,
-) -> list[Row]:
-    """Runs, the newest first.
+    limit: int | None = None,
+) -> tuple[list[Row], int]:
+    """Runs, the newest first, and how many there are without the limit.
 
     Args:
         store: where they are.
         statuses: some of STATUSES; the folders of unfinished runs are only read if wanted.
         wanted: what their settings must be, as `filters` gives it.
         keys: of which runs; None means all.
+        limit: keep no more of them; all the others are never in memory together.
     """
+    found, number = list[Row](), 0
+    for row in _all(store, statuses, keys):
+        if row.status in statuses and all(_agrees(row.settings, *one) for one in wanted.items()):
+            number += 1
+            found.append(row)
+            if limit is not None and len(found) > 2 * limit:
+                found = heapq.nsmallest(limit, found, key=_newest)
+    return heapq.nsmallest(limit or number, found, key=_newest), number
+
+
+def _newest(row: Row) -> tuple[float, str]:
+    return -row.time, row.key
+
+
+def _all(store: Store, statuses: Collection[Status], keys: Collection[str] | None) -> Iterator[Row]:
+    """Every run; the unfinished ones only if they are wanted."""
     known = [key for key in store.keys() if keys is None or key in keys]
-    records = store.records(known)
-    others = [key for key in known if key not in records]
-    if set(UNFINISHED).isdisjoint(statuses):
-        others = [key for key in others if Status.DAMAGED in statuses and store.files(key).record.exists()]
-    found = [_finished(store, record) for record in records.values()]
-    found += [_unfinished(store, key) for key in others]
-    kept = [
-        row
-        for row in found
-        if row.status in statuses
-        and all(_agrees(row.settings, name, value) for name, value in wanted.items())
-    ]
-    return sorted(kept, key=lambda row: (-row.time, row.key))
+    ended = set()
+    for key, record, mark in store.each_marked(known):
+        ended.add(key)
+        yield _finished(record, mark.modified / 1e9)
+    every = not set(UNFINISHED).isdisjoint(statuses)
+    for key in known:
+        if key not in ended and (every or (Status.DAMAGED in statuses and store.files(key).record.exists())):
+            yield _unfinished(store, key)
 
 
-def _finished(store: Store, record: RunRecord) -> Row:
-    time = store.files(record.key).record.stat().st_mtime
+def _finished(record: RunRecord, time: float) -> Row:
     if record.digest:
         return Row(record.key, Status.DAMAGED, record.config, time, reason=integrity.CHANGED)
     return Row(record.key, record.status, record.config, time, record=record)
@@ -96,7 +109,7 @@ def _unfinished(store: Store, key: str) -> Row:
     last = files.attempt(state.attempts)
     time = os.stat(last if last.exists() else files.path).st_mtime
     if state.record is not None:  # it has finished meanwhile
-        return _finished(store, state.record)
+        return _finished(state.record, files.record.stat().st_mtime)
     try:
         config = read_yaml(files.config, resolve=False)
     except UsageError:

@@ -44,11 +44,13 @@ class Records:
         """
         found = self._folders.get(key)  # a table asks ten thousand times
         if found is None:
-            if not layout.is_key(key):
-                raise UsageError(f"'{key}' is not the key of a run: twelve of the digits 0 to 9 and a to f.")
-            path = RunFile(f"{self.root}/{layout.RUNS}/{key[:2]}/{key}")
-            found = self._folders[key] = RunFolder(path)
+            found = self._folders[key] = RunFolder(RunFile(self._place(key)))
         return found
+
+    def _place(self, key: str) -> str:
+        if not layout.is_key(key):
+            raise UsageError(f"'{key}' is not the key of a run: twelve of the digits 0 to 9 and a to f.")
+        return f"{self.root}/{layout.RUNS}/{key[:2]}/{key}"
 
     def find(self, word: str) -> str:
         """The key of the only run whose key is `word` or begins with it.
@@ -171,18 +173,22 @@ class Records:
 
         def find(key: str, mark: Mark) -> RunRecord | None:
             noted_mark, record = noted.get(key, (None, None))
-            return record if mark.fits(noted_mark) else None
+            return record if mark == noted_mark else None
 
-        return dict(self._checked(keys, find))
+        return {key: record for key, record, _ in self._checked(keys, find)}
 
     def each_record(self, keys: Iterable[str]) -> Iterator[tuple[str, RunRecord]]:
         """As `records`, one after the other: a hundred thousand records at once need gigabytes."""
+        return ((key, record) for key, record, _ in self.each_marked(keys))
+
+    def each_marked(self, keys: Iterable[str]) -> Iterator[tuple[str, RunRecord, Mark]]:
+        """As `each_record`, with the mark of the record's file."""
         with self.index.lookup() as find:
             yield from self._checked(keys, find)
 
     def _checked(
         self, keys: Iterable[str], find: Callable[[str, Mark], RunRecord | None]
-    ) -> Iterator[tuple[str, RunRecord]]:
+    ) -> Iterator[tuple[str, RunRecord, Mark]]:
         packed = self._packed_marks()
         for key in keys:
             mark = packed.get(key) or self._mark(key)
@@ -192,11 +198,12 @@ class Records:
             if record is None or record.digest:  # the index lacks it, or was changed
                 record = self._read_and_note(key)
             if record is not None:
-                yield key, record
+                yield key, record, mark
 
     def _mark(self, key: str) -> Mark | None:
         """The mark of a record's file; None if there is none."""
-        before, folder = self.packed.known, str(self.run_folder(key))
+        before = self.packed.known
+        folder = self._place(key)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found = os.lstat(f"{folder}/{RECORD}")
             if stat.S_ISREG(found.st_mode) and not leads_away(folder, 2):

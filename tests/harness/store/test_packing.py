@@ -83,17 +83,6 @@ def archive_file(store, number):
     return path
 
 
-def test_what_is_packed_and_unpacked_is_as_before(store, three):
-    before, known = folders(store), seen(store)
-    pack(store)
-    assert not folders(store) and archives(store) == {1: 3, 2: 3, 3: 1}
-    assert seen(store) == seen(Store(store.root)) == known
-    assert not list(Path(store.root, "runs").glob("*/*")), "no empty folder of a run is left"
-    unpack(store)
-    assert folders(store) == before and not store.packed.now().archives
-    assert seen(store) == known
-
-
 def test_the_index_needs_no_folder(store):
     known = store.records(store.keys())
     pack(store)
@@ -155,23 +144,6 @@ def test_the_weights_stay_in_their_folder(tmp_path):
     assert packing.choose(store) == packing.Choice(), "there is nothing more to do"
     unpack(store)
     assert len(folders(store)) == 7 and seen(store) == known
-
-
-def test_archives_that_are_not_full_are_merged(tmp_path, three):
-    store, known = Store(tmp_path), {}
-    for number in range(1, 9):
-        put(tmp_path, lr=number / 10)
-        known = seen(store)
-        pack(store)
-        assert len(archives(store)) == -(-number // 3) and seen(store) == known
-    assert sorted(archives(store).values()) == [2, 3, 3]
-    before = archives(store)
-    pack(store)
-    assert archives(store) == before, "nothing to do, nothing is written"
-    unpack(store, {next(iter(one.runs)) for one in store.packed.now().archives.values()})
-    assert sum(archives(store).values()) == 5 and seen(store) == known
-    pack(store)
-    assert sorted(archives(store).values()) == [2, 3, 3] and seen(store) == known
 
 
 def test_short_archives_are_merged_even_without_new_runs(store, three):
