@@ -17,10 +17,9 @@ from harness.store import Store
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
+from harness.system.machine import without_collection
 from results.compare.select import OPTIMIZER
 from results.compare.view import PUBLISHED, SOURCES, View
-from results.figures.declared import FIGURES
-from results.figures.files import check_folder, of_selection, update, views
 from results.frames.load import load, tell
 from results.tables.ledger import ledger as ledger_reports
 from results.tables.registry import TABLES
@@ -42,6 +41,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
 
 
+@without_collection()
 def table(args: argparse.Namespace) -> int:
     """Print tables, or write one file each. With `--strict`, exit status 1 if a table mixes unlike runs.
 
@@ -101,6 +101,8 @@ def add_paper_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     """Add [NAME ...] [--sweep NAME]... [--source SOURCE] [--scale SCALE]... [--out DIR]."""
+    from results.figures.declared import FIGURES  # tables do without
+
     _add_common(parser, FIGURES)
     add_paper_arguments(parser)
     parser.add_argument(
@@ -117,6 +119,9 @@ def figure(args: argparse.Namespace) -> int:
     Raises:
         UsageError: a figure is unknown, the folder can't be written to, or it has files of somebody else.
     """
+    from results.figures.declared import FIGURES
+    from results.figures.files import check_folder, of_selection, update, views
+
     names, sweeps = _select(args, FIGURES, "figure")
     folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
     _look_beside_the_store(args, names)

@@ -133,7 +133,7 @@ class Cell:
 
     def noted(self, *notes: Note) -> Cell:
         """The same cell with more footnotes."""
-        return replace(self, notes=(*self.notes, *notes))
+        return self if not notes else replace(self, notes=(*self.notes, *notes))
 
 
 @dataclass(frozen=True)

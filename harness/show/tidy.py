@@ -102,7 +102,9 @@ def write_csv(reports: Sequence[Report]) -> str:
     names = columns(lines)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(csv_cell, names))
-    writer.writerows([csv_cell(word(line.get(name))) for name in names] for line in lines)
+    for line in lines:  # numbers need no care: only words can be formulas
+        values = [line.get(name) for name in names]
+        writer.writerow([csv_cell(value) if isinstance(value, str) else word(value) for value in values])
     return out.getvalue()
 
 

@@ -11,7 +11,7 @@ from harness.paper.experiments import Place
 from harness.paper.reported import Reported
 from harness.store import Store
 from results.compare.select import OPTIMIZER, Choice, choose
-from results.frames.rows import rows
+from results.frames.rows import part, rows
 
 # The columns that a place fixes, besides hyperparameters.
 _PLACE = ("task", "model", "rule", "replica")
@@ -19,8 +19,8 @@ _PLACE = ("task", "model", "rule", "replica")
 
 def of_scale(frame: pd.DataFrame, scale: str) -> pd.DataFrame:
     """The rows of the sweeps of a scale; of those outside the list of experiments if `scale` is empty."""
-    own = [name for name in frame["sweep"].unique() if experiments.scale_of(str(name)) == scale]
-    return frame[frame["sweep"].isin(own)]
+    scales = {name: experiments.scale_of(str(name)) for name in frame["sweep"].unique()}
+    return part(frame, [at for at, row in enumerate(rows(frame)) if scales[row["sweep"]] == scale])
 
 
 class Ours:
@@ -45,9 +45,10 @@ class Ours:
         """Whether anything is planned at this scale."""
         return not self.frame.empty
 
+    @functools.cache  # noqa: B019 - lives as long as one command
     def runs(self, place: Place) -> pd.DataFrame:
         """The rows of the frame at a place; none if it is not planned."""
-        return self.frame.iloc[self._positions(place)]
+        return part(self.frame, self._positions(place))
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def _positions(self, place: Place) -> list[int]:

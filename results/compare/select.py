@@ -159,6 +159,8 @@ def searched(frame: pd.DataFrame | Rows, columns: Iterable[str]) -> list[str]:
     return [name for name in columns if any(_has_two_values(group, name) for group in groups)]
 
 
-def _has_two_values(group: Iterable[Row], name: str) -> bool:
-    found = {row[name] for row in group}
-    return len(found) > 1 and len({x for x in found if x is not None and x == x}) > 1  # NaN: no such setting
+def _has_two_values(group: Sequence[Row], name: str) -> bool:
+    first = group[0][name]
+    if all(row[name] is first for row in group):  # most columns are of other optimizers
+        return False
+    return len({x for row in group if (x := row[name]) is not None and x == x}) > 1  # NaN: no such setting

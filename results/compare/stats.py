@@ -154,9 +154,10 @@ def _groups(a: Sample, b: Sample) -> tuple[tuple[float, int], ...]:
     else:
         groups = [list(a.values.values()), list(b.values.values())]
     largest = max(abs(value) for sample in (a, b) for value in sample.values.values())
-    if all(statistics.stdev(group) <= _ROUNDING * largest for group in groups):
+    variances = [statistics.variance(group) for group in groups]
+    if all(math.sqrt(variance) <= _ROUNDING * largest for variance in variances):
         return ()
-    return tuple((statistics.variance(group), len(group)) for group in groups)
+    return tuple((variance, len(group)) for variance, group in zip(variances, groups, strict=True))
 
 
 # --- how many seeds ---

@@ -29,6 +29,7 @@ from harness.store.record import IMPORTED, RunRecord
 from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.frames import identity, row_cache, run_row
+from results.frames.rows import rows
 from results.frames.run_row import MARK, PRUNED_BY, TUNED, Row
 
 _NO_SEARCH = {"search": "", "ranges": ""}
@@ -285,5 +286,5 @@ def _column(values: Sequence[Any]) -> pd.Series[Any]:
 
 def tuned_columns(frame: pd.DataFrame) -> list[str]:
     """The frame's columns that hold settings that compete, lr and p first."""
-    columns = list(frame.columns)
+    columns = list(next(iter(rows(frame)), frame))
     return columns[columns.index(run_row.FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]

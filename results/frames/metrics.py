@@ -9,6 +9,7 @@ import pandas as pd
 
 from harness import tasks
 from harness.store.record import IMPORTED, RunRecord
+from results.frames.rows import rows
 
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
@@ -75,8 +76,8 @@ def reported(part: pd.DataFrame) -> tuple[Metric, ...]:
     if own is None or own.higher_is_better != higher_is_better:
         own = Metric(metric, metric, 1, 4, higher_is_better)
     others = (one for one in _REPORTED.get(kind, ()) if one is not own)
-    named = str(part["task"].iloc[0]) in tasks.TASKS
-    return own, *(one for one in others if named or f"val_{one.name}" in part)
+    first = rows(part)[0]
+    return own, *(one for one in others if first["task"] in tasks.TASKS or f"val_{one.name}" in first)
 
 
 def loss_unit(part: pd.DataFrame) -> str:
@@ -86,10 +87,11 @@ def loss_unit(part: pd.DataFrame) -> str:
 
 def _task(part: pd.DataFrame) -> tuple[str, str, bool]:
     """Kind, metric and direction of the task that a part of the frame has."""
-    name = str(part["task"].iloc[0])
-    if name not in tasks.TASKS and TASK[0] in part:
-        for row in part[list(TASK)].dropna().itertuples(index=False):
-            return str(row[0]), str(row[1]), bool(row[2])
+    name = str(rows(part)[0]["task"])
+    if name not in tasks.TASKS:
+        for row in rows(part):
+            if isinstance(row.get(TASK[0]), str):
+                return row[TASK[0]], row[TASK[1]], bool(row[TASK[2]])
     found = tasks.recorded(name, {})  # it has no run yet
     return found.kind, found.metric, found.higher_is_better
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from harness.choice.winner import grouped
+
 Rows = Sequence[Mapping[str, Any]]
 
 # By the id of a frame that lives. Frames can't be keys.
@@ -38,12 +40,14 @@ def parts(frame: pd.DataFrame | None, columns: Sequence[str]) -> list[pd.DataFra
     if frame is None:
         return []
     found = rows(frame)
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for number, row in enumerate(found):
-        groups.setdefault(tuple(row[name] for name in columns), []).append(number)
-    made = [frame.iloc[numbers] for numbers in groups.values()]
-    for part, numbers in zip(made, groups.values(), strict=True):
-        _note(part, [found[number] for number in numbers])
+    places = grouped(range(len(found)), lambda at: tuple([found[at][name] for name in columns]))
+    return [part(frame, own) for own in places.values()]
+
+
+def part(frame: pd.DataFrame, places: Sequence[int]) -> pd.DataFrame:
+    """The rows at some places of a frame; they are shared with it."""
+    found, made = rows(frame), frame.iloc[places]
+    _note(made, [found[at] for at in places])
     return made
 
 

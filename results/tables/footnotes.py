@@ -38,13 +38,14 @@ _MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
 
 def title(part: pd.DataFrame) -> str:
     """The workload of a part of the frame: "pydocs, llama-nano (steps=100)"."""
-    task, model, setting = part[list(WORKLOAD)].iloc[0]
+    task, model, setting = identity(part).values()
     return f"{task}, {model}" + (f" ({setting})" if setting else "")
 
 
 def identity(part: pd.DataFrame) -> dict[str, str]:
     """The workload as CSV columns."""
-    return {name: str(part[name].iloc[0]) for name in WORKLOAD}
+    first = rows(part)[0]
+    return {name: str(first[name]) for name in WORKLOAD}
 
 
 def origin(part: pd.DataFrame) -> tuple[Note, ...]:
@@ -54,7 +55,7 @@ def origin(part: pd.DataFrame) -> tuple[Note, ...]:
         return (Note("origin_imported", name=name),)
     if not has_stages(rows(part)[0]):
         return (Note("origin_unplanned"),)
-    data = "embedded data" if part["task"].iloc[0] in _EMBEDDED_TASKS else ""
+    data = "embedded data" if rows(part)[0]["task"] in _EMBEDDED_TASKS else ""
     published_way = (Note("protocol_paper"),) if rows(part)[0]["protocol"] == "paper" else ()
     return (*published_way, Note("origin_ours", data=data))
 
@@ -225,7 +226,8 @@ def complete(section: Section, part: pd.DataFrame) -> Section:
         for run in rows(part)
         if word(run.get("code")) != "none" or (run[IMPORTED] and word(run.get("machine")) != "none")
     }
-    cells = [[_marked(cell, known) for cell in row] for row in section.rows]
+    made = {key: tuple([run.get(name) for name in _CAN_CHANGE]) for key, run in known.items()}
+    cells = [[_marked(cell, known, made) for cell in row] for row in section.rows]
     runs = [
         known[key]
         for key in sorted({key for row in cells for cell in row for key in cell.runs} & known.keys())
@@ -241,9 +243,11 @@ def complete(section: Section, part: pd.DataFrame) -> Section:
     return replace(section, rows=cells, notes=(*section.notes, *notes), mixtures=tuple(mixture))
 
 
-def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
-    runs = [known[key] for key in cell.runs if key in known]
-    differences = _differences(runs, [(name, name) for name in _CAN_CHANGE]) if len(runs) > 1 else []
+def _marked(cell: Cell, known: Mapping[str, Row], made: Mapping[str, tuple[Any, ...]]) -> Cell:
+    keys = [key for key in cell.runs if key in known]
+    if len({made[key] for key in keys}) < 2:
+        return cell
+    differences = _differences([known[key] for key in keys], [(name, name) for name in _CAN_CHANGE])
     return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
 
 

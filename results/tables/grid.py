@@ -70,7 +70,7 @@ def section(part: pd.DataFrame, row_axis: str) -> Section:
     )
     title, identity = footnotes.title(part), footnotes.identity(part)
     if row_axis != "optimizer":
-        optimizer = str(part["optimizer"].iloc[0])
+        optimizer = str(rows(part)[0]["optimizer"])
         title, identity = f"{title}: {optimizer}", {**identity, "optimizer": optimizer}
     cells = [[Cell(head), *(cell(head, rate) for rate in rates)] for head in heads]
     return Section(title, identity, columns, cells, COLUMN_AXIS, notes)

@@ -240,12 +240,12 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
 
 def _terms(part: pd.DataFrame) -> list[Note]:
     """How studies searched. Grids say it all by their size, except beside a search."""
-    searches = part.loc[part["stage"] == SEARCH, ["optimizer", "search"]].drop_duplicates()
-    by_name = searches.replace("", "a grid").groupby("optimizer", sort=False)["search"].agg(list)
-    if not searches["search"].any():
+    pairs = dict.fromkeys((run["optimizer"], run["search"]) for run in rows(part) if run["stage"] == SEARCH)
+    if not any(search for _, search in pairs):
         return []
-    terms = [listing(own) for own in by_name]
-    groups = _by(lambda at: terms[at], list(map(str, by_name.index)))
+    by_name = grouped(pairs, lambda pair: str(pair[0]))
+    terms = [listing([search or "a grid" for _, search in own]) for own in by_name.values()]
+    groups = _by(lambda at: terms[at], list(by_name))
     if len(groups) == 1:
         return [Note("searched", how=terms[0])]
     notes = [Note("searched_by", names=names, how=how) for how, names in groups.items()]

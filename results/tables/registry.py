@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
@@ -11,7 +12,8 @@ from harness.show.report import Report, Section
 from harness.store.points import SEARCH
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
-from results.frames.rows import parts
+from results.frames.metrics import is_number
+from results.frames.rows import parts, rows
 from results.tables import flops, footnotes, grid, hyperparameters, main_result, paper
 from results.track3 import table as track3
 
@@ -28,14 +30,14 @@ def main_result_table(view: View) -> Report:
 
 def lr_grid_table(view: View) -> Report:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
-    own = [part for part in parts(view.frame, WORKLOAD) if "lr" in part and part["lr"].notna().any()]
+    own = [part for part in parts(view.frame, WORKLOAD) if any(map(is_number, _values(part, "lr")))]
     sections = _sections(own, partial(grid.section, row_axis="optimizer"))
     return Report("lr_grid", "validation result by optimizer and learning rate", sections)
 
 
 def p_grid_table(view: View) -> Report:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
-    own = [part for part in parts(view.frame, OPTIMIZER) if "p" in part and searched(part, ["p"])]
+    own = [part for part in parts(view.frame, OPTIMIZER) if "p" in rows(part)[0] and searched(part, ["p"])]
     sections = _sections(own, partial(grid.section, row_axis="p"))
     return Report("p_grid", "validation result by p and learning rate", sections)
 
@@ -59,5 +61,9 @@ TABLES: dict[str, Make] = GENERAL | {
 
 def _sections(workloads: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
     """A section for each workload, but for replicas whose search has no run there: data may have changed."""
-    searched_parts = [part for part in workloads if (part["stage"] == SEARCH).any()]
+    searched_parts = [part for part in workloads if SEARCH in _values(part, "stage")]
     return [footnotes.complete(make(part), part) for part in searched_parts]
+
+
+def _values(part: pd.DataFrame, column: str) -> list[Any]:
+    return [row.get(column) for row in rows(part)]
