@@ -129,10 +129,10 @@ def _outside(name: str) -> TaskSpec | None:
     place = target(name, GROUP)
     if place is None:
         return None
-    found = load(place)
-    if not isinstance(found, TaskSpec):
-        raise ValueError(f"'{name}' must be an instance of harness.tasks.TaskSpec, not {found!r}")
-    return replace(found, name=name)
+    row = load(place)
+    if not isinstance(row, TaskSpec):
+        raise ValueError(f"'{name}' must be an instance of harness.tasks.TaskSpec, not {row!r}")
+    return replace(row, name=name)
 
 
 # --- tasks that can't be imported any more ---
@@ -155,8 +155,8 @@ def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
     noted = environment.get("task")
     if name in TASKS and not (isinstance(noted, Mapping) and noted.get("kind") == OF_OTHERS):
         return TASKS[name]
-    told = noted if isinstance(noted, Mapping) else {}
-    kind, metric, higher = (told.get(field) for field in ("kind", "metric", "higher_is_better"))
+    facts = noted if isinstance(noted, Mapping) else {}
+    kind, metric, higher = (facts.get(field) for field in ("kind", "metric", "higher_is_better"))
     if not (isinstance(kind, str) and isinstance(metric, str) and isinstance(higher, bool)):
         kind, metric, higher = "", UNKNOWN, False
     return TaskSpec(name, kind, metric, higher, fingerprint="", loader="", adamw_lr=0.0)

@@ -133,8 +133,8 @@ def _store(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[Not
 
 def _remarks(done: Merged, other: Path) -> Iterable[Note]:
     for key, differences in done.conflicts.items():
-        told = [f"{one.name}={one.here} here and {one.there} there" for one in differences]
-        yield Note("merge_conflict", key=key, differing=told)
+        differing = [f"{it.name}={it.here} here and {it.there} there" for it in differences]
+        yield Note("merge_conflict", key=key, differing=differing)
     for key, why in done.left.items():
         yield Note("merge_left", key=key, why=str(why))
     for name, why in done.refused.items():

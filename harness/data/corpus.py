@@ -87,7 +87,7 @@ class Prepared:
 
     def write(self, folder: Path) -> None:
         """Replace the stamp."""
-        content: dict[str, Any] = {**vars(self), "shards": [asdict(one) for one in self.shards.values()]}
+        content: dict[str, Any] = {**vars(self), "shards": [asdict(shard) for shard in self.shards.values()]}
         atomic.write_json(folder / STAMP, content)
 
     def is_there(self, folder: Path) -> bool:

@@ -104,15 +104,15 @@ class Folders:
 
     def __init__(self, home: Path, pattern: str) -> None:
         self.home = home
-        self.found: dict[str, list[tuple[Path, str]]] = {}  # key -> folders with their digests
+        self.folders: dict[str, list[tuple[Path, str]]] = {}  # key -> folders with their digests
         for path in sorted(home.glob(f"{pattern}/{MARKER}")):
             content = atomic.read_json(path)
             if isinstance(content, dict) and {"key", "digest"} <= content.keys():
-                self.found.setdefault(content["key"], []).append((path.parent, content["digest"]))
+                self.folders.setdefault(content["key"], []).append((path.parent, content["digest"]))
 
     def present(self) -> dict[str, str]:
         """The digest of each run that is here."""
-        return {key: folders[-1][1] for key, folders in self.found.items()}
+        return {key: folders[-1][1] for key, folders in self.folders.items()}
 
     def put(self, run: Outgoing, digest: str, fill: Callable[[Path], Path], within: str = "") -> None:
         """Replace all that is here of a run.
@@ -133,7 +133,7 @@ class Folders:
                     with open(Path(place, name), "rb") as file:
                         os.fsync(file.fileno())
                 atomic.sync_folder(Path(place))
-            for old, _ in self.found.pop(run.key, []):  # what a killed process leaves of it is temporary
+            for old, _ in self.folders.pop(run.key, []):  # what a killed process leaves of it is temporary
                 discarded = atomic.temporary_name(self.home / old.name)
                 os.rename(old, discarded)
                 shutil.rmtree(discarded, ignore_errors=True)
@@ -143,7 +143,7 @@ class Folders:
             atomic.sync_folder(target.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        self.found[run.key] = [(target, digest)]
+        self.folders[run.key] = [(target, digest)]
 
 
 @contextlib.contextmanager

@@ -56,18 +56,18 @@ class ForeignRun:
     @property
     def config(self) -> dict[str, Any]:
         """The nested config: what the file says, with empty words for what we would know of a run of ours."""
-        told: dict[str, Any] = dict(self.facts)
+        facts: dict[str, Any] = dict(self.facts)
         config: dict[str, Any] = {
             IMPORTED: self.source,
-            RUN: told.pop(ours.RUN, ""),
-            "task": told.pop(ours.TASK),
-            "model": told.pop(ours.MODEL),
-            "optimizer": {"name": told.pop(ours.RESULT)},
-            **dict.fromkeys(SEED_FIELDS, told.pop(ours.SEED, None)),
+            RUN: facts.pop(ours.RUN, ""),
+            "task": facts.pop(ours.TASK),
+            "model": facts.pop(ours.MODEL),
+            "optimizer": {"name": facts.pop(ours.RESULT)},
+            **dict.fromkeys(SEED_FIELDS, facts.pop(ours.SEED, None)),
             "replica": "",
             "data_fingerprint": "",
         }
-        for name, value in sorted(told.items()):
+        for name, value in sorted(facts.items()):
             if name not in (ours.HARDWARE, ours.SECONDS):
                 group, _, field_name = name.rpartition(".")
                 place = config.setdefault(group, {}) if group else config
@@ -171,9 +171,9 @@ def _metric(runs: Sequence[Gathered], asked: str) -> str:
     names = sorted({name for run in runs for row in run.curve.values() for name in row})
     held_out = [name for name in names if name.startswith("val_")]
     if asked and asked not in held_out:
-        told = f"has {', '.join(held_out)}" if held_out else "has none"
+        there = f"has {', '.join(held_out)}" if held_out else "has none"
         raise UsageError(
-            f"--metric must be a metric of the validation split, and the file {told}: not '{asked}'."
+            f"--metric must be a metric of the validation split, and the file {there}: not '{asked}'."
         )
     if not held_out:
         raise UsageError(
@@ -189,7 +189,7 @@ def _metric(runs: Sequence[Gathered], asked: str) -> str:
 
 def _check_values(runs: Sequence[Gathered]) -> None:
     """Refuse shares beyond [0, 1], and a setting that is a number in one run and a word in another."""
-    told: dict[str, tuple[bool, Gathered]] = {}
+    kinds: dict[str, tuple[bool, Gathered]] = {}
     for run in runs:
         for step, row in run.curve.items():
             for name, value in row.items():
@@ -200,7 +200,7 @@ def _check_values(runs: Sequence[Gathered]) -> None:
                         f"accuracy is a share in [0, 1]{hint}."
                     )
         for name, fact in run.facts.items():
-            is_word, before = told.setdefault(name, (isinstance(fact, str), run))
+            is_word, before = kinds.setdefault(name, (isinstance(fact, str), run))
             if is_word != isinstance(fact, str):  # no table could sort it
                 raise UsageError(
                     f"{name} is {shown(str(before.facts[name]))} in {before.name} and {shown(str(fact))} in "

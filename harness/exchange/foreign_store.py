@@ -106,8 +106,8 @@ def _take(
             wrong = _write_run(store, record, run)
         if wrong:
             word, of, seed = (point.overrides[name] for name in (RUN, "optimizer.name", "seed"))
-            told = None if seed is None else str(seed)  # 0 is one, too
-            done.refused.append(Note("import_refused", run=word, of=of, seed=told, why=str(wrong)))
+            seed_word = None if seed is None else str(seed)  # 0 is one, too
+            done.refused.append(Note("import_refused", run=word, of=of, seed=seed_word, why=str(wrong)))
             continue
         done.here += before is not None
         done.taken[str(record.status)] += before is None
@@ -141,24 +141,16 @@ def _difference(store: Store, before: RunRecord | None, record: RunRecord, run: 
     """How the stored record of a run differs from the file's."""
     if before is None:
         return None
-    ours, theirs = _told(before), _told(record)
-    if names := [name for name in ours | theirs if ours.get(name) != theirs.get(name)]:
-        return _conflict(names, ours, theirs)
     path = store.files(before.key).metrics
     if path.exists() and path.read_bytes() != _curve(run).encode():
-        return Note("import_other_curve")
-    return None
+        return _conflict(_facts(before), _facts(record)) or Note("import_other_curve")
+    return _conflict(_facts(before), _facts(record))
 
 
-def _conflict(names: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]) -> Note:
-    differing = [f"{name}={here.get(name)} here and {there.get(name)} in the file" for name in names]
-    return Note("import_conflict", differing=differing)
-
-
-def _told(record: RunRecord) -> dict[str, Any]:
-    told = {"metric": record.environment["task"], "hardware": record.environment.get("gpu")}
-    told |= {"seconds_per_step": record.seconds_per_step, "note": record.note}
-    return {"status": str(record.status), "steps": record.steps, **record.metrics, **told}
+def _facts(record: RunRecord) -> dict[str, Any]:
+    facts = {"metric": record.environment["task"], "hardware": record.environment.get("gpu")}
+    facts |= {"seconds_per_step": record.seconds_per_step, "note": record.note}
+    return {"status": str(record.status), "steps": record.steps, **record.metrics, **facts}
 
 
 def _other_settings(point: Point, stored: Iterable[Point]) -> Note | None:
@@ -169,10 +161,17 @@ def _other_settings(point: Point, stored: Iterable[Point]) -> Note | None:
     here = point.overrides
     for other in stored:
         there = other.overrides
-        names = [name for name in sorted(here.keys() | there.keys()) if here.get(name) != there.get(name)]
-        if names and (here[RUN] or not any(name in here and name in there for name in names)):
-            return _conflict(names, there, here)
+        both = here.keys() & there.keys()
+        if here[RUN] or all(here[name] == there[name] for name in both):
+            if conflict := _conflict(there, here):
+                return conflict
     return None
+
+
+def _conflict(here: Mapping[str, Any], there: Mapping[str, Any]) -> Note | None:
+    names = [name for name in sorted(here.keys() | there.keys()) if here.get(name) != there.get(name)]
+    differing = [f"{name}={here.get(name)} here and {there.get(name)} in the file" for name in names]
+    return Note("import_conflict", differing=differing) if differing else None
 
 
 # --- files ---

@@ -79,8 +79,8 @@ class Reader:
 
     def _run(self) -> str:
         """A file that tells no run is one run. Were it several, a step would occur twice."""
-        told = self.columns.keys() | self.means.constants.keys()
-        if ours.RUN in told or (not self.table.run and {ours.SEED, ours.RESULT} & self.columns.keys()):
+        names = self.columns.keys() | self.means.constants.keys()
+        if ours.RUN in names or (not self.table.run and {ours.SEED, ours.RESULT} & self.columns.keys()):
             return ""
         try:
             return words.word(self.table.run or Path(self.table.name).stem)
@@ -95,11 +95,11 @@ class Reader:
         """
         measured = {name: column for name, column in self.columns.items() if ours.is_measured(name)}
         of_lines = {*measured, ours.STEP, ours.METRIC, ours.VALUE}
-        told = {name: column for name, column in self.columns.items() if name not in of_lines}
+        of_run = {name: column for name, column in self.columns.items() if name not in of_lines}
         for number, cells in self.table.lines:
             try:
                 facts, step, values = (
-                    self._facts(told, cells),
+                    self._facts(of_run, cells),
                     self._step(cells),
                     self._values(measured, cells),
                 )
@@ -112,19 +112,19 @@ class Reader:
     def meanings(self) -> str:
         """What each column means, in words."""
         theirs = {name: column.told(self.table.header[column.index]) for name, column in self.columns.items()}
-        told = [name if name == their else f"{name} = {their}" for name, their in theirs.items()]
-        return f"'{self.table.name}': {words.listed(told)}"
+        meanings = [name if name == their else f"{name} = {their}" for name, their in theirs.items()]
+        return f"'{self.table.name}': {words.listed(meanings)}"
 
     def left_out(self, more: Sequence[str] = ()) -> list[Note]:
         """What nobody has told the meaning of."""
         names = [*self.left, *more]
         return [Note("import_left_out", file=self.table.name, names=words.listed(names))] if names else []
 
-    def _facts(self, told: Mapping[str, ours.Column], cells: Sequence[str]) -> Facts:
-        texts = tuple(cells[column.index] for column in told.values())
+    def _facts(self, columns: Mapping[str, ours.Column], cells: Sequence[str]) -> Facts:
+        texts = tuple(cells[column.index] for column in columns.values())
         if texts not in self._known:
             facts = dict(self._constants)
-            for (name, column), text in zip(told.items(), texts, strict=True):
+            for (name, column), text in zip(columns.items(), texts, strict=True):
                 if text.strip():
                     text = repr(column.number(cells, name)) if column.is_scaled else text.strip()
                     facts[name] = ours.constant(name, text, self.table.header[column.index])

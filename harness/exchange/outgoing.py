@@ -74,21 +74,21 @@ class Outgoing:
 
     def rows(self) -> list[tuple[int, dict[str, float]]]:
         """The curve, a row for each step in their order. A value that is not finite is NaN."""
-        found: dict[int, dict[str, float]] = {}
+        rows: dict[int, dict[str, float]] = {}
         for row in curve.read(self.curve):
-            values = found.setdefault(row["step"], {})
+            values = rows.setdefault(row["step"], {})
             for name, value in row.items():
                 if name != "step" and _is_figure(value) and math.isnan(values.get(name, math.nan)):
                     values[name] = _number(value)
-        return sorted(found.items())
+        return sorted(rows.items())
 
     def rows_and_summary(self) -> list[tuple[int, dict[str, float]]]:
         """As `rows`, with what only the summary has at the last step: for trackers that have no summary."""
-        found = dict(self.rows())
-        known = {name for values in found.values() for name in values}
+        rows = dict(self.rows())
+        known = {name for values in rows.values() for name in values}
         rest = {name: value for name, value in self.summary.items() if name not in known}
-        found[self.steps] = found.get(self.steps, {}) | rest
-        return sorted(found.items())
+        rows[self.steps] = rows.get(self.steps, {}) | rest
+        return sorted(rows.items())
 
     def time(self, step: int) -> float:
         """About when a step was made, in seconds since 1970: a curve has no times, so each takes the mean."""
@@ -159,13 +159,18 @@ def outgoing(record: RunRecord, points: Sequence[Point], path: Path) -> Outgoing
         "status": str(record.status),
         "note": record.note,
     }
+    parts = [str(settings.get("optimizer.name", ""))[:_LONGEST]]
+    for name, short in (("optimizer.lr", "lr"), ("seed", "seed")):
+        if settings.get(name) is not None:
+            parts.append(f"{short}{setting(settings[name])}")
+    parts += [record.key, *([str(record.status)] if record.status != Status.COMPLETED else [])]
     where = record.environment
     environment = {name: where[name] for name in _ENVIRONMENT if name in where}
     if machine := where.get("gpu") or where.get("cpu"):
         environment["machine"] = machine
     return Outgoing(
         key=record.key,
-        name=_name(record, settings),
+        name=re.sub(r"[^\w.+-]+", "_", "-".join(parts)).lstrip("."),
         group=points[0].sweep if points else ALONE,
         job_type=str(settings.get("replica") or stage or "run"),
         place={f"htbench.{name}": text for name, text in place.items() if text},
@@ -176,17 +181,6 @@ def outgoing(record: RunRecord, points: Sequence[Point], path: Path) -> Outgoing
         seconds_per_step=record.seconds_per_step or 0.0,
         curve=path,
     )
-
-
-def _name(record: RunRecord, settings: Mapping[str, Any]) -> str:
-    parts = [str(settings.get("optimizer.name", ""))[:_LONGEST]]
-    for name, short in (("optimizer.lr", "lr"), ("seed", "seed")):
-        if settings.get(name) is not None:
-            parts.append(f"{short}{setting(settings[name])}")
-    parts.append(record.key)
-    if record.status != Status.COMPLETED:
-        parts.append(str(record.status))
-    return re.sub(r"[^\w.+-]+", "_", "-".join(parts)).lstrip(".")
 
 
 def _summary(record: RunRecord) -> dict[str, float]:

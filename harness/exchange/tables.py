@@ -70,8 +70,8 @@ def read(path: Path) -> list[Table]:
         return [replace(table, run=stem)]
     if list(header) != _SCALARS:
         return [table]
-    if found := _NAME_OF_SCALARS.fullmatch(stem):
-        lines = [(number, [*cells[1:], *found.groups()]) for number, cells in table.lines]
+    if parts := _NAME_OF_SCALARS.fullmatch(stem):
+        lines = [(number, [*cells[1:], *parts.groups()]) for number, cells in table.lines]
         return [Table(table.name, ["step", "value", "run", "metric"], lines)]
     return [Table(table.name, ["step", "value"], [(n, cells[1:]) for n, cells in table.lines], run=stem)]
 

@@ -86,12 +86,12 @@ def _opened(uri: str, folder: Path | None) -> Destination:
     from mlflow.entities import Metric, Param, ViewType
 
     client = MlflowClient(tracking_uri=uri)
-    experiments = {found.name: found for found in _pages(client.search_experiments, view_type=ViewType.ALL)}
-    live = [found.experiment_id for found in experiments.values() if found.lifecycle_stage == "active"]
+    experiments = {each.name: each for each in _pages(client.search_experiments, view_type=ViewType.ALL)}
+    live = [each.experiment_id for each in experiments.values() if each.lifecycle_stage == "active"]
     there: dict[str, list[tuple[str, str]]] = {}  # key -> runs with their digests
-    for found in _pages(client.search_runs, experiment_ids=live, filter_string=f"tags.`{KEY}` != ''"):
-        tags = found.data.tags
-        there.setdefault(tags[KEY], []).append((found.info.run_id, tags.get(COMPLETE, "")))
+    for run in _pages(client.search_runs, experiment_ids=live, filter_string=f"tags.`{KEY}` != ''"):
+        tags = run.data.tags
+        there.setdefault(tags[KEY], []).append((run.info.run_id, tags.get(COMPLETE, "")))
 
     def experiment(name: str) -> str:
         """The id of the experiment of a sweep, which is made if it is not there."""
@@ -101,13 +101,13 @@ def _opened(uri: str, folder: Path | None) -> Destination:
                 name, artifact_location=str(folder / "mlruns" / name) if folder else None
             )
             experiments[name] = client.get_experiment_by_name(name)
-        found = experiments[name]
-        if found.lifecycle_stage != "active":
+        made = experiments[name]
+        if made.lifecycle_stage != "active":
             raise UsageError(
                 f"The experiment '{name}' is deleted in {uri}; `mlflow experiments restore "
-                f"--experiment-id {found.experiment_id}` brings it back, or give another --uri."
+                f"--experiment-id {made.experiment_id}` brings it back, or give another --uri."
             )
-        return str(found.experiment_id)
+        return str(made.experiment_id)
 
     def write(run: Outgoing) -> None:
         """A run of its own, after those of this key are deleted."""
@@ -138,13 +138,13 @@ def _opened(uri: str, folder: Path | None) -> Destination:
 
 def _pages(search: Any, **terms: Any) -> list[Any]:
     """All pages of a search."""
-    found, token = [], None
+    entries, token = [], None
     while True:
         page = search(max_results=_PAGE, page_token=token, **terms)
-        found += page
+        entries += page
         token = page.token
         if not token:
-            return found
+            return entries
 
 
 def _name(name: str) -> str:

@@ -28,28 +28,8 @@ UNLIKE = 2  # characters by which the lengths of the endings may differ
 QUESTIONS, YAML = "questions.jsonl", f"{CLOZE}.yaml"
 _PROSE = re.compile(r"[A-Za-z][A-Za-z' ,.:;()_-]*")
 
-# How lm-evaluation-harness asks them; it puts a space between context and ending.
-_TASK = """\
-task: {name}
-dataset_path: json
-dataset_kwargs:
-  data_files:
-    test: {file}
-output_type: multiple_choice
-test_split: test
-doc_to_text: context
-doc_to_choice: endings
-doc_to_target: label
-metric_list:
-  - metric: acc
-    aggregation: mean
-    higher_is_better: true
-  - metric: acc_norm
-    aggregation: mean
-    higher_is_better: true
-metadata:
-  version: {version}
-"""
+# How lm-evaluation-harness asks them.
+_TASK = Path(__file__).with_name("cloze_task.yaml")
 
 
 @dataclass(frozen=True)
@@ -96,7 +76,9 @@ def write_task(questions: Iterable[Question], folder: Path) -> None:
     """
     file = folder.resolve() / QUESTIONS
     file.write_text(_as_lines(questions), encoding="utf-8")
-    text = _TASK.format(name=CLOZE, file=json.dumps(str(file)), version=float(RECIPE))
+    text = _TASK.read_text(encoding="utf-8").format(
+        name=CLOZE, file=json.dumps(str(file)), version=float(RECIPE)
+    )
     (folder / YAML).write_text(text, encoding="utf-8")
 
 
@@ -104,8 +86,8 @@ def make(documents: list[str], others: list[str]) -> list[Question]:
     """The questions of held-out `documents`; no line of a question is in `others`."""
     elsewhere = "\n".join(others)
     lines = [line for line in _lines(documents) if f"{line.context} {line.ending}" not in elsewhere]
-    found = (_question(line, lines) for line in lines)
-    return [question for question in found if question is not None]
+    questions = (_question(line, lines) for line in lines)
+    return [question for question in questions if question is not None]
 
 
 def _fill(folder: Path) -> None:

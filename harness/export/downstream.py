@@ -93,17 +93,17 @@ def _with(task: str, entry: Entry, record: RunRecord) -> RunRecord:
 
 
 def _scorer(trained: Trained, cache: Path, options: Options) -> Scorer:
-    own = tokens.of_run(trained.config, cache)
-    if own is None:
+    task_tokens = tokens.of_run(trained.config, cache)
+    if task_tokens is None:
         raise UsageError(
             f"The task '{trained.task}' is not one of htbench, so the model's tokenizer is not known; "
             f"export the model and evaluate it with lm-evaluation-harness itself."
         )
-    tokenizer, device = own.tokenizer(), devices.choose(options.device)
+    tokenizer, device = task_tokens.tokenizer(), devices.choose(options.device)
     return Scorer(
         trained.module().to(device),
         lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids),
-        own.end,
+        task_tokens.end,
         trained.settings["max_length"],
         options.batch_size,
         device,

@@ -75,14 +75,14 @@ def _places(name: str, include: Path | None) -> Iterator[tuple[list[str | Path],
     """Folders of tasks, and whether all that the harness brings are wanted: that takes 20 seconds."""
     if include is not None and not include.is_dir():
         raise UsageError(f"--include-path '{include}' is no folder with tasks of lm-evaluation-harness.")
-    own: list[str | Path] = [include] if include is not None else []
-    if own:
-        yield own, False
+    folders: list[str | Path] = [include] if include is not None else []
+    if folders:
+        yield folders, False
     if name in _FOLDERS:
         import lm_eval.tasks
 
         yield [Path(lm_eval.tasks.__path__[0], _FOLDERS[name])], False
-    yield own, True
+    yield folders, True
 
 
 def _task(index: Any, name: str) -> Any:
@@ -119,7 +119,7 @@ def evaluate(
     from lm_eval import simple_evaluate
 
     with _quiet():
-        found = simple_evaluate(
+        results = simple_evaluate(
             model=_model(scorer, begin),
             tasks=[loaded.task],
             task_manager=loaded.index,
@@ -129,11 +129,11 @@ def evaluate(
             bootstrap_iters=100,  # only metrics that are no means need it
         )
     name, version = loaded.name, importlib.metadata.version("lm_eval")
-    figures = {key.partition(",")[0]: value for key, value in found["results"][name].items() if "," in key}
+    figures = {key.partition(",")[0]: value for key, value in results["results"][name].items() if "," in key}
     entry: Entry = {key: value for key, value in figures.items() if isinstance(value, float | int)}
-    entry["questions"] = int(found["n-samples"][name]["effective"])
-    entry |= {"scorer": f"lm-eval {version}", "version": found["versions"].get(name)}
-    return entry, found["samples"][name]
+    entry["questions"] = int(results["n-samples"][name]["effective"])
+    entry |= {"scorer": f"lm-eval {version}", "version": results["versions"].get(name)}
+    return entry, results["samples"][name]
 
 
 def _model(scorer: Scorer, begin: Callable[[int], Callable[[int], Any]]) -> Any:

@@ -41,10 +41,10 @@ def export(store: Store, word: str, place: Path, *, force: bool = False) -> Trai
     place = place.resolve()
     _check(place, store.find(word), force)
     trained = Trained.load(store, word)
-    own = tokens.of_run(trained.config, cache_folder(store.root))
+    task_tokens = tokens.of_run(trained.config, cache_folder(store.root))
 
     def write(folder: Path) -> None:
-        fill(folder, trained, own)
+        fill(folder, trained, task_tokens)
         names = sorted(os.listdir(folder))
         atomic.write_json(folder / STAMP, {"key": trained.key, "step": trained.step, "files": names})
 
@@ -70,25 +70,29 @@ def _check(folder: Path, key: str, force: bool) -> None:
         raise UsageError(f"'{folder}' is the export of run {stamp.get('key')}; --force replaces it.")
 
 
-def fill(place: Path, trained: Trained, own: TaskTokens | None) -> None:
+def fill(place: Path, trained: Trained, task_tokens: TaskTokens | None) -> None:
     """Write all files into the empty folder `place`.
 
     Args:
         place: an empty folder.
         trained: the model.
-        own: its tokenizer; None: the files have none.
+        task_tokens: its tokenizer; None: the files have none.
     """
-    for name, content in files(trained, own).items():
+    for name, content in files(trained, task_tokens).items():
         atomic.write_json(place / name, content)
-    atomic.write_text(place / "README.md", card.text(trained, own is not None))
+    atomic.write_text(place / "README.md", card.text(trained, task_tokens is not None))
     _write_weights(place / WEIGHTS, trained)
 
 
-def files(trained: Trained, own: TaskTokens | None) -> dict[str, Any]:
+def files(trained: Trained, task_tokens: TaskTokens | None) -> dict[str, Any]:
     """The content of the JSON files by their names."""
-    ids = own.ids if own is not None else dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    ids = (
+        task_tokens.ids
+        if task_tokens is not None
+        else dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    )
     config = {**trained.family.config(trained.settings), **ids, "dtype": trained.dtype}
-    more = own.files(trained.settings["max_length"]) if own is not None else {}
+    more = task_tokens.files(trained.settings["max_length"]) if task_tokens is not None else {}
     return {"config.json": config, **more}
 
 

@@ -176,7 +176,7 @@ class Work:
 
 def _existing(place: Path) -> Path:
     """The folder, or the first above it that exists."""
-    return next(one for one in (place.absolute(), *place.absolute().parents) if one.exists())
+    return next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
 
 
 def _gb(size: float) -> str:
@@ -195,7 +195,7 @@ def make(work: Work, workers: int, progress: Progress) -> None:
     fetchers = ProcessPoolExecutor(_FETCHING, context, _end_with_the_parent)
     threads = ThreadPoolExecutor(workers + _FETCHING)  # they only wait
 
-    def one(file: RawFile) -> None:
+    def finish(file: RawFile) -> None:
         path = work.source.find(work.raw, file)
         if path is None:
             row = work.source.data.published
@@ -205,7 +205,7 @@ def make(work: Work, workers: int, progress: Progress) -> None:
         pool.submit(_write, file, path, work.folder).result()
 
     try:
-        futures = {threads.submit(one, file): file for file in work.left}
+        futures = {threads.submit(finish, file): file for file in work.left}
         with _watched(counter, progress):
             for number, future in enumerate(as_completed(futures), 1):
                 future.result()
