@@ -53,7 +53,7 @@ class EarlyEnd:
         array: the submission that it belongs to.
         points: the ids of its points without a result for which no later job was submitted.
         begun: whether one of its runs had begun.
-        told: node, times and error. The node is that of the owner of the run if the log does not name one.
+        log: node, times and error. The node is that of the owner of the run if the log does not name one.
         path: of the log that tells the error.
     """
 
@@ -61,7 +61,7 @@ class EarlyEnd:
     array: Submission
     points: tuple[str, ...]
     begun: bool
-    told: JobLog
+    log: JobLog
     path: Path
 
 
@@ -79,21 +79,20 @@ def find(
     """
     known = {point.id: point for point in points}
     unfinished = known.keys() - set(finished)
-    found, questions = list[EarlyEnd](), list[str]()
+    ended, asked = list[EarlyEnd](), list[str]()
     jobs = list(_jobs(store.root, sweep, unfinished))
-    gone = [one for one in jobs if one[1] not in queued][:MOST_JOBS]
     last = {point: job for _, job, share in reversed(jobs) for point in share}
-    for array, job, share in gone:
+    for array, job, share in [shared for shared in jobs if shared[1] not in queued][:MOST_JOBS]:
         path = log_path(store.root, array, job)
         log = job_log.read(path) or _without_folder(path)
-        if log is None and (array.job in questions or len(questions) < MOST_QUESTIONS):
-            questions += [array.job] if array.job not in questions else []
+        if log is None and (array.job in asked or len(asked) < MOST_QUESTIONS):
+            asked += [array.job] if array.job not in asked else []
             log = _shown(job)
-        own = [filled(store.root, known[point]) for point in share if point in known]
-        if told := _told(store, array, job, own, log):
+        runs = [filled(store.root, known[point]) for point in share if point in known]
+        if end := _end(store, array, job, runs, log):
             latest = tuple(point for point in share if point in unfinished and last[point] == job)
-            found.append(EarlyEnd(job, array, latest, *told))
-    return found
+            ended.append(EarlyEnd(job, array, latest, *end))
+    return ended
 
 
 def _jobs(
@@ -117,7 +116,7 @@ def log_paths(root: Path, array: Submission, job: str, point: str) -> list[Path]
     return [job_log.of_run(path.parent, job, point), path] if array.runs_per_job > 1 else [path]
 
 
-def _told(
+def _end(
     store: Store, array: Submission, job: str, points: Sequence[Point], log: JobLog | None
 ) -> tuple[bool, JobLog, Path] | None:
     """Whether a run had begun, what is known of the job, and which log tells; None if it did not end early.
@@ -132,21 +131,21 @@ def _told(
     began = list[tuple[JobLog, Point]]()
     for point in points:
         if (attempt := _attempt(store, point, job)) is not None:
-            failed = _failure(*attempt)
-            if failed is None:
+            failure = _failure(*attempt)
+            if failure is None:
                 return None
-            began.append((failed, point))
+            began.append((failure, point))
     path = log_path(store.root, array, job)
     if began:
-        first, point = min(began, key=lambda one: one[0].ended)
-        own = next((log for log in log_paths(store.root, array, job, point.id) if log.exists()), path)
-        read = job_log.read(own) if own != path else log
-        error, ended = first.error or (read.error if read else ""), max(one.ended for one, _ in began)
-        return True, replace(log or first, ended=ended, error=error), own
+        first, point = min(began, key=lambda pair: pair[0].ended)
+        place = next((log for log in log_paths(store.root, array, job, point.id) if log.exists()), path)
+        read = job_log.read(place) if place != path else log
+        error, ended = first.error or (read.error if read else ""), max(run.ended for run, _ in began)
+        return True, replace(log or first, ended=ended, error=error), place
     # The job itself may have nothing to say where the processes of its runs could not begin.
-    for own in (log_paths(store.root, array, job, point.id)[0] for point in points):
-        if own != path and (read := job_log.read(own)) and read.error:
-            return False, replace(log or read, error=read.error), own
+    for place in (log_paths(store.root, array, job, point.id)[0] for point in points):
+        if place != path and (read := job_log.read(place)) and read.error:
+            return False, replace(log or read, error=read.error), place
     return (False, log, path) if log is not None and log.error else None
 
 
@@ -250,16 +249,16 @@ class Early:
 def grouped(ended: Sequence[EarlyEnd]) -> list[Early]:
     """The jobs by their errors, the most frequent first, and their nodes."""
     errors: dict[str, list[EarlyEnd]] = {}
-    for one in ended:
-        error = one.told.error.replace(one.told.node or "NODE", "NODE")
-        errors.setdefault(re.sub(r"\d+", "N", error), []).append(one)
+    for job in ended:
+        error = job.log.error.replace(job.log.node or "NODE", "NODE")
+        errors.setdefault(re.sub(r"\d+", "N", error), []).append(job)
     rows = []
     for number, group in enumerate(sorted(errors.values(), key=len, reverse=True)):
-        for node in dict.fromkeys(one.told.node for one in group):
-            own = [one for one in group if one.told.node == node]
-            runs, first = sum(len(one.points) for one in own), own[0]
-            jobs, log = [one.job for one in own], str(first.path)
-            rows.append(Early(first.told.error, node, jobs, runs, _longest(own), log, number))
+        for node in dict.fromkeys(job.log.node for job in group):
+            there = [job for job in group if job.log.node == node]
+            jobs, runs = [job.job for job in there], sum(len(job.points) for job in there)
+            reason, log = there[0].log.error, str(there[0].path)
+            rows.append(Early(reason, node, jobs, runs, _longest(there), log, number))
     return rows
 
 
@@ -283,7 +282,7 @@ def _numbers(rows: Sequence[Early]) -> Mapping[str, int]:
 
 
 def _longest(ended: Sequence[EarlyEnd]) -> float | None:
-    return max((one.told.seconds for one in ended if one.told.seconds is not None), default=None)
+    return max((job.log.seconds for job in ended if job.log.seconds is not None), default=None)
 
 
 # --- nodes ---
@@ -324,34 +323,29 @@ def failing_nodes(root: Path, ended: Sequence[EarlyEnd], queued: Collection[str]
         ended: the jobs that ended early.
         queued: the ids of all jobs in the queue.
     """
-    recent = [one for one in ended if not one.told.cancelled and one.told.ended > time.time() - RECENT]
+    recent = [job for job in ended if not job.log.cancelled and job.log.ended > time.time() - RECENT]
     early: dict[str, list[EarlyEnd]] = {}
-    for one in recent:
-        if one.told.node:
-            early.setdefault(one.told.node, []).append(one)
-    if all(len(own) < LEAST for own in early.values()):
+    for job in recent:
+        if job.log.node:
+            early.setdefault(job.log.node, []).append(job)
+    if all(len(jobs) < LEAST for jobs in early.values()):
         return []
-    others = _others(root, recent, {one.job for one in ended}, queued)
+    others = _others(root, recent, {job.job for job in ended}, queued)
     if not any(n > len(early.get(node, ())) for node, n in others.items()):
         return []
-    bad = [node for node, own in early.items() if len(own) >= max(LEAST, others[node])]
-    return [
-        FailingNode(
-            node,
-            len(early[node]),
-            len(early[node]) + others[node],
-            _longest(early[node]),
-            grouped(early[node])[0].reason,
-        )
-        for node in sorted(bad, key=lambda node: (-len(early[node]), node))
-    ]
+    bad = [node for node, jobs in early.items() if len(jobs) >= max(LEAST, others[node])]
+    rows = []
+    for node in sorted(bad, key=lambda node: (-len(early[node]), node)):
+        jobs, seconds = early[node], _longest(early[node])
+        rows.append(FailingNode(node, len(jobs), len(jobs) + others[node], seconds, grouped(jobs)[0].reason))
+    return rows
 
 
 def _others(
     root: Path, recent: Sequence[EarlyEnd], early: Collection[str], queued: Collection[str]
 ) -> Counter[str]:
     """How many other jobs of the same arrays started on each node, without those that may still end early."""
-    arrays = {one.array.word: one.array for one in recent}.values()
+    arrays = {job.array.word: job.array for job in recent}.values()
     jobs = [(array, job) for array in arrays for job in array.jobs() if job not in early]
     counts = Counter[str]()
     for array, job in jobs[:MOST_OTHERS]:

@@ -123,7 +123,8 @@ def script(
         map_count=tasks if tasks > 1 else None,  # submitit makes no array of a single task
         signal_delay_s=resources.warning_seconds,
         stderr_to_stdout=True,
-        wckey=None,  # submitit's own word is refused where such keys are enforced
+        # submitit's own word is refused where such keys are enforced
+        wckey=None,  # type: ignore[arg-type]
         # Without --requeue, sites with JobRequeue=0 would end a preempted job for good.
         additional_parameters={"requeue" if requeue else "no-requeue": True}
         | ({"mem": resources.mem} if resources.mem else {}),

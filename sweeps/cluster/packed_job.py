@@ -49,14 +49,14 @@ def work(root: str, code: str, points: Sequence[Point], logs: str) -> None:
     monitor = Monitor()
     monitor.stop_on_signals()
     job.check_code(code)
-    own = PackedJob(Path(root), points, Path(logs), monitor)
-    own.run()
+    packed = PackedJob(Path(root), points, Path(logs), monitor)
+    packed.run()
     comes_back = monitor.stop_requested and job.comes_back(monitor)
-    own.close()
-    known = own.states()
+    packed.close()
+    known = packed.states()
     if monitor.stop_requested and not all(one.status.is_settled for one in known):
         if comes_back:
-            own.open()
+            packed.open()
             job.come_back()
         sys.exit(EXIT_STOPPED)
     sys.exit(EXIT_DONE if all(one.status.has_ended for one in known) else EXIT_ENDED)
@@ -109,9 +109,9 @@ class PackedJob(Schedule):
 
     def _pool(self) -> Pool:
         """The pool. Exits if the node shows fewer GPUs than promised: runs would share what is there."""
-        promised, found = slurm.promised_gpus(), len(visible_gpus())
-        if found < promised and any(one.overrides.get("device") != "cpu" for one in self.points.values()):
-            said = slurm.shortage({slurm.own_node(): (found, promised)}, "its runs wait")
+        promised, visible = slurm.promised_gpus(), len(visible_gpus())
+        if visible < promised and any(one.overrides.get("device") != "cpu" for one in self.points.values()):
+            said = slurm.shortage({slurm.own_node(): (visible, promised)}, "its runs wait")
             print(f"htbench: {said}", file=sys.stderr, flush=True)
             sys.exit(EXIT_ENDED)
         side_by_side = int(os.environ.get(AT_ONCE, "1"))

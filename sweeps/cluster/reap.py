@@ -81,12 +81,12 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
     make_folder(store.root)
     write_plan(store.root, spec, planned, replace=replace)
     points = [one.point for one in planned]
-    found = states(store, points)
-    done.abandoned = sum(_abandoned(store, point, found[point.id]) for point in points)
+    known = states(store, points)
+    done.abandoned = sum(_abandoned(store, point, known[point.id]) for point in points)
     done.leftovers = sum(
         _remove_temporaries(store, point)
         for point in points
-        if point.key and found[point.id].status is not Status.RUNNING  # an empty slot has no run yet
+        if point.key and known[point.id].status is not Status.RUNNING  # an empty slot has no run yet
     )
     done.studies = len(refresh.refresh(store, spec, planned))
     if submissions.read(store.root, spec.name):
@@ -107,8 +107,8 @@ def _abandoned(store: Store, point: Point, state: RunState) -> bool:
 def _remove_temporaries(store: Store, point: Point) -> int:
     """Remove temporary files of killed writers from a run's folder, but no fresh ones: they may be in use."""
     files = store.files(point.key)
-    found = [path for place in (files.path, files.attempts) for path in atomic.temporaries(place)]
-    old = [path for path in found if seconds_since_touched(path) > STALE_SECONDS]
+    paths = [path for place in (files.path, files.attempts) for path in atomic.temporaries(place)]
+    old = [path for path in paths if seconds_since_touched(path) > STALE_SECONDS]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)
