@@ -9,8 +9,10 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.cost import gpus
-from harness.display import counted, document
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
+from harness.show.emit import emit
+from harness.show.numbers import counted
+from harness.show.terminal import terminal_width
 from harness.store import Store
 from harness.store.check import faults
 from harness.store.points import REPLICATE, Point, ever_planned
@@ -192,24 +194,15 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
 
     if args.test_only:
         submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
-    views = []
-    for view in previews(args, store, loaded):
+    views = list(previews(args, store, loaded))
+    for view in views:
         if args.sbatch or args.test_only:
             # The parser of `plan` has none of these flags.
             wishes = submit.Wishes(args.block or "", False, bool(args.replace), bool(args.exclude_failing))
             view.arrays += submit.scripts(store, view.spec, view.planned, wishes)
-        views.append(view)
-        if not args.json:
-            print("\n" * (len(views) > 1), end="")
-            screen.show(view, with_arrays=args.sbatch, with_points=args.points)
         if args.test_only:
             view.answers += submit.ask_about(view.spec.name, view.arrays)
-            if not args.json:
-                screen.show_answers(view)
-    if args.json:
-        print(document([view.to_json() for view in views]))
-    elif len(views) > 1:
-        print(f"\n{screen.together(views)}")
+    emit(screen.report(views, with_arrays=args.sbatch, with_points=args.points), args)
     queue.say_if_silent(store, loaded)
     return 0
 
@@ -239,11 +232,11 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     from sweeps.screens import status as screens
 
     screen = screens.look(store, [(spec, _points(store, spec)) for spec in loaded])
-    if args.json:
-        blocks = [block.to_json() for block in screen.blocks]
-        print(document(blocks, in_a_line=args.watch), flush=True)
-    else:
-        screens.show(screen, again=args.watch)
+    width = None if args.json else terminal_width()
+    if args.watch and width is not None:
+        streams.clear_screen()
+    when = time.time() if args.watch else None
+    emit(screens.report(screen, width, when), args, in_a_line=args.watch)
     queue.say_if_silent(store, loaded)
     return screen.settled
 
@@ -253,12 +246,7 @@ def cost(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.screens import spent
 
     bills = {spec.name: spent.blocks(store, spec, _points(store, spec)) for spec in loaded}
-    if args.json:
-        print(document([spent.to_json(name, blocks) for name, blocks in bills.items()]))
-        return 0
-    for number, (name, blocks) in enumerate(bills.items()):
-        print("\n" * (number > 0), end="")
-        spent.show(name, blocks)
+    emit(spent.report(bills), args)
     return 0
 
 

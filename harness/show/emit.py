@@ -7,14 +7,20 @@ import sys
 from collections.abc import Callable, Sequence
 
 from harness.errors import UsageError
+from harness.show.numbers import document
 from harness.show.report import Report
 
 PARQUET = "parquet"  # no text, and one report to a file
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "html": "html", "json": "json", PARQUET: PARQUET}
 
 
-def emit(reports: Report | Sequence[Report], args: argparse.Namespace) -> None:
+def emit(reports: Report | Sequence[Report], args: argparse.Namespace, *, in_a_line: bool = False) -> None:
     """Print reports as `args.json` and `args.format` ask for; without either for a person, on the screen.
+
+    Args:
+        reports: one, or several.
+        args: of the command.
+        in_a_line: JSON without line breaks, for a stream of documents.
 
     Raises:
         UsageError: Parquet of several reports, or on a screen.
@@ -25,6 +31,8 @@ def emit(reports: Report | Sequence[Report], args: argparse.Namespace) -> None:
         from harness.show import terminal
 
         terminal.show(reports)
+    elif in_a_line and form == "json":
+        print(document(reports[0].data, in_a_line=True), flush=True)
     elif form != PARQUET:
         print(as_text(reports, form), end="", flush=True)
     elif len(reports) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -78,7 +78,7 @@ def setting(value: object) -> str:
 
 
 # How a column with this unit prints a number.
-UNITS = {
+UNITS: dict[str, Callable[[float], str]] = {
     "s": duration,
     "ms": lambda value: milliseconds(value / 1000),
     "B": memory,

@@ -148,6 +148,7 @@ class Section:
         notes: what holds for the whole section.
         mixtures: why its numbers may not be comparable; `--strict` refuses them.
         above: what stands between its title and its grid.
+        verbatim: a text below all that, such as a script, that is shown as it is.
     """
 
     title: str
@@ -158,6 +159,7 @@ class Section:
     notes: tuple[Note, ...] = ()
     mixtures: tuple[Note, ...] = ()
     above: tuple[Note, ...] = ()
+    verbatim: str = ""
 
     def too_wide(self) -> Note | None:
         """Where to look instead, if the grid has more columns than a page holds."""

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from harness.show.harmless import in_a_line
+from harness.show.harmless import in_a_line, visible
 from harness.show.note import Note
 from harness.show.report import CHOSEN, Cell, Column, Report, Section
 
@@ -46,10 +46,9 @@ def show(reports: Sequence[Report], stream: TextIO | None = None) -> None:
 
 # What catches the eye of who looks for trouble; the words say the same without colours.
 _STYLES = (
-    (r"^! .*", "yellow"),
+    (r"^(! |warning: |note ).*", "yellow"),
     (r"^\? .*", "cyan"),
-    (r"(?<!\S)(failed|damaged|problem|MISSED|WARNING)(?!\S)", "bold red"),
-    (r"(?<!\S)(running|note)(?!\S)", "cyan"),
+    (r"^(failed|problem)(?!\S).*|(?<!\S)(MISSED|damaged)(?!\S)", "red"),
 )
 
 
@@ -91,6 +90,7 @@ def _section(section: Section, width: int | None) -> list[str]:
             [*head, *above],
             grid if section.rows else [],
             [part for line in notes for part in wrapped(line, width)],
+            visible(section.verbatim).splitlines(),
         ]
     )
 

@@ -9,11 +9,15 @@ from harness.store.points import SEED_FIELDS, Point
 
 def describe(point: Point) -> str:
     """A point in one line: sweep, block, slot, and the settings and seeds in which points differ."""
+    return f"{point.sweep} {point.block} {settings_of(point)}".rstrip()
+
+
+def settings_of(point: Point) -> str:
+    """Its slot, and the settings and seeds in which the points of its block differ."""
     tuned = [k for k in point.overrides if k.startswith("optimizer.") and k != "optimizer.name"]
     seeds = [k for k in SEED_FIELDS if k in point.overrides]
     words = " ".join(f"{k.removeprefix('optimizer.')}={_short(point.overrides[k])}" for k in tuned + seeds)
-    slot = f"#{point.slot.rpartition('/')[2]} " if point.slot else ""
-    return f"{point.sweep} {point.block} {slot}{words}".rstrip()
+    return (f"#{point.slot.rpartition('/')[2]} " if point.slot else "") + words
 
 
 def _short(value: Any) -> str:

@@ -12,9 +12,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness import tasks
 from harness.config import RunConfig
@@ -22,7 +21,7 @@ from harness.cost import measure as cost
 from harness.cost.from_runs import from_records
 from harness.cost.measure import NotMeasuredError
 from harness.cost.run_class import Cost, RunClass, run_class
-from harness.display import duration, memory
+from harness.show.note import Note
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system.machine import visible_gpus
@@ -57,7 +56,7 @@ class Row:
 
     work: Work
     cost: Cost | None
-    why: str = ""
+    why: Note | None = None
 
     @property
     def steps(self) -> int | None:
@@ -87,25 +86,6 @@ class Row:
         """Seconds of all runs, one after the other; None if they are not known."""
         return None if self.seconds is None else self.work.runs * self.seconds
 
-    def to_json(self) -> dict[str, Any]:
-        """The row as plain values; times are in seconds, memory is in bytes."""
-        kind = self.work.kind
-        return {
-            "task": kind.task,
-            "model": kind.model,
-            "optimizer": kind.optimizer,
-            "details": dict(kind.details),
-            "resources": asdict(self.work.resources),
-            "runs": self.work.runs,
-            "steps": self.steps,
-            self.unit: self.samples,
-            "seconds_per_run": self.seconds,
-            "seconds": self.total,
-            "cost": asdict(self.cost) if self.cost else None,
-            "why": self.why,
-            "warnings": warnings(self),
-        }
-
 
 def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
     """Group runs that cost the same, in the order of the first run of each group."""
@@ -132,7 +112,7 @@ class Costs:
     def __init__(self, store: Store, measure: bool) -> None:
         self.store, self.measure = store, measure
         self.known: dict[RunClass, Cost] = {}
-        self.unknown: dict[RunClass, str] = {}
+        self.unknown: dict[RunClass, Note] = {}
         records = [record for _, record in store.index.rows().values()]
         self.known |= from_records(store, records)
 
@@ -144,7 +124,7 @@ class Costs:
             cache, kept = _cache(self.store.root)
             for work in missing:
                 self._look_up(work, cache if kept else Path(folder), kept)
-        return [Row(work, self.known.get(work.kind), self.unknown.get(work.kind, "")) for work in works]
+        return [Row(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
 
     def _is_missing(self, work: Work) -> bool:
         known = self.known.get(work.kind)
@@ -163,15 +143,16 @@ class Costs:
         if known is not None:
             self._add_measured(kind, known)
         elif not self.measure:
-            self.unknown[kind] = "not measured"
+            self.unknown[kind] = Note("not_measured")
         elif work.wants_gpu and not visible_gpus():
-            self.unknown[kind] = "no run of it has finished, and there is no GPU here to measure it on"
+            self.unknown[kind] = Note("no_gpu_to_measure")
         else:
-            print(f"htbench: measuring {kind.task} {kind.model} {kind.optimizer} ...", file=sys.stderr)
+            measuring = Note("measuring", task=kind.task, model=kind.model, optimizer=kind.optimizer)
+            print(f"htbench: {measuring}", file=sys.stderr)
             try:
                 self._add_measured(kind, cost.measure(cache, work.config, keep))
             except NotMeasuredError as error:
-                self.unknown[kind] = f"it can't be measured here: {error}"
+                self.unknown[kind] = Note("measuring_failed", error=str(error))
 
 
 def _cache(root: Path) -> tuple[Path, bool]:
@@ -187,24 +168,20 @@ def _cache(root: Path) -> tuple[Path, bool]:
 # --- warnings ---
 
 
-def warnings(row: Row) -> list[str]:
-    """The reasons why SLURM jobs with these resources may not finish the runs, one sentence each."""
-    if row.cost is None or row.seconds is None:
+def warnings(row: Row) -> list[Note]:
+    """The reasons why SLURM jobs with these resources may not finish the runs."""
+    cost, work = row.cost, row.work
+    if cost is None or row.seconds is None:
         return []
-    found = [_memory(row.cost, row.work), _processor(row.cost, row.work), *_time(row, row.cost)]
-    return [sentence for sentence in found if sentence]
-
-
-def _memory(cost: Cost, work: Work) -> str:
     resources, together = work.resources, work.resources.side_by_side(work.config.processes)
-    if cost.gpu or resources.mem is None or not 0 < _size(resources.mem) < together * cost.peak_memory:
-        return ""  # in SLURM, mem=0 means all memory of the node
-    if together > 1:
-        return (
-            f"{together} runs side by side take {memory(together * cost.peak_memory)} of memory, "
-            f"mem={resources.mem} is less"
-        )
-    return f"a run takes {memory(cost.peak_memory)} of memory, mem={resources.mem} is less"
+    notes = []
+    # in SLURM, mem=0 means all memory of the node
+    if not cost.gpu and resources.mem and 0 < _size(resources.mem) < together * cost.peak_memory:
+        kind = "runs_need_memory" if together > 1 else "run_needs_memory"
+        notes.append(Note(kind, runs=together, needed=together * cost.peak_memory, mem=resources.mem))
+    if work.wants_gpu and not cost.gpu:
+        notes.append(Note("cost_of_cpu", processor=cost.processor))
+    return notes + _of_time(row, cost)
 
 
 def _size(mem: str) -> int:
@@ -214,48 +191,31 @@ def _size(mem: str) -> int:
     return number << 10 * ("KMGT".index(unit) + 1)
 
 
-def _processor(cost: Cost, work: Work) -> str:
-    if cost.gpu or not work.wants_gpu:
-        return ""
-    return f"time and memory are those of a CPU ({cost.processor}), its jobs ask for a GPU"
-
-
-def _time(row: Row, cost: Cost) -> list[str]:
+def _of_time(row: Row, cost: Cost) -> list[Note]:
+    """Warnings of jobs whose time limit is shorter than their work."""
     resources, config = row.work.resources, row.work.config
-    limit, delay = 60 * resources.timeout_min, resources.warning_seconds
+    minutes, delay = resources.timeout_min, resources.warning_seconds
     start = cost.startup_seconds + cost.overhead_seconds
     work = (row.seconds or 0.0) - cost.overhead_seconds
     rounds = math.ceil(min(resources.runs_per_job, row.work.runs) / resources.side_by_side(config.processes))
     # Only the first run of a job waits for the start of Python.
     whole = cost.startup_seconds + rounds * (cost.overhead_seconds + work)
-    if whole <= limit - delay:
+    if whole <= 60 * minutes - delay:
         return []
-    time, useful = f"timeout_min={resources.timeout_min}", limit - delay - start
+    useful = 60 * minutes - delay - start
     if useful <= cost.step:
-        return [
-            f"{time} is too short for anything: the start takes {duration(start)}, a step "
-            f"{duration(cost.step)}, and {delay} s before the limit it must save"
-        ]
-    starts = math.ceil((whole - start) / useful)
-    said = [f"a run takes {duration(start + work)}: with {time} it needs about {starts - 1} requeues"]
-    if rounds > 1:
-        said = [
-            f"a job works through its runs in {rounds} rounds, {duration(whole)} in all: with {time} it "
-            f"comes back for the rest, about {starts - 1} more times"
-        ]
+        return [Note("limit_too_short", minutes=minutes, start=start, step=cost.step, delay=delay)]
+    requeues = math.ceil((whole - start) / useful) - 1
+    kind = "job_comes_back" if rounds > 1 else "run_is_requeued"
+    time = whole if rounds > 1 else start + work
+    notes = [Note(kind, seconds=time, minutes=minutes, requeues=requeues, rounds=rounds)]
     longest = cost.step + (cost.evaluation if config.evaluation.every else 0.0)
     if longest > delay:
-        said.append(
-            f"a step with an evaluation may take {duration(longest)}, longer than the {delay} s between "
-            f"warning and limit, so that a run is killed before it can save; raise signal_delay_s"
-        )
+        notes.append(Note("step_outlasts_warning", seconds=longest, delay=delay))
     every = config.checkpoint
     interval = min(every.every_seconds, every.every_steps * cost.step if every.every_steps else math.inf)
     # Where a job has several runs, one that is cut off begins first when the job starts again. So only a run
     # that is too long for a whole job depends on a checkpoint.
-    if start + interval > limit and start + work > limit - delay:
-        said.append(
-            f"the first checkpoint would come after {duration(start + interval)}, later than {time}: a run "
-            f"that is killed without warning starts anew; lower checkpoint.every_seconds or raise the limit"
-        )
-    return said
+    if start + interval > 60 * minutes and start + work > 60 * minutes - delay:
+        notes.append(Note("checkpoint_too_late", seconds=start + interval, minutes=minutes))
+    return notes

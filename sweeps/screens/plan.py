@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from harness import display
 from harness.config import RunConfig
-from harness.display import Column
+from harness.cost.run_class import RunClass
 from harness.errors import UsageError
+from harness.show.note import Note
+from harness.show.numbers import counted
+from harness.show.report import Column, Report, Section, table
 from harness.store import Kind, RunState, Store
 from harness.store.points import SEARCH
 from harness.system import environment
@@ -30,8 +31,6 @@ from sweeps.screens.cost_card import Costs, Row
 from sweeps.screens.estimates import Priced, Prices
 from sweeps.spec.resources import Resources, words
 from sweeps.spec.sweep import SweepSpec
-
-WIDTH = 118
 
 
 @dataclass
@@ -76,36 +75,10 @@ class Preview:
         """Seconds of one worker for the runs that are left, as far as known."""
         return sum(row.total or 0.0 for row in self.rows)
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it in plain values."""
-        return {
-            "sweep": self.spec.name,
-            "states": dict(Counter(word(self.found[one.point.id]) for one in self.planned)),
-            "replicas_to_come": self.to_come,
-            "to_run": self.left,
-            "seconds": self.seconds,
-            "card": [row.to_json() for row in self.rows],
-            "estimated": [one.to_json() for one in self.estimated if one],
-            "jobs": [_job_row(array) for array in self.jobs],
-            "other_code": self.other_code,
-            "trained_again": self.again,
-            "lost": self.lost,
-            "points": [self._point(one) for one in self.planned],
-            "sbatch": self.arrays,
-            "answers": self.answers,
-        }
-
-    def _point(self, one: Planned) -> dict[str, Any]:
-        point = one.point
-        return {
-            "block": point.block,
-            "stage": point.stage,
-            "key": point.key,
-            "slot": point.slot,
-            "state": word(self.found[point.id]),
-            "overrides": point.overrides,
-            "resources": asdict(block_of(self.spec, point).resources),
-        }
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of its points by state."""
+        return dict(Counter(word(self.found[one.point.id]) for one in self.planned))
 
 
 def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None = None) -> Preview:
@@ -144,17 +117,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
     )
 
 
-def _job_row(array: Array) -> dict[str, Any]:
-    """An array in plain values."""
-    return {
-        "blocks": list(dict.fromkeys(point.block for point in array.points)),
-        "jobs": array.jobs,
-        "runs": len(array.points),
-        "runs_per_job": array.resources.runs_per_job,
-        "runs_at_once": array.resources.side_by_side(array.processes),
-    }
-
-
 def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
     """The versions of the code: the names that runs here and jobs would store."""
     versions = [environment.code_version()]
@@ -176,131 +138,206 @@ def _to_come(
     return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
 
 
+# --- for programs ---
+
+
+def facts(view: Preview) -> dict[str, Any]:
+    """A sweep's part of the JSON document; times are in seconds, memory is in bytes."""
+    return {
+        "sweep": view.spec.name,
+        "states": view.counts,
+        "replicas_to_come": view.to_come,
+        "to_run": view.left,
+        "seconds": view.seconds,
+        "card": [_row(row) for row in view.rows],
+        "estimated": [_estimate(row) for row in view.estimated if row],
+        "jobs": [
+            {
+                "blocks": list(dict.fromkeys(point.block for point in array.points)),
+                "jobs": array.jobs,
+                "runs": len(array.points),
+                "runs_per_job": array.resources.runs_per_job,
+                "runs_at_once": array.resources.side_by_side(array.processes),
+            }
+            for array in view.jobs
+        ],
+        "other_code": view.other_code,
+        "trained_again": view.again,
+        "lost": view.lost,
+        "points": [
+            {
+                **{"block": one.point.block, "stage": one.point.stage, "key": one.point.key},
+                **{"slot": one.point.slot, "state": word(view.found[one.point.id])},
+                **{"overrides": one.point.overrides, "resources": _resources(view.spec, one)},
+            }
+            for one in view.planned
+        ],
+        "sbatch": view.arrays,
+        "answers": view.answers,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    kind = row.work.kind
+    return {
+        **{"task": kind.task, "model": kind.model, "optimizer": kind.optimizer},
+        **{"details": dict(kind.details), "resources": row.work.resources},
+        **{"runs": row.work.runs, "steps": row.steps, row.unit: row.samples},
+        **{"seconds_per_run": row.seconds, "seconds": row.total, "cost": row.cost},
+        **{"why": str(row.why or ""), "warnings": list(map(str, cost_card.warnings(row)))},
+    }
+
+
+def _estimate(row: Priced) -> dict[str, Any]:
+    kind, cost = row.work.kind, row.cost
+    return {
+        **{"task": kind.task, "model": kind.model, "optimizer": kind.optimizer},
+        **{"runs": row.work.runs, "steps": cost.steps, "parameters": cost.work.parameters},
+        **{"flops_per_step": cost.training, "optimizer_flops_per_step": cost.work.optimizer},
+        "memory": asdict(cost.memory) | {"peak": cost.memory.peak},
+        "offers": [
+            {
+                **{"gpu": offer.processor.name, "count": offer.count, "seconds_per_step": offer.step},
+                **{"seconds": offer.seconds, "gpu_hours": offer.gpu_hours},
+                **{"fits": offer.fits, "basis": str(offer.basis)},
+            }
+            for offer in row.offers
+        ],
+    }
+
+
 # --- on the screen ---
 
-_COLUMNS = {
-    "to run": Column(rank=0),
-    "task": Column(words=True, least=6),
-    "model": Column(words=True),
-    "optimizer": Column(words=True, least=20),
-    "all": Column(rank=2),
-    "a run": Column(rank=3),
-    "memory": Column(rank=4),
-    "steps": Column(rank=5),
-    "a step": Column(rank=6),
-    "params": Column(rank=8),
-    "seen in": Column(words=True, rank=9),
-}
+
+def report(views: Sequence[Preview], *, with_arrays: bool = False, with_points: bool = False) -> Report:
+    """Sweeps as a report: of each a summary; then every point and the scripts for `sbatch`, if wanted."""
+    sections = []
+    for view in views:
+        sections += _sections(view, with_arrays=with_arrays, with_points=with_points)
+    notes = []
+    if len(views) > 1:  # a run of two sweeps counts twice
+        left, seconds = sum(view.left for view in views), sum(view.seconds for view in views)
+        notes = [Note("together_to_run", runs=left, seconds=seconds)]
+        notes += estimates.sums([row for view in views for row in view.estimated if row])
+    return Report("sweep plan", "", sections, notes, data=[facts(view) for view in views])
 
 
-def show(view: Preview, *, with_arrays: bool = False, with_points: bool = False) -> None:
-    """Print the summary; then every point and the scripts for `sbatch`, if wanted."""
-    print("\n".join(display.wrapped(f"{view.spec.name}: {_counts(view)}", display.terminal_width())))
-    if not all(one and one.offers for one in view.estimated):  # else the estimates say it all
-        units = {row.unit: Column(rank=7) for row in view.rows} | {_unit(view.rows): Column(rank=7)}
-        print(display.aligned(_table(view.rows), _COLUMNS | units, display.terminal_width()))
-    _show_estimated(view)
-    for line in [*_sums(view), *_jobs(view), *_others(view), *_trouble(view)]:
-        print(textwrap.fill(line, _width(), initial_indent="  ", subsequent_indent="    "))
+def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Section]:
+    counts = view.counts
+    finished = sum(state.record is not None for state in view.found.values())
+    numbers = {name: counts.get(name, 0) for name in ("failed", "running", "queued")}
+    numbers |= {
+        "points": len(view.planned),
+        "replicas": view.to_come,
+        "finished": finished,
+        "left": view.left,
+    }
+    head = Note("plan_counts", sweep=view.spec.name, **numbers)
+    names = _optimizers(view.rows)
+    priced = [(row, name) for row, name in zip(view.estimated, names, strict=True) if row]
     letters = _letters(view)
-    for resources, letter in letters.items():
-        print("\n".join(display.wrapped(f"  {letter}: {words(resources.asked())}", display.terminal_width())))
+    notes = _sums(view) + _jobs(view) + _others(view) + _trouble(view, names)
+    notes += [
+        Note("resources_of", letter=letter, asked=words(asked.asked())) for asked, letter in letters.items()
+    ]
+    # estimates that have times say all that the card would
+    card = [] if priced and all(row and row.offers for row in view.estimated) else [_card(view.rows, names)]
+    parts = [*card, *([_estimated(priced)] if priced else [])]
     if with_points:
-        _show_points(view, letters)
-    for number, text in enumerate(view.arrays if with_arrays else [], 1):
-        print(f"\n# --- {view.spec.name}, array {number} ---\n{text}")
+        parts.append(_points(view, letters))
+    parts[0] = replace(parts[0], above=(head, *parts[0].above))
+    last = len(card) + bool(priced) - 1
+    parts[last] = replace(parts[last], notes=tuple(notes))
+    scripts = enumerate(view.arrays if with_arrays else [], 1)
+    for number, script in scripts:
+        head = Note("script", sweep=view.spec.name, n=number)
+        parts.append(replace(table([], [], above=[head]), verbatim=script))
+    answers = [Note("answer", n=n, answer=answer) for n, answer in enumerate(view.answers, 1)]
+    return [*parts, *([table([], [], notes=answers)] if answers else [])]
 
 
-def _show_estimated(view: Preview) -> None:
-    """A table of what nothing has measured, below that of the runs."""
-    pairs = zip(view.estimated, _optimizers(view.rows), strict=True)
-    if named := [(one, name) for one, name in pairs if one]:
-        print("estimated, because nothing was measured:")
-        print(estimates.table(named))
+def _card(rows: Sequence[Row], names: Sequence[str]) -> Section:
+    """What finished runs and measurements say of the time and the memory of the runs."""
+    columns = [
+        Column("to run", importance=9),
+        Column("task", kind="text", least=6, importance=8),
+        Column("model", kind="text", importance=8),
+        Column("optimizer", kind="text", least=20, importance=8),
+        Column("params", unit="count", importance=1),
+        Column("/".join(dict.fromkeys(row.unit for row in rows)), unit="count", importance=2),
+        Column("steps", importance=4),
+        Column("a step", unit="s", importance=3),
+        Column("a run", unit="s", importance=6),
+        Column("all", unit="s", importance=7),
+        Column("memory", unit="B", importance=5),
+        Column("seen in", kind="text", importance=0),
+    ]
+    lines = []
+    for row, name in zip(rows, names, strict=True):
+        kind, cost = row.work.kind, row.cost
+        measured = [cost.parameters, cost.step, cost.peak_memory] if cost else ["-"] * 3
+        seen = "-" if cost is None else counted(cost.runs, "run") if cost.runs else "measured"
+        times = ["-" if seconds is None else seconds for seconds in (row.seconds, row.total)]
+        parameters, step, memory = measured
+        start = [row.work.runs, kind.task, kind.model, name, parameters]
+        lines.append([*start, row.samples or "-", row.steps or "-", step, *times, memory, seen])
+    return table(columns, lines)
 
 
-def _show_points(view: Preview, letters: Mapping[Resources, str]) -> None:
-    room = display.terminal_width()
+def _estimated(priced: Sequence[tuple[Priced, str]]) -> Section:
+    """What nothing has measured: a line for each processor that was named, at least one for each row."""
+    columns = [
+        Column("to run", importance=12),
+        Column("task", kind="text", least=6, importance=11),
+        Column("model", kind="text", importance=11),
+        Column("optimizer", kind="text", least=20, importance=11),
+        Column("params", unit="count", importance=1),
+        Column("FLOP a step", importance=3),
+        Column("optimizer's", kind="number", importance=2),
+        Column("memory", unit="B", importance=6),
+    ]
+    if priced[0][0].offers:
+        columns += [
+            Column("on", kind="text", importance=11),
+            Column("a step", unit="s", importance=4),
+            Column("a run", unit="s", importance=7),
+            Column("all", unit="s", importance=8),
+            Column("GPU-hours", unit="h", importance=9),
+            Column("basis", kind="text", least=10, importance=5),
+        ]
+    lines = []
+    for row, name in priced:
+        cost, kind, runs = row.cost, row.work.kind, row.work.runs
+        share = f"{cost.work.optimizer / cost.work.per_step:.1%}"
+        start = [runs, kind.task, kind.model, name, cost.work.parameters, f"{cost.work.per_step:.3g}", share]
+        start.append(cost.memory.peak)
+        for offer in row.offers:
+            whole = [None if one is None else runs * one for one in (offer.seconds, offer.gpu_hours)]
+            times = [offer.seconds, *whole]
+            on = f"{offer.count} x {offer.processor.name}" if offer.count > 1 else offer.processor.name
+            lines.append([*start, on, offer.step, *("-" if t is None else t for t in times), offer.basis])
+        if not row.offers:
+            lines.append(start)
+    return table(columns, lines, above=[Note("estimated")])
+
+
+def _points(view: Preview, letters: Mapping[Resources, str]) -> Section:
+    columns = [Column("key", kind="text"), Column("state", kind="text"), Column("stage", kind="text")]
+    columns += [Column("job", kind="text")] if letters else []
+    rows = []
     for one in view.planned:
-        point, state = one.point, word(view.found[one.point.id])
-        letter = f"  {letters[_resources(view.spec, one)]}" if letters else ""
-        line = f"{point.key or 'not asked':12}  {state:9}  {point.stage:9}{letter}  {describe(point)}"
-        print("\n".join(display.wrapped(line, room)))
-
-
-def together(views: Sequence[Preview]) -> str:
-    """The sum of several sweeps; a run of two sweeps counts twice."""
-    left, seconds = sum(view.left for view in views), sum(view.seconds for view in views)
-    measured = f", about {display.duration(seconds)} of one worker" if seconds else ""
-    lines = [f"together {left} to run{measured}"]
-    lines += estimates.sums([one for view in views for one in view.estimated if one])
-    return "\n".join(textwrap.fill(line, _width(), subsequent_indent="    ") for line in lines)
-
-
-def _width() -> int:
-    """The width of sentences."""
-    return min(WIDTH, display.terminal_width() or WIDTH)
-
-
-def show_answers(view: Preview) -> None:
-    """Print SLURM's answers about the arrays."""
-    for number, answer in enumerate(view.answers, 1):
-        print(f"  array {number}: {answer}")
+        letter = [letters[_resources(view.spec, one)]] if letters else []
+        state = word(view.found[one.point.id])
+        rows.append([one.point.key or "not asked", state, one.point.stage, *letter, describe(one.point)])
+    return table([*columns, Column("point", kind="text", least=20)], rows)
 
 
 def _letters(view: Preview) -> dict[Resources, str]:
     """A letter for each resource class; empty if all points have the default resources."""
     classes = list(dict.fromkeys(_resources(view.spec, one) for one in view.planned))
-    return {} if classes == [Resources()] else {one: _letter(i) for i, one in enumerate(classes)}
-
-
-def _letter(number: int) -> str:
-    return chr(ord("a") + number) if number < 26 else str(number)
-
-
-def _counts(view: Preview) -> str:
-    counts = Counter(word(view.found[one.point.id]) for one in view.planned)
-    finished = sum(state.record is not None for state in view.found.values())
-    others = {name: n for name, n in counts.items() if name in ("failed", "running", "queued")}
-    coming = f" and {display.counted(view.to_come, 'replica')} of winners to come" if view.to_come else ""
-    parts = [f"{display.counted(len(view.planned), 'point')}{coming}", f"{finished} finished"]
-    parts += [f"{n} {name}" for name, n in others.items()]
-    return ", ".join([*parts, f"{view.left} to run"])
-
-
-def _table(rows: Sequence[Row]) -> list[list[object]]:
-    names = _optimizers(rows)
-    head = [
-        "to run",
-        "task",
-        "model",
-        "optimizer",
-        "params",
-        _unit(rows),
-        "steps",
-        "a step",
-        "a run",
-        "all",
-        "memory",
-    ]
-    lines: list[list[object]] = [[*head, "seen in"]]
-    for row, name in zip(rows, names, strict=True):
-        kind, cost = row.work.kind, row.cost
-        start = [row.work.runs, kind.task, kind.model, name]
-        length = [display.count(row.samples) if row.samples else "-", row.steps or "-"]
-        times = [display.duration(row.seconds), display.duration(row.total)]
-        if cost is None:
-            lines.append([*start, "-", *length, "-", *times, "-", "-"])
-            continue
-        seen = display.counted(cost.runs, "run") if cost.runs else "measured"
-        memory = display.memory(cost.peak_memory)
-        step = display.duration(cost.step)
-        lines.append([*start, display.count(cost.parameters), *length, step, *times, memory, seen])
-    return lines
-
-
-def _unit(rows: Sequence[Row]) -> str:
-    return "/".join(dict.fromkeys(row.unit for row in rows))
+    if classes == [Resources()]:
+        return {}
+    return {asked: chr(ord("a") + n) if n < 26 else str(n) for n, asked in enumerate(classes)}
 
 
 def _optimizers(rows: Sequence[Row]) -> list[str]:
@@ -308,35 +345,33 @@ def _optimizers(rows: Sequence[Row]) -> list[str]:
     names = []
     for row in rows:
         kind = row.work.kind
-        twins = [r.work.kind for r in rows if r.work.kind != kind and _triple(r) == _triple(row)]
+        others = [other.work.kind for other in rows if other.work.kind != kind]
+        twins = [other for other in others if _workload(other) == _workload(kind)]
         telling = [pair for pair in kind.details if any(pair not in twin.details for twin in twins)]
-        words = [f"{name.removeprefix('optimizer.')}={value}" for name, value in telling]
-        names.append(" ".join([kind.optimizer, *words]))
+        details = [f"{name.removeprefix('optimizer.')}={value}" for name, value in telling]
+        names.append(" ".join([kind.optimizer, *details]))
     return names
 
 
-def _triple(row: Row) -> tuple[str, str, str]:
-    kind = row.work.kind
+def _workload(kind: RunClass) -> tuple[str, str, str]:
     return kind.task, kind.model, kind.optimizer
 
 
-def _sums(view: Preview) -> list[str]:
+def _sums(view: Preview) -> list[Note]:
     """The total time, and on which processor it was measured."""
     costs = [row.cost for row in view.rows if row.cost is not None]
-    known = [row for row in view.rows if row.total is not None]
-    lines = []
-    if known:
-        seen = ", ".join(dict.fromkeys(cost.processor for cost in costs))
-        unknown = len(view.rows) - len(known)
-        rest = f", without what is not known ({unknown} of {len(view.rows)} lines)" if unknown else ""
-        lines.append(f"about {display.duration(view.seconds)} of one worker, as seen on {seen}{rest}")
-    cold = max((cost.startup_seconds for cost in costs), default=0.0)
-    if cold:
-        lines.append(f"a job on SLURM takes {display.duration(cold)} more, for the start of Python")
-    return lines + estimates.sums([one for one in view.estimated if one])
+    unknown = sum(row.total is None for row in view.rows)
+    notes = []
+    if unknown < len(view.rows):
+        seen = list(dict.fromkeys(cost.processor for cost in costs))
+        lines = len(view.rows)
+        notes.append(Note("time_of_worker", seconds=view.seconds, seen=seen, unknown=unknown, lines=lines))
+    if cold := max((cost.startup_seconds for cost in costs), default=0.0):
+        notes.append(Note("job_starts_python", seconds=cold))
+    return notes + estimates.sums([row for row in view.estimated if row])
 
 
-def _jobs(view: Preview) -> list[str]:
+def _jobs(view: Preview) -> list[Note]:
     """How many jobs have several runs; where each has one, their number is that of the runs."""
     jobs = Counter[tuple[int, int]]()
     for array in view.jobs:
@@ -344,35 +379,26 @@ def _jobs(view: Preview) -> list[str]:
         if wants.runs_per_job > 1:
             jobs[wants.runs_per_job, wants.side_by_side(array.processes)] += array.jobs
     return [
-        f"{display.counted(n, 'job')} of up to {runs} runs, "
-        f"{f'{at_once} at once' if at_once > 1 else 'one after another'}"
+        Note("jobs_of_runs" if at_once > 1 else "jobs_of_runs_in_turn", jobs=n, runs=runs, at_once=at_once)
         for (runs, at_once), n in jobs.items()
     ]
 
 
-def _others(view: Preview) -> list[str]:
-    again = [
-        f"{display.counted(n, 'run has results and is', 'runs have results and are')} trained again: {why}"
-        for why, n in view.again.items()
-    ]
-    codes = (
-        f"{display.counted(n, 'finished run is', 'finished runs are')} of other code: {code}"
-        for code, n in view.other_code.items()
-    )
-    points = display.counted(view.lost, "point")
-    lost = f"the stored plan has {points} that this one lacks; name=... keeps both plans, --replace this one"
-    return [*again, *codes, *([lost] if view.lost else [])]
+def _others(view: Preview) -> list[Note]:
+    notes = [Note("trained_again", runs=n, why=why) for why, n in view.again.items()]
+    notes += [Note("of_other_code", runs=n, code=code) for code, n in view.other_code.items()]
+    return [*notes, *([Note("plan_lacks", points=view.lost)] if view.lost else [])]
 
 
-def _trouble(view: Preview) -> list[str]:
+def _trouble(view: Preview, names: Sequence[str]) -> list[Note]:
     """Why costs are unknown, each reason once, and warnings by class."""
-    reasons: dict[str, list[str]] = {}
-    found = []
-    for row, name, priced in zip(view.rows, _optimizers(view.rows), view.estimated, strict=True):
+    reasons: dict[Note, list[str]] = {}
+    notes = []
+    for row, name, priced in zip(view.rows, names, view.estimated, strict=True):
         who = f"{row.work.kind.task} {row.work.kind.model} {name}"
         if row.why:
             reasons.setdefault(row.why, []).append(who)
-        sentences = cost_card.warnings(row) + (estimates.warnings(priced) if priced else [])
-        found += [f"warning: {who}: {sentence}" for sentence in sentences]
+        warnings = cost_card.warnings(row) + (estimates.warnings(priced) if priced else [])
+        notes += [Note("warning_of", who=who, warning=warning) for warning in warnings]
     several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in reasons.items()}
-    return [f"{who}: {why}" for why, who in several.items()] + found
+    return [Note("not_known_why", who=who, why=why) for why, who in several.items()] + notes

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from harness.cost.from_runs import Stint, stints
-from harness.display import Column, aligned, hours, terminal_width, wrapped
+from harness.show.note import Note
+from harness.show.numbers import plain
+from harness.show.report import Column, Report, table
 from harness.store import RunState, Store, submissions
 from harness.store.points import Point
 from sweeps.plan.planned import block_of
@@ -22,61 +24,42 @@ from sweeps.spec.sweep import SweepSpec
 
 
 @dataclass(frozen=True)
-class Hours:
-    """Hours of GPUs and of cores."""
-
-    gpu: float = 0.0
-    core: float = 0.0
-
-    def __str__(self) -> str:
-        gpu = f"{hours(self.gpu)} GPU-hours and " if self.gpu else ""
-        return f"{gpu}{hours(self.core)} core-hours"
-
-
-@dataclass(frozen=True)
 class Spent:
-    """What runs have taken.
+    """What runs have taken, in hours of GPUs and of cores.
 
     Attributes:
         runs: those that have begun.
         attempts: at them.
-        hours: of all attempts.
-        repeated: of these, steps that were made again after a crash.
-        failed: of these, attempts that failed, as far as nothing of them was kept.
+        gpu_hours, core_hours: of all attempts.
+        repeated_gpu_hours, repeated_core_hours: of these, in steps that were made again after a crash.
+        failed_gpu_hours, failed_core_hours: of these, in attempts that failed, as far as nothing of them was
+            kept.
     """
 
     runs: int = 0
     attempts: int = 0
-    hours: Hours = Hours()
-    repeated: Hours = Hours()
-    failed: Hours = Hours()
+    gpu_hours: float = 0.0
+    core_hours: float = 0.0
+    repeated_gpu_hours: float = 0.0
+    repeated_core_hours: float = 0.0
+    failed_gpu_hours: float = 0.0
+    failed_core_hours: float = 0.0
 
     @classmethod
     def sum(cls, parts: Sequence[Spent]) -> Spent:
         """What all of the parts have taken; ten thousand are added up quickly."""
-        return cls(
-            sum(one.runs for one in parts),
-            sum(one.attempts for one in parts),
-            _sum([one.hours for one in parts]),
-            _sum([one.repeated for one in parts]),
-            _sum([one.failed for one in parts]),
-        )
+        return cls(**{f.name: sum(getattr(part, f.name) for part in parts) for f in fields(cls)})
 
-    def to_json(self) -> dict[str, Any]:
-        """In plain values."""
-        parts = {"": self.hours, "repeated_": self.repeated, "failed_": self.failed}
-        found = {f"{name}gpu_hours": part.gpu for name, part in parts.items()}
-        found |= {f"{name}core_hours": part.core for name, part in parts.items()}
-        return {"runs": self.runs, "attempts": self.attempts} | found
-
-    def __str__(self) -> str:
-        parts = {"made again after crashes": self.repeated, "in attempts that failed": self.failed}
-        lost = [f"{part} {what}" for what, part in parts.items() if part.core or part.gpu]
-        return f"{self.hours} spent" + (f", of these {', '.join(lost)}" if lost else "")
+    def note(self, sweep: str) -> Note:
+        """The hours of a sweep, in a sentence."""
+        repeated = _hours(self.repeated_gpu_hours, self.repeated_core_hours)
+        failed = _hours(self.failed_gpu_hours, self.failed_core_hours)
+        whole = Note("hours_spent", gpu=self.gpu_hours, core=self.core_hours)
+        return Note("spent", sweep=sweep, hours=whole, repeated=repeated, failed=failed)
 
 
-def _sum(hours: Sequence[Hours]) -> Hours:
-    return Hours(sum(one.gpu for one in hours), sum(one.core for one in hours))
+def _hours(gpu: float, core: float) -> Note | None:
+    return Note("hours_spent", gpu=gpu, core=core) if gpu or core else None
 
 
 class Bill:
@@ -91,37 +74,35 @@ class Bill:
         self._store, self._spec = store, spec
         self._seen: set[str] = set()
 
-    def of(self, points: Sequence[Point], found: Mapping[str, RunState]) -> Spent:
+    def of(self, points: Sequence[Point], known: Mapping[str, RunState]) -> Spent:
         """What the runs of these points have taken, but for those that were asked for before."""
         new: dict[str, Point] = {}
         for point in points:
             if point.key and point.key not in self._seen:
                 new.setdefault(point.key, point)
         self._seen.update(new)
-        return Spent.sum([self._run(point, found[point.id]) for point in new.values()])
+        return Spent.sum([self._run(point, known[point.id]) for point in new.values()])
 
     def _run(self, point: Point, state: RunState) -> Spent:
-        own = [self._attempt(one, point, state) for one in stints(self._store, point.key, state)]
-        return replace(Spent.sum(own), runs=1) if own else Spent()
+        attempts = [self._attempt(stint, point, state) for stint in stints(self._store, point.key, state)]
+        return replace(Spent.sum(attempts), runs=1) if attempts else Spent()
 
-    def _attempt(self, one: Stint, point: Point, state: RunState) -> Spent:
-        whole = self._hours(one, one.seconds, point, state)
-        lost = self._hours(one, one.lost, point, state) if one.lost else Hours()
-        failed, repeated = (lost, Hours()) if one.failed else (Hours(), lost)
-        return Spent(attempts=1, hours=whole, repeated=repeated, failed=failed)
+    def _attempt(self, stint: Stint, point: Point, state: RunState) -> Spent:
+        gpus, cores = self._processors(stint, point, state)
+        whole, lost = stint.seconds / 3600, stint.lost / 3600
+        spent = Spent(attempts=1, gpu_hours=gpus * whole, core_hours=cores * whole)
+        if stint.failed:
+            return replace(spent, failed_gpu_hours=gpus * lost, failed_core_hours=cores * lost)
+        return replace(spent, repeated_gpu_hours=gpus * lost, repeated_core_hours=cores * lost)
 
-    def _hours(self, one: Stint, seconds: float, point: Point, state: RunState) -> Hours:
-        gpus, cores = self._processors(one, point, state)
-        return Hours(gpus * seconds / 3600, cores * seconds / 3600)
-
-    def _processors(self, one: Stint, point: Point, state: RunState) -> tuple[float, int]:
+    def _processors(self, stint: Stint, point: Point, state: RunState) -> tuple[float, int]:
         """The GPUs and the cores of an attempt: those of its job, else those that its processes use.
 
         In a job with several runs each has its share; runs that share a GPU have a part of it.
         """
         seen = state.record is not None and state.record.environment.get("device") == "cuda"
         used = point.processes * (seen or point.overrides.get("device") == "cuda")
-        job = self._points.get(point.id, "") if one.job is None else one.job.partition("_")[0]
+        job = self._points.get(point.id, "") if stint.job is None else stint.job.partition("_")[0]
         if not job:
             return used, point.processes * int(point.overrides.get("threads") or 1)
         wants = self._jobs.get(job) or block_of(self._spec, point).resources
@@ -133,17 +114,23 @@ class Bill:
 
     @functools.cached_property
     def _submissions(self) -> list[submissions.Submission]:
-        return [one for one in submissions.read_all(self._store.root) if one.job]
+        return [array for array in submissions.read_all(self._store.root) if array.job]
 
     @functools.cached_property
     def _points(self) -> dict[str, str]:
         """The last job of each point of any sweep."""
-        return {point: one.job for one in self._submissions for point in one.points}
+        return {point: array.job for array in self._submissions for point in array.points}
 
     @functools.cached_property
     def _jobs(self) -> dict[str, Resources]:
-        """What each job asked for, as noted when it was submitted."""
-        return {one.job: _noted(one.resources) for one in self._submissions if one.resources}
+        """The GPUs and cores that each job asked for, as noted when it was submitted."""
+        names = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
+        asked: dict[str, Resources] = {}
+        for array in self._submissions:
+            numbers = {n: v for n, v in array.resources.items() if n in names}
+            sound: dict[str, Any] = {n: v for n, v in numbers.items() if type(v) is int and v > 0}
+            asked |= {array.job: Resources(**sound)} if array.resources else {}
+        return asked
 
 
 def blocks(store: Store, spec: SweepSpec, points: Sequence[Point]) -> dict[str, Spent]:
@@ -154,47 +141,36 @@ def blocks(store: Store, spec: SweepSpec, points: Sequence[Point]) -> dict[str, 
         spec: the sweep.
         points: its points as planned.
     """
-    bill, found = Bill(store, spec), states(store, points)
+    bill, known = Bill(store, spec), states(store, points)
     names = dict.fromkeys(point.block for point in points)
-    return {name: bill.of([one for one in points if one.block == name], found) for name in names}
+    return {name: bill.of([point for point in points if point.block == name], known) for name in names}
 
 
-def to_json(sweep: str, blocks: Mapping[str, Spent]) -> dict[str, Any]:
-    """The blocks of a sweep and their sum in plain values."""
-    rows = [{"block": name, **one.to_json()} for name, one in blocks.items()]
-    return {"sweep": sweep, **Spent.sum([*blocks.values()]).to_json(), "blocks": rows}
-
-
-def _noted(asked: Mapping[str, Any]) -> Resources:
-    """Resources by `Resources.asked`, as far as they are GPUs and cores."""
-    names = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
-    numbers: dict[str, Any] = {n: v for n, v in asked.items() if n in names and type(v) is int and v > 0}
-    return Resources(**numbers)
-
-
-# --- on the screen ---
-
-_COLUMNS = {
-    "block": Column(words=True, least=8, rank=0),
-    "repeated": Column(rank=2),
-    "failed": Column(rank=2),
-    "attempts": Column(rank=3),
-    "runs": Column(rank=4),
-}
-
-
-def show(sweep: str, blocks: Mapping[str, Spent]) -> None:
-    """Print a table of the blocks of a sweep, and the sum of all."""
-    total = Spent.sum([*blocks.values()])
-    unit = "gpu" if total.hours.gpu else "core"
-    gpu = ["GPU-hours"] if total.hours.gpu else []
-    rows: list[list[object]] = [["block", "runs", "attempts", *gpu, "core-hours", "repeated", "failed"]]
-    rows += [_row(name, one, unit) for name, one in blocks.items()]
-    lines = [*aligned(rows, _COLUMNS, terminal_width()).splitlines(), f"{sweep}: {total}"]
-    print("\n".join(part for line in lines for part in wrapped(line, terminal_width())))
-
-
-def _row(name: str, one: Spent, unit: str) -> list[object]:
-    gpu = [hours(one.hours.gpu)] if unit == "gpu" else []
-    lost = [hours(getattr(part, unit)) for part in (one.repeated, one.failed)]
-    return [name, one.runs, one.attempts, *gpu, hours(one.hours.core), *lost]
+def report(bills: Mapping[str, Mapping[str, Spent]]) -> Report:
+    """What sweeps have taken: a table of the blocks of each, and the sum of all."""
+    sections, data = [], list[dict[str, Any]]()
+    for sweep, parts in bills.items():
+        total = Spent.sum([*parts.values()])
+        unit = "gpu" if total.gpu_hours else "core"
+        columns = [
+            Column("block", kind="text", least=8),
+            Column("runs", importance=3),
+            Column("attempts", importance=4),
+            *([Column("GPU-hours", unit="h")] if unit == "gpu" else []),
+            Column("core-hours", unit="h"),
+            Column("repeated", unit="h", importance=4),
+            Column("failed", unit="h", importance=4),
+        ]
+        rows = [
+            [
+                *(name, part.runs, part.attempts, *([part.gpu_hours] if unit == "gpu" else [])),
+                *(part.core_hours, getattr(part, f"repeated_{unit}_hours")),
+                getattr(part, f"failed_{unit}_hours"),
+            ]
+            for name, part in parts.items()
+        ]
+        sections.append(table(columns, rows, notes=[total.note(sweep)]))
+        data.append(
+            {"sweep": sweep, **plain(total), "blocks": [{"block": n, **plain(p)} for n, p in parts.items()]}
+        )
+    return Report("sweep cost", "", sections, data=data)

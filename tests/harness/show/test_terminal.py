@@ -90,14 +90,14 @@ def shown(monkeypatch, stream, **variables):
     for name, value in ({"TERM": "xterm-256color", "COLUMNS": "60"} | variables).items():
         monkeypatch.setenv(name, value)
     columns = [Column("run", kind="text"), Column("state", kind="text"), Column("took", unit="s")]
-    section = table(columns, [["a[1]", "failed", 90], ["b", Cell("[red]x"), 0.5]], notes=[Note("chosen")])
+    section = table(columns, [["a[1]", "damaged", 90], ["b", Cell("[red]x"), 0.5]], notes=[Note("chosen")])
     show([Report("runs", "", [section])], stream)
     return stream.getvalue()
 
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch):
     plain = shown(monkeypatch, io.StringIO())
-    assert "a[1]  failed    90 s" in plain and "b     [red]x  500 ms" in plain
+    assert "a[1]  damaged    90 s" in plain and "b     [red]x   500 ms" in plain
     coloured = shown(monkeypatch, Terminal())
     assert "\x1b[" in coloured and re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     assert shown(monkeypatch, Terminal(), NO_COLOR="1").count("\x1b[3") == 0

@@ -11,6 +11,7 @@ from harness.config.settings import resolve_config
 from harness.cost import measure
 from harness.cost.from_runs import from_records
 from harness.cost.run_class import Cost, passes, run_class
+from harness.show.note import Note
 from harness.store import Store, curve
 from harness.train import run
 from sweeps.screens import cost_card, plan
@@ -146,15 +147,17 @@ def test_without_a_store_planning_makes_none(htbench, write_spec):
     assert "measuring digits resnet-nano sgdm" in done.stderr and not htbench.root.exists()
 
 
-def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, capsys, monkeypatch):
+def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, monkeypatch):
     def fail(*_):
         raise measure.NotMeasuredError("The disk is full.")
 
     monkeypatch.setattr(measure, "measure", fail)
     spec = specs.load(write_spec(SPEC))
-    plan.show(plan.preview(store, spec, Costs(store, measure=True)), with_points=True)
-    out = capsys.readouterr().out
-    assert out.count("waiting") == 2 and "it can't be measured here: The disk is full." in out
+    view = plan.preview(store, spec, Costs(store, measure=True))
+    card, points = plan.report([view], with_points=True).sections
+    assert [row[1].value for row in points.rows] == ["waiting", "waiting"]
+    (note,) = [note for note in card.notes if note.kind == "not_known_why"]
+    assert note["why"] == Note("measuring_failed", error="The disk is full.")
 
 
 def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, monkeypatch):
@@ -162,9 +165,9 @@ def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config = resolve_config(tiny)
     (row,) = Costs(store, measure=False).rows(gather([(config, Resources())]))
-    assert (row.cost, row.seconds, row.why) == (None, None, "not measured")
+    assert (row.cost, row.seconds, row.why) == (None, None, Note("not_measured"))
     (row,) = Costs(store, measure=True).rows(gather([(config, Resources(gpus_per_node=1))]))
-    assert "no GPU here" in row.why
+    assert row.why == Note("no_gpu_to_measure")
 
 
 # --- estimated ---
@@ -232,7 +235,7 @@ def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
     assert [point["overrides"]["optimizer.lr"] for point in view["points"]] == [0.03, 0.1]
 
 
-def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
+def test_finished_runs_of_other_code_are_listed(store, write_spec):
     spec = specs.load(write_spec(SPEC))
     config = resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
     record = run.run(resolved(config), store)
@@ -240,8 +243,9 @@ def test_finished_runs_of_other_code_are_listed(store, write_spec, capsys):
     assert view.other_code == {}
     (store.run_folder(record.key) / "record.json").unlink()
     store.write_record(dataclasses.replace(record, environment=record.environment | {"code": "of-yore"}))
-    plan.show(plan.preview(store, spec, Costs(store, measure=False)), with_arrays=False)
-    assert "1 finished run is of other code: of-yore" in capsys.readouterr().out
+    view = plan.preview(store, spec, Costs(store, measure=False))
+    notes = [note for section in plan.report([view]).sections for note in section.notes]
+    assert Note("of_other_code", runs=1, code="of-yore") in notes
 
 
 def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsys):
@@ -257,54 +261,51 @@ def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsy
 
 
 @pytest.mark.parametrize(
-    ("resources", "settings", "sentences"),
+    ("resources", "settings", "wanted"),
     [
         ({"timeout_min": 60}, {}, []),
         ({"mem": "4G"}, {}, []),
         ({"mem": "0"}, {}, []),
-        ({"mem": "4095"}, {}, ["a run takes 4 GiB of memory, mem=4095 is less"]),
+        ({"mem": "4095"}, {}, [("run_needs_memory", {"needed": 4 << 30, "mem": "4095"})]),
         ({"mem": "8G", "runs_per_job": 6, "runs_at_once": 2}, {}, []),
         (
             {"mem": "8G", "runs_per_job": 6, "runs_at_once": 3},
             {},
-            ["3 runs side by side take 12 GiB of memory, mem=8G is less"],
+            [("runs_need_memory", {"runs": 3, "needed": 12 << 30, "mem": "8G"})],
         ),
         ({"timeout_min": 10, "runs_per_job": 3, "runs_at_once": 3}, {}, []),
         (
             {"timeout_min": 10, "runs_per_job": 3},
             {},
-            ["3 rounds, 11.3 min in all: with timeout_min=10 it comes back for the rest, about 1"],
+            [("job_comes_back", {"rounds": 3, "seconds": 680.0, "minutes": 10, "requeues": 1})],
         ),
         # A run of 220 s is done before its first checkpoint; the runs of a job each have their own.
-        ({"timeout_min": 5, "runs_per_job": 3}, {}, ["3 rounds, 11.3 min in all: with timeout_min=5"]),
+        ({"timeout_min": 5, "runs_per_job": 3}, {}, [("job_comes_back", {"rounds": 3, "seconds": 680.0})]),
         (
             {"timeout_min": 1, "runs_per_job": 3},
             {},
-            [
-                "3 rounds, 11.3 min in all: with timeout_min=1",
-                "the first checkpoint would come after 5.2 min",
-            ],
+            [("job_comes_back", {"rounds": 3, "minutes": 1}), ("checkpoint_too_late", {"seconds": 310.0})],
         ),
-        ({"gpus_per_node": 1}, {}, ["time and memory are those of a CPU (Testium), its jobs ask for a GPU"]),
+        ({"gpus_per_node": 1}, {}, [("cost_of_cpu", {"processor": "Testium"})]),
         # 200 s of steps and 20 s of evaluations; of 60 s 6 are to save in and 10 to start in.
-        ({"timeout_min": 1}, {"checkpoint.every_steps": 10}, ["it needs about 4 requeues"]),
+        ({"timeout_min": 1}, {"checkpoint.every_steps": 10}, [("run_is_requeued", {"requeues": 4})]),
         (
             {"timeout_min": 1},
             {},
-            ["about 4 requeues", "the first checkpoint would come after 5.2 min, later than"],
+            [("run_is_requeued", {"requeues": 4}), ("checkpoint_too_late", {"seconds": 310.0, "minutes": 1})],
         ),
         (
             {"timeout_min": 1, "signal_delay_s": 1},
             {"checkpoint.every_steps": 10, "evaluation.every": 50},
-            ["requeues", "a step with an evaluation may take 12 s, longer than the 1 s between"],
+            [("run_is_requeued", {}), ("step_outlasts_warning", {"seconds": 12.0, "delay": 1})],
         ),
-        ({"timeout_min": 1, "signal_delay_s": 49}, {}, ["timeout_min=1 is too short for anything"]),
+        ({"timeout_min": 1, "signal_delay_s": 49}, {}, [("limit_too_short", {"minutes": 1})]),
     ],
     ids=str,
 )
-def test_warnings(tiny, resources, settings, sentences):
+def test_warnings(tiny, resources, settings, wanted):
     config = resolve_config(tiny | {"steps": 100} | settings)
-    said = cost_card.warnings(Row(Work(run_class(config), config, Resources(**resources), 3), SEEN))
-    assert len(said) == len(sentences), said
-    for one, sentence in zip(said, sentences, strict=True):
-        assert sentence in one
+    notes = cost_card.warnings(Row(Work(run_class(config), config, Resources(**resources), 3), SEEN))
+    assert [note.kind for note in notes] == [kind for kind, _ in wanted]
+    for note, (_, fields) in zip(notes, wanted, strict=True):
+        assert note.fields.items() >= fields.items()

@@ -6,11 +6,12 @@ import json
 import pytest
 
 from harness import cli
+from harness.show.numbers import plain
 from harness.store import Kind, RunState, Store, submissions
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan
 from sweeps.screens import spent, status
-from sweeps.screens.spent import Bill, Hours
+from sweeps.screens.spent import Bill
 from sweeps.spec import sweep_file as specs
 from tests.helpers.json_fields import promised
 from tests.helpers.records import scored
@@ -54,17 +55,30 @@ def die(store, point, job, *, hours, reason):
     attempt.end(reason, "too large")
 
 
-ASKED = {"timeout_min": 60}
-
-
 def submit(store, points, job, resources):
     one = submissions.intend(store.root, "tiny", [p.id for p in points], {"resources": resources})
     submissions.answer(store.root, one, job=job)
 
 
+def hours(found):
+    """Hours of GPUs and of cores."""
+    return found.gpu_hours, found.core_hours
+
+
+def told(store, spec, points):
+    """What status says of hours."""
+    (section,) = status.report(status.look(store, [(spec, points)])).sections
+    return [note for note in section.notes if note.kind == "spent"]
+
+
 def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(sweep, capsys):
     path, spec, store, points = sweep
-    submit(store, points[2:], "7", ASKED | {"nodes": 2, "gpus_per_node": 1, "cpus_per_task": 3})
+    submit(
+        store,
+        points[2:],
+        "7",
+        {"timeout_min": 60, "nodes": 2, "gpus_per_node": 1, "cpus_per_task": 3, "processes": 2},
+    )
     finish(store, points[0], 2)
     finish(store, points[2], 3, "cuda")
     die(store, points[3], "7_1", hours=1, reason="oom")
@@ -86,14 +100,12 @@ def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(s
         ["sgdm", "1", "1", "0", "2", "0", "0"],
         ["muon", "2", "2", "8", "24", "0", "2"],
     ]
-    total = (
-        "8 GPU-hours and 26 core-hours spent, of these 2 GPU-hours and 6 core-hours in attempts that failed"
-    )
-    assert shown[3] == f"tiny: {total}"
+    assert shown[-1].startswith("tiny: 8 GPU-hours and 26 core-hours spent, of these 2 GPU-hours")
     screen = status.look(store, [(spec, points)])
-    assert screen.blocks[1].to_json()["spent"] == {k: v for k, v in muon.items() if k != "block"}
-    status.show(screen)
-    assert f"tiny: {total}" in capsys.readouterr().out.splitlines()
+    assert plain(screen.blocks[1])["spent"] == {k: v for k, v in muon.items() if k != "block"}
+    (note,) = told(store, spec, points)
+    assert (note["hours"]["gpu"], note["hours"]["core"]) == pytest.approx((8, 26), abs=0.01)
+    assert note["failed"]["gpu"] == pytest.approx(2, abs=0.01) and not note["repeated"]
 
 
 def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked_for(sweep):
@@ -102,27 +114,32 @@ def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked
     times = {"began": "2026-01-31T00:00:00+00:00", "ended": "2026-01-31T01:00:00+00:00", "attempts": 1}
     record = dataclasses.replace(record, **times, environment={"device": "cuda"})
     found = {point.id: RunState(Kind.FINISHED, record=record) for point in points}
-    assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 1)
-    assert Bill(store, spec).of(points[2:3], found).hours == Hours(2, 2), "two processes"
-    submit(store, points, "8", ASKED | {"cpus_per_task": 4, "setup": ["#SBATCH --gres=gpu:1 --nodes=9"]})
-    assert Bill(store, spec).of(points[:1], found).hours == Hours(1, 4)
+    assert hours(Bill(store, spec).of(points[:1], found)) == (1, 1)
+    assert hours(Bill(store, spec).of(points[2:3], found)) == (2, 2), "two processes"
+    submit(
+        store,
+        points,
+        "8",
+        {"timeout_min": 60, "cpus_per_task": 4, "setup": ["#SBATCH --gres=gpu:1 --nodes=9"]},
+    )
+    assert hours(Bill(store, spec).of(points[:1], found)) == (1, 4)
 
 
 @pytest.mark.parametrize(
-    ("block", "resources", "hours"),
+    ("block", "resources", "wanted"),
     [
-        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12, "runs_per_gpu": 2}, Hours(1.5, 9)),
-        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12}, Hours(3, 9)),
-        (2, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 2}, Hours(6, 18)),
-        (0, {"cpus_per_task": 3, "runs_per_job": 12, "runs_at_once": 4}, Hours(0, 9)),
+        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12, "runs_per_gpu": 2}, (1.5, 9)),
+        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12}, (3, 9)),
+        (2, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 2, "processes": 2}, (6, 18)),
+        (0, {"cpus_per_task": 3, "runs_per_job": 12, "runs_at_once": 4}, (0, 9)),
     ],
 )
-def test_a_run_in_a_job_with_several_takes_its_share(sweep, block, resources, hours):
+def test_a_run_in_a_job_with_several_takes_its_share(sweep, block, resources, wanted):
     _, spec, store, points = sweep
-    submit(store, points, "7", ASKED | resources)
+    submit(store, points, "7", {"timeout_min": 60} | resources)
     own = points[block]
-    finish(store, own, 3, "cpu" if hours.gpu == 0 else "cuda")
-    assert spent.blocks(store, spec, points)[own.block].hours == hours
+    finish(store, own, 3, "cpu" if wanted[0] == 0 else "cuda")
+    assert hours(spent.blocks(store, spec, points)[own.block]) == wanted
 
 
 def test_a_run_that_two_blocks_want_counts_once(sweep):
@@ -135,7 +152,6 @@ def test_a_run_that_two_blocks_want_counts_once(sweep):
 
 def test_before_the_first_run_status_says_nothing_of_it(sweep, capsys):
     path, spec, store, points = sweep
-    status.show(status.look(store, [(spec, points)]))
-    assert "spent" not in capsys.readouterr().out
+    assert told(store, spec, points) == []
     assert cli.main(["sweep", "cost", str(path), "--root", str(store.root)]) == 0
     assert "tiny: 0 core-hours spent\n" in capsys.readouterr().out

@@ -7,12 +7,13 @@ import shutil
 import signal
 import socket
 import time
-from collections import Counter
 
 import pytest
 
-from harness.display import duration
 from harness.errors import EXIT_INTERRUPTED
+from harness.show import terminal
+from harness.show.note import Note
+from harness.show.numbers import plain
 from harness.store import Reason, Store, submissions
 from harness.store.index import Index
 from harness.store.points import sweep_folder
@@ -22,6 +23,7 @@ from sweeps.cluster.job_log import NO_TASK
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan
 from sweeps.screens import status
+from sweeps.screens.runs import AtWork
 from sweeps.spec import sweep_file as specs
 from tests.helpers import squeue as stand_in
 from tests.helpers.command import Htbench
@@ -103,21 +105,26 @@ def planned(write_spec, tmp_path):
     return store, spec, [one.point for one in points]
 
 
-def test_failures_are_shown_by_their_last_line_and_not_without_end(planned, capsys):
+def told(screen, kind):
+    """The notes of a kind on the screen."""
+    (section,) = status.report(screen).sections
+    return [note for note in section.notes if note.kind == kind]
+
+
+def test_failures_are_shown_by_their_last_line_and_not_without_end(planned):
     store, spec, points = planned
     for letter, point in zip("abcdefghijklmno", points, strict=False):
         fail(store, point, f"ValueError: first\n{letter} second")
     screen = status.look(store, [(spec, points)])
-    assert {f["message"][-8] for f in screen.blocks[0].failures} == set("abcdefghijklmno")
-    promised("sweep status", [screen.blocks[0].to_json()], lacks=["at_work[].", *NO_TROUBLES])
-    status.show(screen)
-    shown = capsys.readouterr().out.splitlines()
-    failed = [line for line in shown if line.startswith("failed (error)")]
-    assert len(failed) == status.MOST_LINES and all("ValueError: first " in line for line in failed)
-    assert "... and 3 more failed" in shown
+    assert {f.message[-8] for f in screen.blocks[0].failures} == set("abcdefghijklmno")
+    promised("sweep status", [plain(screen.blocks[0])], lacks=["at_work[].", *NO_TROUBLES])
+    failed = told(screen, "failed_alone")
+    assert len(failed) == status.MOST_LINES and {note["reason"] for note in failed} == {"error"}
+    assert all(note["message"].startswith("ValueError: first ") for note in failed)
+    assert [note["runs"] for note in told(screen, "more_failed")] == [3]
 
 
-def test_a_failure_has_its_job_its_node_and_its_log_and_twins_share_a_line(planned, capsys, monkeypatch):
+def test_a_failure_has_its_job_its_node_and_its_log_and_twins_share_a_line(planned, monkeypatch):
     store, spec, points = planned
     one = submissions.intend(store.root, spec.name, [point.id for point in points[:5]], {})
     submissions.answer(store.root, one, job="7")
@@ -132,22 +139,18 @@ def test_a_failure_has_its_job_its_node_and_its_log_and_twins_share_a_line(plann
         monkeypatch.setenv("SLURM_ARRAY_TASK_ID", str(task))
         fail(store, point, f"OutOfMemoryError: {task} GiB are free" if task < 4 else "KeyError: 'x'")
     screen = status.look(store, [(spec, points)])
-    rows = screen.blocks[0].to_json()["failures"]
+    rows = plain(screen.blocks[0])["failures"]
     assert [(row["job"], row["host"]) for row in rows] == [
         *(("7_0", "gpu17"), ("7_1", "gpu17"), ("7_2", "gpu17"), ("7_3", "gpu18"), ("7_4", "gpu18"))
     ]
     assert rows[0]["log"] == str(folder / "7_0_0_log.out")
     assert rows[4]["log"] == str(store.files(points[4].key).log), "that of the run, where the job has none"
-    status.show(screen)
-    twins, other = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed")]
-    assert twins == (
-        "failed (error), 4 runs: OutOfMemoryError: 0 GiB are free; on gpu17 (3), gpu18 (1), job 7_0, "
-        f"log {rows[0]['log']}; the first is {points[0].key} {rows[0]['point']}"
-    )
-    assert other == (
-        f"failed (error): {points[4].key} {rows[4]['point']}: KeyError: 'x'; on gpu18, job 7_4, "
-        f"log {rows[4]['log']}"
-    )
+    (twins,), (other,) = told(screen, "failed_alike"), told(screen, "failed_alone")
+    assert (twins["runs"], twins["nodes"], twins["job"]) == (4, ["gpu17 (3)", "gpu18 (1)"], "7_0")
+    assert (twins["message"], twins["log"]) == ("OutOfMemoryError: 0 GiB are free", rows[0]["log"])
+    assert (twins["key"], twins["point"]) == (points[0].key, rows[0]["point"])
+    assert (other["key"], other["nodes"], other["job"]) == (points[4].key, ["gpu18"], "7_4")
+    assert (other["message"], other["log"]) == ("KeyError: 'x'", rows[4]["log"])
 
 
 def test_a_failure_in_a_job_with_several_runs_has_the_log_of_its_run(planned, monkeypatch):
@@ -164,7 +167,7 @@ def test_a_failure_in_a_job_with_several_runs_has_the_log_of_its_run(planned, mo
     for point in own[:2]:
         fail(store, point, "KeyError: 'x'")
     rows = status.look(store, [(spec, points)]).blocks[0].failures
-    assert [row["log"] for row in rows] == [str(log) for log in logs]
+    assert [row.log for row in rows] == [str(log) for log in logs]
 
 
 def at_work(store, points, steps):
@@ -177,37 +180,34 @@ def at_work(store, points, steps):
         files.metrics.write_text("".join(f'{{"step": {n}, "loss": 1.0}}\n' for n in range(1, steps + 1)))
 
 
-def test_a_stalled_run_is_shown_first_and_counts_for_no_eta(planned, capsys):
+def test_a_stalled_run_is_shown_first_and_counts_for_no_eta(planned):
     store, spec, points = planned
     store = Store(store.root, alive=lambda owner, path: True)  # its job runs, says SLURM
     at_work(store, points[:14], 4)
     silent = store.files(points[13].key).attempt(1)
     os.utime(silent, (time.time() - 140, time.time() - 140))
     screen = status.look(store, [(spec, points)])
-    quiet = [run["silent_seconds"] for run in screen.blocks[0].at_work]
+    quiet = [run.silent_seconds for run in screen.blocks[0].at_work]
     assert max(quiet[:13]) < 60 and 139 <= quiet[13] <= 170
-    status.show(screen)
-    shown = capsys.readouterr().out
-    first, *others = [line for line in shown.splitlines() if line.startswith("at work: ")]
-    assert re.search(r": step 4 of 8 on \S+; no sign of life for 1[3-6]\d s$", first)
-    assert len(others) == status.MOST_LINES - 1 and not any("no sign of life" in line for line in others)
-    assert "tiny: 0 of 20 points have a result, 20 to go, 14 at work (1 without a sign of life)" in shown
-    block = screen.blocks[0]
-    assert f"of one worker, ETA {duration(block.seconds / 13)}" in shown
+    first, *others = told(screen, "at_work")
+    assert (first["step"], first["steps"]) == (4, 8) and 130 <= first["silent"] < 170
+    assert len(others) == status.MOST_LINES - 1 and not any(note["silent"] for note in others)
+    (line,) = told(screen, "sweep_to_go")
+    assert [line[name] for name in ("ended", "points", "left", "at_work", "silent")] == [0, 20, 20, 14, 1]
+    assert line["eta"] == screen.blocks[0].left_seconds / 13
 
 
 @pytest.mark.parametrize(("steps", "known"), [(0, False), (10, False), (11, True)])
-def test_the_first_eta_waits_for_the_end_of_the_warm_up(write_spec, tmp_path, capsys, steps, known):
+def test_the_first_eta_waits_for_the_end_of_the_warm_up(write_spec, tmp_path, steps, known):
     spec = specs.load(write_spec(LONG))
     store, points = Store(tmp_path / "store"), [one.point for one in search_points(spec)]
     at_work(store, points[:1], steps)
     screen = status.look(store, [(spec, points)])
-    row = screen.blocks[0].to_json()
-    assert (row["left_seconds"] is not None, row["warming_up"]) == (known, not known)
-    status.show(screen)
-    shown = capsys.readouterr().out
-    assert ("2 to go, 1 at work; ETA after warm-up\n" in shown) is not known
-    assert (re.search("1 at work; .* of one worker, ETA [0-9]", shown) is not None) is known
+    block = screen.blocks[0]
+    assert (block.left_seconds is not None, block.warming_up) == (known, not known)
+    (line,) = told(screen, "sweep_to_go")
+    assert (line["left"], line["at_work"], bool(line["warming_up"])) == (2, 1, not known)
+    assert (line["seconds"] > 0, line["eta"] > 0) == (known, known)
 
 
 def test_a_run_that_stopped_by_itself_says_why(planned):
@@ -215,7 +215,7 @@ def test_a_run_that_stopped_by_itself_says_why(planned):
     attempt = store.claim(points[0].key, "")
     attempt.end(Reason.STOPPED, "OSError: No space left on device")
     remarks = status.look(store, [(spec, points)]).remarks
-    assert remarks == ["tiny: 1 waiting runs stopped before: OSError: No space left on device"]
+    assert remarks == [Note("stopped_before", sweep="tiny", runs=1, why="OSError: No space left on device")]
 
 
 def test_a_terminal_gets_no_line_that_is_too_long(planned, capsys, monkeypatch):
@@ -223,33 +223,35 @@ def test_a_terminal_gets_no_line_that_is_too_long(planned, capsys, monkeypatch):
     fail(store, points[0], "x" * 500)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
-    status.show(status.look(store, [(spec, points)]), again=True)
-    lines = capsys.readouterr().out.split("\n")
-    assert lines[0].startswith("\x1b[H\x1b[2J")
-    assert max(len(line) for line in lines[1:]) == 60
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = status.look(store, [(spec, points)])
+    terminal.show([status.report(screen, 60, when=0.0)])
+    assert max(map(len, capsys.readouterr().out.split("\n"))) == 60
 
 
-def test_the_best_so_far_is_not_what_a_narrow_terminal_cuts_off(capsys, monkeypatch):
-    block = status.Block("tiny", "sgdm", 2, Counter(completed=2), 0.0, "lr=0.03: val accuracy 0.9")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
-    status.show(status.Screen([block]))
-    shown = capsys.readouterr().out
-    assert "best so far" not in shown and "best of tiny sgdm: lr=0.03: val accuracy 0.9\n" in shown
+def test_the_best_so_far_is_not_what_a_narrow_terminal_cuts_off():
+    best = "lr=0.03: val accuracy 0.9"
+    block = status.Block("tiny", "sgdm", 2, completed=2, left_seconds=0.0, best=best)
+    (section,) = status.report(status.Screen([block]), 60).sections
+    assert "best so far" not in [column.name for column in section.columns]
+    assert section.notes[0] == Note("best_of", sweep="tiny", block="sgdm", best=best)
+    (wide,) = status.report(status.Screen([block]), 200).sections
+    assert wide.rows[0][-1].value == best
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_a_narrow_terminal_shows_whole_steps_and_the_eta(capsys, monkeypatch, width):
-    counts = Counter(completed=123, running=45, queued=678, waiting=90, failed=12)
-    run = {"key": "ab", "point": "tiny a-block-with-a-long-name lr=0.03125 seed=1", "step": 1234}
-    run |= {"steps": 20000, "host": "node-of-a-cluster-17", "job": "123456_78", "attempt": 2}
+    counts = {"completed": 123, "running": 45, "queued": 678, "waiting": 90, "failed": 12}
+    point = "tiny a-block-with-a-long-name lr=0.03125 seed=1"
+    run = AtWork("ab", point, 1234, 20000, "node-of-a-cluster-17", "123456_78", 2)
     blocks = [
-        status.Block("tiny", name, 948, counts, 7200.0, "", [run], [])
+        status.Block("tiny", name, 948, **counts, left_seconds=7200.0, at_work=[run])
         for name in ("a-block-with-a-long-name", "sgdm")
     ]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
-    status.show(status.Screen(blocks))
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal.show([status.report(status.Screen(blocks), width)])
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= width
     words = " ".join(shown.split())
@@ -355,8 +357,9 @@ def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
     fail(store, points[0], "it had begun")
     remarks = status.look(store, [(spec, points)]).remarks
     log = folder / "7_1_0_log.out"
-    what = "tiny: 1 job ended before its run began: module: command not found"
-    assert remarks == [f"{what} (log: {log})"]
+    (note,) = remarks
+    assert (note.kind, note["jobs"], note["runs"]) == ("jobs_ended_early", 1, 1)
+    assert (note["error"], note["log"]) == ("module: command not found", str(log))
 
 
 def test_jobs_that_find_nothing_to_do_are_explained(planned, squeue, tmp_path):
@@ -372,17 +375,14 @@ def test_jobs_that_find_nothing_to_do_are_explained(planned, squeue, tmp_path):
     log = folder / "7_2_0_log.out"
     log.write_text(f"htbench: {NO_TASK}\n")
     _, *remarks = status.look(store, [(spec, points)]).remarks
-    assert remarks == [
-        f"tiny: 2 jobs in the queue will end at once, the work is gone from '{folder}'; "
-        f"`htbench sweep cancel` and `submit` replace them",
-        f"tiny: 1 job ended before its run began: {NO_TASK} (log: {log})",
-    ]
+    gone, ended = remarks
+    assert gone == Note("jobs_without_order", sweep="tiny", jobs=2, folder=str(folder))
+    assert (ended.kind, ended["error"], ended["log"]) == ("jobs_ended_early", NO_TASK, str(log))
     shutil.rmtree(folder)
     _, *remarks = status.look(store, [(spec, points)]).remarks
-    assert [line.split(",")[0] for line in remarks] == [
-        "tiny: 2 jobs in the queue will end at once",
-        f"tiny: 1 job ended before its run began: '{folder}'",
-    ]
+    gone, ended = remarks
+    assert (gone.kind, gone["jobs"]) == ("jobs_without_order", 2)
+    assert ended.kind == "jobs_ended_early" and str(folder) in ended["error"]
 
 
 def test_the_index_is_read_once_for_all_sweeps(planned, monkeypatch):

@@ -1,0 +1,169 @@
+"""The runs at work and those that failed, for `sweep status`: how far, where, why, and where the log is."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.show.note import Note
+from harness.store import Reason, RunState, Store, curve, submissions
+from harness.store.owner import STALE_SECONDS, Owner, seconds_since_touched
+from harness.store.points import Point
+from harness.store.submissions import Submission
+from sweeps.cluster import early_ends
+from sweeps.plan.describe import describe
+from sweeps.screens.time_left import Estimate
+
+MOST_NODES = 4  # in a line
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """A run under way.
+
+    Attributes:
+        key, point: of the run; the point in words.
+        step, steps: that it has reached, of the whole run; None if not known.
+        host, job: where it is; empty if not known.
+        attempt: from 1.
+        silent_seconds: since its last sign of life; None if its heartbeat is gone.
+    """
+
+    key: str
+    point: str
+    step: int
+    steps: int | None
+    host: str
+    job: str
+    attempt: int
+    silent_seconds: int | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has stalled: its process exists or its job runs, but it gives no sign of life."""
+        return (self.silent_seconds or 0) > STALE_SECONDS
+
+    def note(self) -> Note:
+        """A line of the screen."""
+        return Note(
+            "at_work",
+            point=self.point,
+            step=self.step,
+            steps=self.steps or "?",
+            host=self.host or "an unknown host",
+            job=self.job,
+            attempt=self.attempt if self.attempt > 1 else 0,
+            silent=self.silent_seconds if self.is_silent else 0,
+        )
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run that failed.
+
+    Attributes:
+        key, point: of the run; the point in words.
+        reason: of the failure.
+        message: of the exception.
+        host, job: where it was; empty if not known.
+        attempt: from 1.
+        log: what it printed to in its job, else its own.
+    """
+
+    key: str
+    point: str
+    reason: Reason | None
+    message: str
+    host: str
+    job: str
+    attempt: int
+    log: str
+
+
+class Looks:
+    """Looks at runs, and remembers what it has read for all of them.
+
+    Args:
+        store: the store.
+
+    Attributes:
+        estimate: of the steps and the time that runs take.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.estimate = store, Estimate(store)
+        self._ahead: float | None = None
+
+    def at_work(self, point: Point, state: RunState) -> AtWork:
+        """A run at work."""
+        owner, files = state.owner, self._store.files(point.key)
+        return AtWork(
+            point.key,
+            describe(point),
+            curve.last_step(files.metrics),
+            self.estimate.steps(point),
+            owner.host if owner else "",
+            owner.job if owner else "",
+            state.attempts,
+            self._silent(files.attempt(state.attempts)),
+        )
+
+    def _silent(self, heartbeat: Path) -> int | None:
+        """The age of a heartbeat by the clock of its file server, which is asked once; None: it is gone."""
+        try:
+            touched = os.stat(heartbeat).st_mtime
+            if self._ahead is None:
+                self._ahead = seconds_since_touched(heartbeat) + touched - time.time()
+        except OSError:
+            return None
+        return max(0, round(time.time() + self._ahead - touched))
+
+    def failed(self, point: Point, state: RunState) -> Failed:
+        """A run that failed."""
+        owner = Owner.from_json(self._store.attempt(point.key, state.attempts).get("owner"))
+        host, job = (owner.host, owner.job) if owner else ("", "")
+        array = self._arrays.get(job.partition("_")[0]) if job else None
+        logs = early_ends.log_paths(self._store.root, array, job, point.id) if array else []
+        log = next((path for path in logs if path.exists()), self._store.files(point.key).log)
+        return Failed(
+            point.key, describe(point), state.reason, state.message, host, job, state.attempts, str(log)
+        )
+
+    @functools.cached_property
+    def _arrays(self) -> dict[str, Submission]:
+        """The arrays by their ids; read only if a job has failed."""
+        return {array.job: array for array in submissions.read_all(self._store.root) if array.job}
+
+
+def failures_in_words(failures: Iterable[Failed], most: int) -> list[Note]:
+    """At most so many lines: failures that differ in their numbers only share one, most frequent first."""
+    alike: dict[tuple[Reason | None, str], list[Failed]] = {}
+    for failure in failures:
+        alike.setdefault((failure.reason, re.sub(r"\d+", "#", failure.message)), []).append(failure)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    hidden = sum(map(len, groups[most:]))
+    return [*map(_note, groups[:most]), *([Note("more_failed", runs=hidden)] if hidden else [])]
+
+
+def _note(group: Sequence[Failed]) -> Note:
+    first = group[0]
+    nodes = Counter(failure.host or "an unknown host" for failure in group).most_common()
+    named = [f"{node} ({n})" if len(nodes) > 1 else node for node, n in nodes[:MOST_NODES]]
+    return Note(
+        "failed_alike" if len(group) > 1 else "failed_alone",
+        reason=first.reason,
+        runs=len(group),
+        message=" ".join(first.message.split()),
+        nodes=named,
+        more=max(0, len(nodes) - MOST_NODES),
+        job=first.job,
+        log=first.log,
+        key=first.key,
+        point=first.point,
+    )
