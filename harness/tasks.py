@@ -64,44 +64,42 @@ class TaskSpec:
         return {"lm": "tokens", "image": "images"}.get(self.kind, "samples")
 
 
-def _row(name: str, place: str, **more: Any) -> TaskSpec:
+def _row(name: str, place: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
     """A row whose functions stand in a module, "module:", or belong to a data set, "module:NAME."."""
     functions = {"fingerprint": "fingerprint", "loader": "load", "train_size": "train_size"}
     places: Any = {field: f"{place}{function}" for field, function in functions.items()}
-    return TaskSpec(name, **places, **more)
+    return TaskSpec(name, kind, metric, higher_is_better, **places, **more)
 
 
-def _corpus(name: str, place: str, layout: str, **more: Any) -> TaskSpec:
-    defaults = {"layout": layout, "held_out_tokens": 10_000_000}
-    return _row(
-        name, place, **_TEXT, takes=("protocol", *defaults), defaults=defaults, ready=f"{place}ready", **more
-    )
+def _text(name: str, place: str, **more: Any) -> TaskSpec:
+    return _row(name, place, "lm", "perplexity", False, **more)
+
+
+def _images(name: str, place: str, **more: Any) -> TaskSpec:
+    return _row(name, place, "image", "accuracy", True, **more)
 
 
 def _pictures(name: str, place: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
     """Images in the layout of `harness/data/pictures.py`."""
     defaults = {"augment": augment, "mixup": mixup}
-    return _row(name, place, **_IMAGES, takes=("protocol", *defaults), defaults=defaults, **more)
+    return _images(name, place, takes=("protocol", *defaults), defaults=defaults, **more)
 
 
 def _photographs(name: str, place: str, augment: str, mixup: float = 0.0) -> TaskSpec:
     return _pictures(name, place, augment, mixup, adamw_lr=1e-3, ready=f"{place}ready")
 
 
-_TEXT: Mapping[str, Any] = {"kind": "lm", "metric": "perplexity", "higher_is_better": False}
-_IMAGES: Mapping[str, Any] = {"kind": "image", "metric": "accuracy", "higher_is_better": True}
+def _corpus(name: str, place: str, layout: str, **more: Any) -> TaskSpec:
+    defaults = {"layout": layout, "held_out_tokens": 10_000_000}
+    takes = ("protocol", *defaults)
+    return _text(name, place, takes=takes, defaults=defaults, ready=f"{place}ready", **more)
+
+
 _ROWS = (
-    _row(
-        "pydocs",
-        "harness.data.pydocs:",
-        **_TEXT,
-        adamw_lr=4e-3,
-        seq_len=32,
-        takes=("protocol", "held_out_tokens"),
-    ),
+    _text("pydocs", "harness.data.pydocs:", adamw_lr=4e-3, seq_len=32, takes=("protocol", "held_out_tokens")),
     _corpus("c4", "harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
     _corpus("openwebtext", "harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
-    _row("digits", "harness.data.digits:", **_IMAGES, adamw_lr=3e-2, takes=("protocol",)),
+    _images("digits", "harness.data.digits:", adamw_lr=3e-2, takes=("protocol",)),
     _pictures("glyphs", "harness.data.glyphs:", "none", adamw_lr=1e-2),
     _photographs("cifar10", "harness.data.pictures:CIFAR10.", "crop-flip"),
     _photographs("cifar100", "harness.data.pictures:CIFAR100.", "crop-flip"),

@@ -96,16 +96,12 @@ class Reader:
         measured = {name: column for name, column in self.columns.items() if ours.is_measured(name)}
         of_lines = {*measured, ours.STEP, ours.METRIC, ours.VALUE}
         of_run = {name: column for name, column in self.columns.items() if name not in of_lines}
+        named = {ours.RUN, ours.SEED}
         for number, cells in self.table.lines:
             try:
-                facts, step, values = (
-                    self._facts(of_run, cells),
-                    self._step(cells),
-                    self._values(measured, cells),
-                )
-                told_run = not self.run and not {ours.RUN, ours.SEED}.isdisjoint(facts)
-                is_named = bool(self.table.run) or told_run
-                yield Line(self.table.name, number, facts, step, values, is_named)
+                facts, values = self._facts(of_run, cells), self._values(measured, cells)
+                is_named = self.table.run or (not self.run and not named.isdisjoint(facts))
+                yield Line(self.table.name, number, facts, self._step(cells), values, bool(is_named))
             except UsageError as error:
                 tables.refuse(self.table.name, number, error)
 
