@@ -117,15 +117,26 @@ def setting(values: Values) -> str:
 
 def variant(values: Values) -> str:
     """The version of the optimizer's code, in words; empty for the first revision."""
-    return str(version(values.get(_OPTIMIZER_CODE, "")))
+    return version(values.get(_OPTIMIZER_CODE, ""))
 
 
-def version(word: int | str) -> str:
+def is_edited(values: Values) -> bool:
+    """Whether the optimizer's code is that of no release."""
+    return _edit(values.get(_OPTIMIZER_CODE, "")) != ""
+
+
+def version(revision: int | str) -> str:
     """A revision in words: 2 is "revision 2", "1+3fa1c2d4" is "edited 3fa1c2d4"."""
-    if isinstance(word, int):
-        return f"revision {word}"
-    released, _, edit = word.partition("+")
-    return f"edited {edit}" if edit and released.isdigit() else word
+    if isinstance(revision, int):
+        return f"revision {revision}"
+    edit = _edit(revision)
+    return f"edited {edit}" if edit else revision
+
+
+def _edit(revision: int | str) -> str:
+    """The digest of code that differs from a released revision; empty if none does."""
+    released, _, edit = str(revision).partition("+")
+    return edit if released.isdigit() else ""
 
 
 def _shown(name: str, value: Any) -> str:

@@ -30,7 +30,7 @@ from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.frames import identity, row_cache, run_row
 from results.frames.rows import rows
-from results.frames.run_row import MARK, PRUNED_BY, TUNED, Row
+from results.frames.run_row import EDITED, MARK, PRUNED_BY, TUNED, Row
 
 _NO_SEARCH = {"search": "", "ranges": ""}
 _NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
@@ -244,7 +244,7 @@ def _tell_variants_apart(rows: Sequence[Row]) -> None:
     own = [row for row in rows if not row[IMPORTED]]
     several = _several(own, "rule", "variant")
     for row in own:
-        shown = row["rule"] in several or row["variant"].startswith("edited")
+        shown = row["rule"] in several or row[EDITED]
         word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
         row["optimizer"] = f"{row['rule']} ({word})" if shown else row["rule"]
 

@@ -6,6 +6,9 @@ was made of and the code is the same. Runs that have not ended, and plans, are n
 The first line describes the second: {"code": ..., "crc": ...}. The second is a list of groups of rows with
 the same columns: {"names": [...], "columns": [...]}. A column is a list of values, or {"of": [distinct
 values], "at": [index of each row]}.
+
+It is JSON, not Parquet: a store may come from anybody, so that no byte of the file may end a command, and a
+column of settings may hold numbers, words and lists.
 """
 
 from __future__ import annotations

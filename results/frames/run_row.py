@@ -15,10 +15,10 @@ from results.frames import cost, downstream, identity, imported, metrics, proven
 
 Row = dict[str, Any]
 
-# Entries of a row that do not become columns: the names of its tuned settings, the studies that pruned its
-# run (None: it was not pruned), and what the cache of rows notes.
-TUNED, PRUNED_BY, MARK = "tuned", "pruned_by", "mark"
-HIDDEN = (TUNED, PRUNED_BY, MARK)
+# Entries of a row that do not become columns: the names of its tuned settings, whether the optimizer's code
+# is of no release, the studies that pruned its run (None: it was not pruned), what the cache of rows notes.
+TUNED, EDITED, PRUNED_BY, MARK = "tuned", "edited", "pruned_by", "mark"
+HIDDEN = (TUNED, EDITED, PRUNED_BY, MARK)
 
 FIRST = (
     *("sweep", "block", "stage", "slot", "search", "ranges", "key", "state", "reason"),
@@ -124,6 +124,7 @@ def _settings(values: identity.Values) -> Row:
         "optimizer": values["optimizer.name"],
         **tuned,
         TUNED: tuple(tuned),
+        EDITED: identity.is_edited(values),
         **{name: values[name] for name in SEED_FIELDS},
         identity.DATA: values[identity.DATA],
     }

@@ -107,7 +107,7 @@ def _columns(
     first, *_ = verdicts
     verdict, winners = verdicts[first], [choice.winner for choice in choices]
     schedules = [_schedules(winner) for winner in winners]
-    shown = {"lr", "p", *axes, *(name for own in schedules for name in own)}
+    wanted = {"lr", "p", *axes, *(name for own in schedules for name in own)}
     caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
     tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in verdicts}
     budgets = verdict.budgets if verdict else [()] * len(choices)
@@ -127,7 +127,7 @@ def _columns(
                 ],
             )
             for name in tuned_columns(part)
-            if name in shown
+            if name in wanted
         ),
         (
             Column("tried"),
