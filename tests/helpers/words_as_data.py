@@ -14,7 +14,7 @@ from tests.helpers.architecture import PACKAGES, ROOT
 # What words for people are called where they are a name, an attribute, a key or the result of a call.
 WORDS = re.compile(
     r"(^|_)(sentences?|messages?|notes?|hints?|advice|remarks?|caveats?|footnotes?|title|label|setting|variant"
-    r"|how|why|said|told|shown|in_words|words_for|describe|legend|basis|conflict)$"
+    r"|how|why|said|reason|in_words|words_for|describe|legend|basis|conflict)$"
 )
 MAKERS = {"describe", "in_words", "duration", "memory", "counted", "hours", "listing", "three_digits"}
 READERS = {
@@ -63,16 +63,17 @@ def _is_words(node: ast.AST) -> bool:
     if isinstance(node, ast.Name):
         return bool(WORDS.search(node.id))
     if isinstance(node, ast.Attribute):
-        return bool(WORDS.search(node.attr))
+        return bool(WORDS.search(node.attr)) or (node.attr == "iloc" and _is_words(node.value))
     if isinstance(node, ast.Subscript):
-        return _is_literal(node.slice) and bool(WORDS.search(node.slice.value))
+        name = node.slice.value if _is_literal(node.slice) else ""
+        return bool(WORDS.search(name)) if name else _is_words(node.value)
     if isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         inside = node.args[0] if called in ("str", "get") and node.args else None
         if isinstance(inside, ast.Constant) and isinstance(inside.value, str):
             return bool(WORDS.search(inside.value))
-        if called in READERS | {"strip", "lower", "text"}:
-            return isinstance(node.func, ast.Attribute) and (called == "text" or _is_words(node.func.value))
+        if called in READERS | {"strip", "lower"}:
+            return isinstance(node.func, ast.Attribute) and _is_words(node.func.value)
         return called in MAKERS or bool(WORDS.search(called)) or (inside is not None and _is_words(inside))
     return False
 
