@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import tasks
 from harness.config import hyper_schedules
 from harness.config.settings import declarations, params_of
-from harness.display import shown
+from harness.show.numbers import setting as shown
 from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param
 
 PLACE = Path(__file__).with_name("config.md")

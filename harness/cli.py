@@ -28,7 +28,7 @@ from harness.errors import (
     UsageError,
     nearest,
 )
-from harness.harmless import in_a_line
+from harness.show.harmless import in_a_line
 from harness.system import streams
 
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import torch
 
-from harness.display import counted
 from harness.errors import NodeError, UsageError
 from harness.parallel.group import ALONE, Group
+from harness.show.numbers import counted
 from harness.system import slurm
 
 

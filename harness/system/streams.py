@@ -17,7 +17,7 @@ import select
 import sys
 from typing import Any, TextIO
 
-from harness.harmless import visible
+from harness.show.harmless import visible
 
 _PLAIN = {
     "±": "+-",

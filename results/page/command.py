@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.display import memory
+from harness.show.numbers import memory
 from harness.store import Store
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness.display import counted
 from harness.paper import experiments
 from harness.show.note import text
+from harness.show.numbers import counted
 from harness.show.report import Cell, Column, Report, Section
 from harness.store.points import DROPPED
 from harness.store.record import IMPORTED

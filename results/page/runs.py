@@ -10,8 +10,9 @@ import pandas as pd
 
 from harness.config.names import settings_of
 from harness.config.yaml_text import read_yaml
-from harness.display import duration, memory, shown
 from harness.errors import UsageError
+from harness.show.numbers import duration, memory
+from harness.show.numbers import setting as shown
 from harness.show.report import Cell, Report
 from harness.store import Store, curve
 from harness.store.record import IMPORTED, RUN, RunRecord, timestamp

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.config import RunConfig, parts
-from harness.display import memory
 from harness.errors import UsageError
+from harness.show.numbers import memory
 from harness.store.layout import code_folder
 from harness.system import environment
 from harness.system.atomic import temporaries, temporary_name

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.display import counted
 from harness.errors import UsageError
+from harness.show.numbers import counted
 from harness.store import points as plans
 from harness.store.points import DROPPED, REPLICATE, SEARCH, SPEC, Point
 from harness.system import atomic

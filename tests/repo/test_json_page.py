@@ -10,7 +10,7 @@ import pytest
 
 from docs import json_page
 from harness.cli import COMMANDS
-from harness.display import document
+from harness.show.numbers import document
 from tests.helpers.json_fields import read
 
 PAGE = json_page.promised()
