@@ -22,8 +22,8 @@ from pathlib import Path
 import pandas as pd
 from PIL import Image
 
-from harness import display
 from harness.paper import experiments, reported, scales
+from harness.show import numbers
 from harness.show.emit import as_text
 from harness.show.report import Report, Section
 from harness.store import Store
@@ -161,7 +161,7 @@ def facts(frame: pd.DataFrame) -> str:
     machines = ", ".join(sorted({str(name) for name in done["machine"].dropna()}))
     busy, spans = elapsed(done), sum(_seconds(done))
     return (
-        f"{len(done)} runs on {machines} took {display.duration(busy)}, pauses left out, with "
+        f"{len(done)} runs on {machines} took {numbers.duration(busy)}, pauses left out, with "
         f"{spans / busy if busy else 0:.1f} at a time on average. Points without a completed run: {others}."
     )
 
@@ -210,7 +210,7 @@ def twins(frame: pd.DataFrame) -> str:
 def _size(runs: pd.DataFrame) -> list[str]:
     """Parameters, steps and tokens; of images there are none."""
     counts = [runs[name].max() for name in ("parameters", "steps", "tokens")]
-    return [display.count(int(count)) if pd.notna(count) and count else "" for count in counts]
+    return [numbers.count(int(count)) if pd.notna(count) and count else "" for count in counts]
 
 
 # --- Markdown ---

@@ -1,6 +1,6 @@
 """The standard streams of a process: there are three, they take any text, and the loss of one ends no work.
 
-What controls a terminal is shown, not obeyed (`harness/harmless.py`): a name in a store could hold it.
+What controls a terminal is shown, not obeyed (`harness/show/harmless.py`): a name in a store could hold it.
 
 A run that was trained for hours must not end because the reader of its messages has. So what can't be written
 is thrown away, from then on for good; `refusal` says so at the end, unless the reader left of its own accord.
