@@ -15,8 +15,7 @@ from harness.system.folders import check_ours, make_folder
 from results.figures.declared import FIGURES
 from results.figures.files import check_folder, of_selection, update, views
 from results.frames.load import load, tell
-from results.page import contents
-from results.page.page import MARK
+from results.page.page import MARK, write
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +45,7 @@ def report(args: argparse.Namespace) -> int:
     if args.out:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
-    text = contents.write(store, frame, _figures(store, frame, figures))
+    text = write(store, frame, _figures(store, frame, figures))
     atomic.write_text(out, text)
     print(f"{out}: {memory(len(text))}")
     return 0

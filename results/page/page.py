@@ -1,25 +1,39 @@
-"""The page as text: its parts in order, with a list of contents, readable without the scripts."""
+"""The page: its parts, its template, and the policy that keeps all else out.
+
+A name or a note may hold anything, `</script>` among it. `page.html` escapes every text and shows hidden
+characters; data are JSON without `<`, `>` and `&`. The browser runs only scripts and styles whose hash the
+policy names. ASCII only, so that no browser can take the page for another encoding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from harness.show import html
-from harness.show.html import escape
+from harness.show.harmless import visible
 from harness.show.report import Report
-from results.page import embed
+from harness.store import Store
+from results.compare.view import View
+from results.figures.style import optimizer_style
+from results.page import overview
+from results.page.runs import Behind, details
+from results.tables.ledger import ledger
+from results.tables.registry import TABLES
 
 MARK = '<meta name="generator" content="htbench">'  # a file without it is not ours to replace
-_NO_SCRIPT = (
-    "Without JavaScript, all is here but sorting, filtering, and the details and curves of single runs."
-)
-_DIALOG = (
-    '<dialog id="run" aria-labelledby="run-title"><header><h2 id="run-title"></h2>'
-    '<button type="button" class="close" aria-label="Close">&times;</button></header>'
-    '<div class="body"></div></dialog>'
-)
+STYLES = ("uPlot.min.css", "report.css")
+SCRIPTS = ("uPlot.iife.min.js", "tables.js", "curves.js", "runs.js")
+_PLACE = Path(__file__).parent
+_HIDDEN = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}
+_LINE_WIDTH = 1.5  # pixels; matplotlib counts dashes in widths of the line
 
 
 @dataclass(frozen=True)
@@ -27,77 +41,132 @@ class Part:
     """One part of the page.
 
     Attributes:
-        name: its address in the page, of letters, digits, `-` and `_`.
+        name: its address in the page.
         title: its heading.
-        body: HTML.
-        entries: what the list of contents shows below it: address and title of each.
+        reports: its tables.
+        facts: names and values, above them.
+        figures: PNG by name, below them.
+        is_named: whether each table stands under its name, and its values can be clicked.
     """
 
     name: str
     title: str
-    body: str
-    entries: Sequence[tuple[str, str]] = ()
+    reports: Sequence[Report] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, bytes] = field(default_factory=dict)
+    is_named: bool = False
+
+    @property
+    def entries(self) -> list[tuple[str, str]]:
+        """What the list of contents shows below it: address and name of each."""
+        tables = [(f"table-{one.name}", one.name) for one in self.reports if self.is_named]
+        return [*tables, *((f"figure-{name}", name) for name in self.figures)]
 
 
-def page(title: str, parts: Sequence[Part], data: Mapping[str, Any]) -> str:
-    """The whole page, ASCII only, so that no browser can take it for another encoding.
+def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> str:
+    """The whole page. Same store, same text.
 
     Args:
-        title: of the page.
-        parts: in order.
-        data: what the scripts read, by id.
+        store: where the runs are.
+        frame: the tidy frame.
+        figures: PNG by name, in the order of the page.
     """
-    lines = [
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        MARK,
-        embed.head(),
-        f"<title>{escape(title)}</title>\n</head>\n<body>",
-        _contents(parts),
-        f"<main>\n<h1>{escape(title)}</h1>\n<noscript><p>{_NO_SCRIPT}</p></noscript>",
-        *(_part(part) for part in parts),
-        f"</main>\n{_DIALOG}",
-        *(embed.data(name, value) for name, value in data.items()),
-        embed.scripts(),
-        "</body>\n</html>\n",
+    view = View(frame, store=store)
+    tables = [report for make in TABLES.values() if (report := make(view)).sections]
+    claims = ledger(frame, store) if view.scales else []
+    behind = Behind.of([*tables, *claims], frame["key"])
+    what = [overview.sweeps(frame), overview.environments(frame)]
+    parts = [
+        Part("summary", "Summary", what, overview.in_words(frame)),
+        Part("tables", "Tables", tables, is_named=True),
+        Part("figures", "Figures", figures=figures),
+        *([Part("ledger", "Ledger", claims, is_named=True)] if claims else []),
+        Part("cost", "Cost", overview.cost(frame)),
+        Part("runs", "Runs", [overview.runs(frame, behind)]),
     ]
-    return "\n".join(lines).encode("ascii", "xmlcharrefreplace").decode("ascii")
+    told = details(store, frame, behind)
+    told["styles"] = styles({run["optimizer"] for run in told["runs"]})
+    return _filled("htbench report", parts, behind, told)
 
 
-def _contents(parts: Sequence[Part]) -> str:
-    entries = [f"<li>{_link(part.name, part.title)}{_below(part.entries)}</li>" for part in parts]
-    body = f"<details open><summary>Contents</summary><ul>{''.join(entries)}</ul></details>"
-    return f'<nav aria-label="Contents">{body}</nav>'
+def _filled(title: str, parts: Sequence[Part], behind: Behind, told: Mapping[str, Any]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def grid(section: Any, behind: Behind) -> Markup:
+        return Markup(html.section(section, behind.attributes))
+
+    def seen(value: Any) -> Any:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    page = Environment(
+        loader=FileSystemLoader(_PLACE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=seen,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    page.filters |= {"grid": grid, "width": width, "base64": lambda png: base64.b64encode(png).decode()}
+    contents, code = ([static(name) for name in names] for names in (STYLES, SCRIPTS))
+    data = json.dumps(told, separators=(",", ":"), allow_nan=False).translate(_HIDDEN)
+    ours = {
+        "mark": MARK,
+        "policy": policy(contents, code),
+        "data": data,
+        "licence": static("uPlot.LICENSE").strip(),
+    }
+    text = page.get_template("page.html").render(
+        title=title,
+        parts=parts,
+        behind=behind,
+        styles=map(Markup, contents),
+        scripts=map(Markup, code),
+        **{name: Markup(value) for name, value in ours.items()},
+    )
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
-def _below(entries: Sequence[tuple[str, str]]) -> str:
-    items = "".join(f"<li>{_link(*entry)}</li>" for entry in entries)
-    return f"<ul>{items}</ul>" if items else ""
+def policy(contents: Iterable[str], code: Iterable[str]) -> str:
+    """What a browser may load: these styles and scripts, and pictures that are in the page."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            "img-src data:",
+            f"style-src {' '.join(map(hashed, contents))}",
+            f"script-src {' '.join(map(hashed, code))}",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
 
 
-def _link(name: str, title: str) -> str:
-    return f'<a href="#{name}">{escape(title)}</a>'
+def hashed(text: str) -> str:
+    """A style or script as the policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _part(part: Part) -> str:
-    return f'<section id="{part.name}">\n<h2>{escape(part.title)}</h2>\n{part.body}\n</section>'
+def static(name: str) -> str:
+    """A file of the folder `static`, which holds ASCII only."""
+    return (_PLACE / "static" / name).read_text(encoding="ascii")
 
 
-def facts(pairs: Mapping[str, str]) -> str:
-    """Names and values as a list."""
-    items = (f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs.items())
-    return f"<dl>{''.join(items)}</dl>"
+def width(png: bytes) -> int:
+    """How wide a PNG is shown, in pixels of a page: sharp on screens with twice as many."""
+    return int.from_bytes(png[16:20], "big") // 2
 
 
-def table(one: Report, attributes: html.Attributes = lambda cell: "", *, heading: bool = True) -> str:
-    """A table, under its name and what it shows if `heading`."""
-    sections = [html.section(section, attributes) for section in one.sections]
-    head = [f'<h3 id="table-{one.name}">{escape(f"{one.name}: {one.title}")}</h3>'] if heading else []
-    return "\n".join([*head, *sections])
+def styles(optimizers: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The look of each optimizer in the figures, as a browser takes it.
 
+    By optimizer: `colour` as #rrggbb and `dash` as pixels on and off, empty for a solid line.
+    """
+    from matplotlib.colors import to_hex
 
-def figure(name: str, png: bytes) -> str:
-    """A picture under its name."""
-    image = f'<img alt="figure {escape(name)}" width="{embed.width(png)}" src="{embed.picture(png)}">'
-    caption = f"<figcaption>{escape(name)}</figcaption>"
-    return f'<figure id="figure-{name}"><div class="wide">{image}</div>{caption}</figure>'
+    found = {}
+    for name in sorted(optimizers):
+        style = optimizer_style(name)
+        dashes = () if isinstance(style["linestyle"], str) else style["linestyle"][1]
+        found[name] = {"colour": to_hex(style["color"]), "dash": [_LINE_WIDTH * length for length in dashes]}
+    return found

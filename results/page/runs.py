@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -11,8 +11,7 @@ import pandas as pd
 from harness.config.names import settings_of
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
-from harness.show.numbers import duration, memory
-from harness.show.numbers import setting as shown
+from harness.show.numbers import duration, memory, setting
 from harness.show.report import Cell, Report
 from harness.store import Store, curve
 from harness.store.record import IMPORTED, RUN, RunRecord, timestamp
@@ -43,7 +42,9 @@ class Behind:
     def of(cls, tables: Iterable[Report], known: Iterable[str], most: int = MOST_RUNS) -> Behind:
         """Those of `known` that the tables name; the first of them, if they are too many."""
         allowed = set(known)
-        keys = dict.fromkeys(key for cell in _cells(tables) for key in cell.runs if key in allowed)
+        sections = (section for report in tables for section in report.sections if not section.too_wide())
+        cells = (cell for section in sections for row in section.rows for cell in row)
+        keys = dict.fromkeys(key for cell in cells for key in cell.runs if key in allowed)
         return cls({key: number for number, key in enumerate(list(keys)[:most])}, max(0, len(keys) - most))
 
     def attributes(self, cell: Cell) -> str:
@@ -53,38 +54,11 @@ class Behind:
         return f' data-runs="{" ".join(numbers)}"{chosen}' if numbers else ""
 
 
-def _cells(tables: Iterable[Report]) -> Iterator[Cell]:
-    for table in tables:
-        for section in table.sections:
-            if not section.too_wide():
-                yield from (cell for row in section.rows for cell in row)
-
-
 def label(row: Row) -> str:
     """A run in a few words: "htmuon lr 0.02 p 0.125 seed 1"."""
     tuned = [f"{name} {word(row[name])}" for name in ("lr", "p") if word(row.get(name)) != "none"]
     mark = f"run {row[RUN]}" if row[IMPORTED] else f"seed {row['seed']}"
     return " ".join([str(row["optimizer"]), *tuned, mark])
-
-
-@dataclass
-class _Shared:
-    """Values that many runs have in common, each written once."""
-
-    values: list[Pairs] = field(default_factory=list)
-
-    def number(self, value: Pairs) -> int:
-        """The place of the value in the list, to which it is added if it is new."""
-        if value not in self.values:
-            self.values.append(value)
-        return self.values.index(value)
-
-    def differences(self, value: Pairs) -> tuple[int, Pairs]:
-        """The place of the first value with the same names, and where this one differs from it."""
-        alike = (i for i, other in enumerate(self.values) if other.keys() == value.keys())
-        place = next(alike, None)
-        place = self.number(value) if place is None else place
-        return place, {name: one for name, one in value.items() if self.values[place][name] != one}
 
 
 def details(store: Store, frame: pd.DataFrame, behind: Behind) -> dict[str, Any]:
@@ -96,22 +70,29 @@ def details(store: Store, frame: pd.DataFrame, behind: Behind) -> dict[str, Any]
     for row in frame[frame["key"].isin(list(behind.numbers))].to_dict("records"):
         rows.setdefault(row["key"], []).append(row)
     records = store.records(behind.numbers)
-    configs, environments = _Shared(), _Shared()
+    configs: list[Pairs] = []
+    environments: list[Pairs] = []
     runs, count = [], 0
     for key in behind.numbers:
         record, files = records.get(key), store.files(key)
         drawn, size = curves(curve.read(files.metrics))
         count += size
-        base, changed = configs.differences(_config(record, files))
-        where = environments.number(_plain(record.environment if record else {}))
+        config, environment = _config(record, files), _plain(record.environment if record else {})
+        base = next((one for one in configs if one.keys() == config.keys()), None)
+        if base is None:
+            configs.append(base := config)
+        if environment not in environments:
+            environments.append(environment)
         runs.append(
             {
                 **_facts(rows[key], record),
-                **{"base": base, "changed": changed, "environment": where},
+                "base": configs.index(base),
+                "changed": {name: value for name, value in config.items() if base[name] != value},
+                "environment": environments.index(environment),
                 **{"attempts": _attempts(files), "log": _log(files), "curves": drawn},
             }
         )
-    return {"configs": configs.values, "environments": environments.values, "runs": runs, "points": count}
+    return {"configs": configs, "environments": environments, "runs": runs, "points": count}
 
 
 def _place(row: Row) -> str:
@@ -157,11 +138,7 @@ def _config(record: RunRecord | None, files: RunFolder) -> Pairs:
 
 
 def _plain(values: Mapping[str, Any]) -> Pairs:
-    return {str(name): shown(_tuples(value)) for name, value in values.items()}
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return {str(name): setting(value) for name, value in values.items()}
 
 
 def _attempts(files: RunFolder) -> list[Pairs]:

@@ -8,7 +8,7 @@ import pytest
 from harness import cli
 from harness.store import Store
 from results.frames.load import load
-from results.page import contents
+from results.page.page import write
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
@@ -208,7 +208,7 @@ def test_print_has_neither_contents_nor_controls(visit, file):
 
 def test_hostile_strings_run_nowhere(visit, hostile_store, hostile, tmp_path):
     file = tmp_path / "hostile.html"
-    file.write_text(contents.write(hostile_store, load(hostile_store), {}))
+    file.write_text(write(hostile_store, load(hostile_store), {}))
     page = visit.page(file)
     page.get_by_role("button", name="Curves of all rows").first.click()
     for run in page.locator("#run details").all():
@@ -221,7 +221,7 @@ def test_hostile_strings_run_nowhere(visit, hostile_store, hostile, tmp_path):
 def test_a_mixed_store_opens_every_cell(visit, _stores, tmp_path):
     store = Store(_stores["mixed"])
     file = tmp_path / "mixed.html"
-    file.write_text(contents.write(store, load(store), {}))
+    file.write_text(write(store, load(store), {}))
     page = visit.page(file)
     opened = page.evaluate(
         """() => [...document.querySelectorAll("button.open")].map((button) => {

@@ -18,7 +18,7 @@ from harness.store import Store
 from results.compare.view import View
 from results.figures import files
 from results.frames.load import load
-from results.page import contents, embed, overview, runs
+from results.page import overview, page, runs
 from results.page.curves import MOST_POINTS
 from results.tables.registry import TABLES
 
@@ -52,7 +52,7 @@ class Reader(HTMLParser):
 
 
 def written(store):
-    return contents.write(store, load(store), {"loss": PICTURE})
+    return page.write(store, load(store), {"loss": PICTURE})
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +72,14 @@ def data_of(page):
 
 
 def test_a_page_has_its_parts_and_links_lead_to_them(mixed_page):
-    page = Reader(mixed_page)
-    ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
-    links = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    reader = Reader(mixed_page)
+    ids = {attrs["id"] for _, attrs in reader.tags if "id" in attrs}
+    links = {attrs["href"] for tag, attrs in reader.tags if tag == "a"}
     assert {"#summary", "#tables", "#figures", "#cost", "#runs", "#figure-loss"} <= links
     assert {"#table-main_result", "#table-lr_grid", "#table-p_grid"} <= links
     assert {link[1:] for link in links} <= ids and all(link[0] == "#" for link in links)
-    assert [tag for tag, _ in page.tags].count("h1") == 1
-    assert [attrs["width"] for tag, attrs in page.tags if tag == "img"] == ["720"]
+    assert [tag for tag, _ in reader.tags].count("h1") == 1
+    assert [attrs["width"] for tag, attrs in reader.tags if tag == "img"] == ["720"]
 
 
 def test_nothing_comes_from_outside(mixed_page):
@@ -92,29 +92,29 @@ def test_nothing_comes_from_outside(mixed_page):
 
 def test_the_policy_names_every_script_and_style(mixed_page):
     policy = re.search(r'Security-Policy" content="([^"]+)"', mixed_page).group(1)
-    page = Reader(mixed_page)
+    reader = Reader(mixed_page)
     blocks = dict(
         zip(
             [
                 attrs.get("id") or i
-                for i, attrs in enumerate(attrs for tag, attrs in page.tags if tag in ("script", "style"))
+                for i, attrs in enumerate(attrs for tag, attrs in reader.tags if tag in ("script", "style"))
             ],
-            page.blocks,
+            reader.blocks,
             strict=True,
         )
     )
     assert blocks.pop("runs-data")
-    assert {embed._hash(block) for block in blocks.values()} == set(re.findall(r"'sha256-[^']+'", policy))
+    assert {page.hashed(block) for block in blocks.values()} == set(re.findall(r"'sha256-[^']+'", policy))
 
 
 def test_hostile_strings_stay_text(hostile_store, hostile):
     text = written(hostile_store)
     assert text.isascii()
-    page = Reader(text)
-    scripts = [attrs for tag, attrs in page.tags if tag == "script"]
-    assert len(scripts) == 1 + len(embed.SCRIPTS)
-    assert not [attrs for tag, attrs in page.tags if "onerror" in attrs or attrs.get("src") == "x"]
-    assert "".join(page.text).count("</script><script>alert(1)</script><img src=x onerror=alert(2)>") > 3
+    reader = Reader(text)
+    scripts = [attrs for tag, attrs in reader.tags if tag == "script"]
+    assert len(scripts) == 1 + len(page.SCRIPTS)
+    assert not [attrs for tag, attrs in reader.tags if "onerror" in attrs or attrs.get("src") == "x"]
+    assert "".join(reader.text).count("</script><script>alert(1)</script><img src=x onerror=alert(2)>") > 3
     told = data_of(text)
     (run,) = [run for run in told["runs"] if run["optimizer"] == "adamw"]
     assert hostile in told["environments"][run["environment"]]["host"]
@@ -171,7 +171,7 @@ def test_more_runs_than_fit_are_left_out_and_told(demo):
 
 def test_a_megabyte_holds_15000_points_of_curves(demo):
     points = data_of(demo.text)["points"]
-    fixed = sum(len(embed.static(name)) for name in (*embed.SCRIPTS, *embed.STYLES))
+    fixed = sum(len(page.static(name)) for name in (*page.SCRIPTS, *page.STYLES))
     assert points > 5000 and fixed < 80_000
     assert fixed + (len(demo.text) - fixed) * 15_000 / points < 1_000_000
 
@@ -236,8 +236,8 @@ def test_what_is_shipped_is_what_was_published():
 
 
 def test_no_static_file_can_end_its_element():
-    for name in (*embed.SCRIPTS, *embed.STYLES, "uPlot.LICENSE"):
-        text = embed.static(name)
+    for name in (*page.SCRIPTS, *page.STYLES, "uPlot.LICENSE"):
+        text = page.static(name)
         assert "</" not in text and "\r" not in text and "-->" not in text, name
 
 
