@@ -32,6 +32,10 @@ def hostile_store(bench, make):
     bench.add("digits", "muon", 0.1, sweep="hostile", state="failed", reason=HOSTILE)
     folder = bench.store.run_folder(key)
     (folder / "log.txt").write_bytes(HOSTILE.encode("utf-8", "surrogatepass") + b"\xff\x00\n")
-    attempt = {"owner": {"host": HOSTILE, "job": HOSTILE}, "began": 0, "outcome": {"reason": HOSTILE}}
+    attempt = {
+        "owner": {"host": HOSTILE, "job": HOSTILE},
+        "began": 0,
+        "outcome": {"reason": "error", "message": HOSTILE},
+    }
     (folder / "attempts" / "1.json").write_text(json.dumps(attempt))
     return bench.write()
