@@ -2,6 +2,6 @@
 
 from harness.store.attempt import Attempt
 from harness.store.run_folder import Reason
-from harness.store.store import Kind, RunState, Store
+from harness.store.store import RunState, Store
 
-__all__ = ["Attempt", "Kind", "Reason", "RunState", "Store"]
+__all__ = ["Attempt", "Reason", "RunState", "Store"]

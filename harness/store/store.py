@@ -28,13 +28,6 @@ from harness.system import atomic
 from harness.system.folders import make_folder, write_for_the_group
 
 
-class Kind:
-    """Names of states until every room says `Status`."""
-
-    FINISHED, LIVE, FAILED = Status.COMPLETED, Status.RUNNING, Status.FAILED
-    WAITING, QUEUED = Status.WAITING, Status.QUEUED
-
-
 @dataclass(frozen=True)
 class RunState:
     """What the store knows of one run.
@@ -56,11 +49,6 @@ class RunState:
     lost: Note | None = None
     said: str = ""
     owner: Owner | None = None
-
-    @property
-    def kind(self) -> Status:
-        """The status, the same for all runs that have ended."""
-        return Status.COMPLETED if self.status.has_ended else self.status
 
     @property
     def message(self) -> str:

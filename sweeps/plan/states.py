@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.store import Kind, RunState, Store
+from harness.show.status import Status
+from harness.store import RunState, Store
 from harness.store.points import Point
 from harness.store.record import RunRecord
 
 
 def state(store: Store, point: Point) -> RunState:
     """The state of a point, as its study sees it. An empty slot is waiting."""
-    return store.state(point.key, point.study) if point.key else RunState(Kind.WAITING)
+    return store.state(point.key, point.study) if point.key else RunState(Status.WAITING)
 
 
 def ended(store: Store, points: Sequence[Point]) -> dict[str, RunRecord]:
@@ -24,16 +25,16 @@ def states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
     """The states of many points by their ids, from the index as far as possible."""
     records = ended(store, points)
     return {
-        p.id: RunState(Kind.FINISHED, record=records[p.id]) if p.id in records else state(store, p)
+        p.id: RunState(records[p.id].status, record=records[p.id]) if p.id in records else state(store, p)
         for p in points
     }
 
 
 def settled(state: RunState) -> bool:
     """Whether a run needs no more work. A failed one gets more only by `retry`."""
-    return state.kind in (Kind.FINISHED, Kind.FAILED)
+    return state.status.is_settled
 
 
 def word(state: RunState) -> str:
     """The state of a run in one word."""
-    return state.record.status if state.record is not None else state.kind.value
+    return state.status.value

@@ -14,7 +14,8 @@ from harness.errors import UsageError
 from harness.show.note import Note
 from harness.show.numbers import counted
 from harness.show.report import Column, Report, Section, table
-from harness.store import Kind, RunState, Store
+from harness.show.status import Status
+from harness.store import RunState, Store
 from harness.store.points import SEARCH
 from harness.system import environment
 from sweeps.cluster import queue, snapshot, submit
@@ -94,7 +95,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
     check_start(spec, planned, store.root, action="plan")
     found = queue.with_queue(known, queue.jobs_for(store.root, known))
     left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]
-    waiting = [one.point for one in planned if found[one.point.id].kind is Kind.WAITING]
+    waiting = [one.point for one in planned if found[one.point.id].status is Status.WAITING]
     to_come = _to_come(spec, planned, found)
     codes = Counter(
         str(record.environment.get("code", "unknown"))

@@ -14,7 +14,8 @@ from harness.choice.winner import grouped
 from harness.show import terminal
 from harness.show.note import Note
 from harness.show.report import Column, Report, table
-from harness.store import Kind, RunState, Store
+from harness.show.status import Status
+from harness.store import RunState, Store
 from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
 from sweeps.cluster import queue, troubles
@@ -130,11 +131,11 @@ def _block(
 ) -> Block:
     """The block of some points; replicas that are to come, each given by its winner, wait like the others."""
     counts = Counter(word(known[point.id]) for point in points)
-    counts[Kind.WAITING.value] += len(to_come)
+    counts[Status.WAITING] += len(to_come)
     pairs = [(point, known[point.id]) for point in points]
-    at_work = [looks.at_work(point, state) for point, state in pairs if state.kind is Kind.LIVE]
-    failures = [looks.failed(point, state) for point, state in pairs if state.kind is Kind.FAILED]
-    pairs += [(point, RunState(Kind.WAITING)) for point in to_come]
+    at_work = [looks.at_work(point, state) for point, state in pairs if state.status is Status.RUNNING]
+    failures = [looks.failed(point, state) for point, state in pairs if state.status is Status.FAILED]
+    pairs += [(point, RunState(Status.WAITING)) for point in to_come]
     numbers: dict[str, Any] = {name: counts[name] for name in COLUMNS}
     return Block(
         spec.name,
@@ -151,7 +152,7 @@ def _block(
 
 def _why_they_stopped(spec: SweepSpec, known: Mapping[str, RunState]) -> list[Note]:
     """Why waiting runs stopped the last time, with counts."""
-    waiting = [state.message for state in known.values() if state.kind is Kind.WAITING and state.message]
+    waiting = [state.message for state in known.values() if state.status is Status.WAITING and state.message]
     return [
         Note("stopped_before", sweep=spec.name, runs=n, why=why) for why, n in Counter(waiting).most_common(3)
     ]

@@ -11,7 +11,8 @@ from harness.cost import measure
 from harness.cost.from_runs import LOOKED_AT, from_pace, from_records
 from harness.cost.run_class import Cost, RunClass, run_class
 from harness.errors import UsageError
-from harness.store import Kind, RunState, Store, curve
+from harness.show.status import Status
+from harness.store import RunState, Store, curve
 from harness.store.layout import cache_folder
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.train.progress import warm_up
@@ -64,12 +65,12 @@ class Estimate:
 
     def is_warming_up(self, points: Sequence[tuple[Point, RunState]]) -> bool:
         """Whether a run at work will tell what nothing tells now: it is not past its warm-up."""
-        found = [self._config(point) for point, state in points if state.kind is Kind.LIVE]
+        found = [self._config(point) for point, state in points if state.status is Status.RUNNING]
         return any(one is not None and self._cost(*one, points) is None for one in found)
 
     def _done(self, point: Point, state: RunState) -> int:
         files = self.store.files(point.key)
-        if not state.attempts or (state.kind is not Kind.LIVE and not files.checkpoint.exists()):
+        if not state.attempts or (state.status is not Status.RUNNING and not files.checkpoint.exists()):
             return 0
         return curve.last_step(files.metrics)
 
@@ -79,7 +80,7 @@ class Estimate:
         if kind in self.finished:
             return self.finished[kind]
         if kind not in self.measured:
-            at_work = [self.store.files(p.key) for p, state in points if state.kind is Kind.LIVE]
+            at_work = [self.store.files(p.key) for p, state in points if state.status is Status.RUNNING]
             pace = from_pace(at_work[:LOOKED_AT], warm_up(config.steps or LONG))
             self.measured[kind] = pace or measure.remembered(cache_folder(self.store.root), kind)
         return self.measured[kind]

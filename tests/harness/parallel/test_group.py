@@ -16,7 +16,8 @@ from harness.errors import PeerLostError, UsageError
 from harness.parallel import device
 from harness.parallel import group as distributed
 from harness.parallel.group import Group
-from harness.store import Kind, Store
+from harness.show.status import Status
+from harness.store import Store
 from harness.train.run import check_processes
 from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, result, start, together, wait_for
@@ -119,7 +120,7 @@ def test_a_signal_to_one_process_saves_and_the_leader_knows_which(root):
     assert end(ranks) == EXIT_STOPPED and codes(ranks) == [EXIT_STOPPED, EXIT_DONE]
     assert (root / "signals-0").read_text() == str(int(signal.SIGUSR2))
     assert (folder(LONG, root) / "checkpoint.pt").exists()
-    assert Store(root).state(run_key(resolve_config(LONG))).kind is Kind.WAITING
+    assert Store(root).state(run_key(resolve_config(LONG))).status is Status.WAITING
 
 
 @pytest.mark.parametrize("victim", [0, 1])
@@ -139,7 +140,7 @@ def test_whoever_fails_writes_down_why(root):
     ranks = start(2, LM, root, "no memory for the last", 4)
     assert end(ranks) == EXIT_ENDED and codes(ranks) == [EXIT_ENDED] * 2
     state = Store(root).state(run_key(resolve_config(LM)))
-    assert (state.kind, state.reason) == (Kind.FAILED, "oom") and "made-up" in state.message
+    assert (state.status, state.reason) == (Status.FAILED, "oom") and "made-up" in state.message
     assert "ended: (oom) OutOfMemoryError: a made-up lack of memory" in (root / "said-0").read_text()
     assert "process 1: the run ended: oom" in (folder(LM, root) / "log.txt").read_text()
     assert end(start(2, LM, root)) == EXIT_ENDED

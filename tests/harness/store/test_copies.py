@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.store import Kind, Store, check, copies, packing, unpacking
+from harness.store import Store, check, copies, packing, unpacking
 from harness.store.record import RunRecord
 from tests.helpers.stored_runs import files, put
 
@@ -52,7 +52,7 @@ def seen(store):
     for key in store.keys():
         at = store.files(key)
         found[key] = [path.read_bytes() for path in (at.record, at.metrics, at.spectra, at.log, at.config)]
-        assert store.state(key).kind is Kind.FINISHED and store.records([key]) == {key: store.record(key)}
+        assert store.state(key).status.has_ended and store.records([key]) == {key: store.record(key)}
     return found
 
 

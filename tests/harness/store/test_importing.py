@@ -13,7 +13,8 @@ from harness import cli
 from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import EXIT_USAGE
-from harness.store import Kind, Store, check, layout
+from harness.show.status import Status
+from harness.store import Store, check, layout
 from harness.store.integrity import CHANGED
 from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
 from harness.system import seal
@@ -116,7 +117,7 @@ def test_of_unfinished_runs_the_one_that_got_further_stays(take, roots, here, th
     assert taken == (then != here)
     assert read(ours, key, "checkpoint.pt") == f"at {then}"
     assert len(read(ours, key, "metrics.jsonl").splitlines()) == then
-    assert Store(ours).state(key).kind is Kind.WAITING
+    assert Store(ours).state(key).status is Status.WAITING
     before = files(ours)
     assert "imported 0 runs" in take().out and files(ours) == before
 
@@ -209,7 +210,7 @@ def test_an_import_that_is_killed_is_simply_run_again(htbench, roots, crash):
     for key, step in ((done, None), (pruned, 4), (waiting, 5)):
         assert read(htbench.root, key, "checkpoint.pt") == (f"at {step}" if step else None)
         assert read(htbench.root, key, "metrics.jsonl") == read(theirs, key, "metrics.jsonl")
-    assert store.state(waiting).kind is Kind.WAITING
+    assert store.state(waiting).status is Status.WAITING
     assert htbench("runs", "import", theirs).stdout.startswith("imported 0 runs")
 
 

@@ -12,7 +12,8 @@ from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import StoppedError
 from harness.show.note import Note
-from harness.store import Kind, Store, curve
+from harness.show.status import Status
+from harness.store import Store, curve
 from harness.store.integrity import CHANGED, contradiction, lost
 from harness.store.record import RunRecord
 from harness.system import atomic
@@ -273,7 +274,7 @@ def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec,
     found = doctored(store.root)
     assert ("problem", said.removeprefix("htbench: "), "") in found
     state = store.state(folder.name)
-    assert state.kind is Kind.WAITING and state.lost == lost(folder) and str(state.lost) in said
+    assert state.status is Status.WAITING and state.lost == lost(folder) and str(state.lost) in said
     assert main(["sweep", "status", str(write_spec(SPEC)), "--root", str(store.root)]) == 0
     assert what in capsys.readouterr().out
     again = run.run(resolved(config(0.1)), store)

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from harness.errors import LostOwnershipError
-from harness.store import Kind, Store, submissions
+from harness.show.status import Status
+from harness.store import Store, submissions
 from harness.store.points import submitting
 from harness.system import atomic
 from tests.helpers.nfs_client import Client, Server
@@ -47,14 +48,14 @@ def test_the_client_of_these_tests_answers_from_memory_until_it_changes_somethin
 def test_what_another_node_has_finished_is_not_begun_again(nodes, store):
     here, there = nodes
     with here:
-        assert store.state(KEY).kind is Kind.WAITING
+        assert store.state(KEY).status is Status.WAITING
         atomic.refresh_file_cache(store.root)
         (store.run_folder(KEY) / "attempts").mkdir(parents=True)
         assert store.record(KEY) is None and store.last_attempt(KEY) == 0
     with there:
         store.claim(KEY, "").finish(record(KEY, 1))
     with here:
-        assert store.claim(KEY, "").kind is Kind.FINISHED
+        assert store.claim(KEY, "").status.has_ended
 
 
 def test_who_was_taken_over_from_another_node_writes_no_more(nodes, store):

@@ -13,7 +13,7 @@ import pytest
 from harness.config.key import run_key
 from harness.errors import RunFailedError, UsageError
 from harness.show.status import Status
-from harness.store import Kind, Store, layout, packing, unpacking
+from harness.store import Store, layout, packing, unpacking
 from harness.store import archives as archives_module
 from harness.system import atomic
 from tests.helpers.stored_runs import config, leave, put
@@ -112,7 +112,7 @@ def test_only_finished_runs_go(tmp_path):
     left = {"pruned": 1, "unfinished": 3, "with a checkpoint or temporary files": 1, "with links": 1}
     assert choice.left == left
     pack(store)
-    assert folders(store) == before and store.state(stay["at work"]).kind is Kind.LIVE
+    assert folders(store) == before and store.state(stay["at work"]).status is Status.RUNNING
 
 
 def test_a_run_whose_owner_may_still_write_stays(tmp_path):
@@ -226,8 +226,8 @@ def test_a_record_that_is_amended_while_it_is_packed_is_not_lost(store, monkeypa
 def test_a_packed_run_is_not_claimed_and_its_record_stays(store):
     pack(store)
     key = store.keys()[0]
-    assert store.claim(key, "x: 1").kind is Kind.FINISHED
-    assert store.state(key).kind is Kind.FINISHED and not store.reset_failure(key)
+    assert store.claim(key, "x: 1").status.has_ended
+    assert store.state(key).status.has_ended and not store.reset_failure(key)
     other = dataclasses.replace(store.record(key), metrics={})
     assert store.write_record(other) == store.record(key) != other
     assert not folders(store) and not list(Path(store.root, "runs").glob("*/*"))
@@ -242,8 +242,8 @@ def test_a_claimer_that_saw_the_run_wait_finds_it_finished(tmp_path, monkeypatch
     views = [dataclasses.replace(state(store, key), status=Status.WAITING, record=None)]
     monkeypatch.setattr(Store, "state", lambda *args: views.pop() if views else state(*args))
     claim = store.claim(key, "x: 1")
-    assert claim.kind is Kind.FINISHED and claim.record == record and not views
-    assert store.state(key).kind is Kind.FINISHED
+    assert claim.status.has_ended and claim.record == record and not views
+    assert store.state(key).status.has_ended
     pack(store)
     assert store.record(key) == record and not folders(store)
 
@@ -283,9 +283,9 @@ def test_a_run_at_work_goes_on_whatever_happens_to_archives(store):
     cut(store, 1, 100)
     attempt.check()
     attempt.note_start(0, 0)
-    assert store.state(live).kind is Kind.LIVE
+    assert store.state(live).status is Status.RUNNING
     assert attempt.finish(record) == record == store.record(live)
-    assert store.state(live).kind is Kind.FINISHED
+    assert store.state(live).status.has_ended
     with pytest.raises(UsageError, match=r"0001-\w+.zip' is damaged"):
         store.claim(new, "x: 1")
     assert not store.run_folder(new).exists()

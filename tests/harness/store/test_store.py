@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Reason, Store
+from harness.show.status import Status
+from harness.store import Attempt, Reason, Store
 from harness.store import owner as liveness
 from harness.store.owner import Owner, is_alive
 from harness.system import atomic
@@ -104,7 +105,7 @@ def test_a_process_that_proc_hides_lives_as_long_as_its_heartbeat(tmp_path, monk
 def test_a_garbage_attempt_is_taken_over_when_its_heartbeat_is_old(store):
     first = store.claim(KEY, "")
     first.path.write_bytes(b"\x00garbage")
-    assert store.claim(KEY, "").kind is Kind.LIVE
+    assert store.claim(KEY, "").status is Status.RUNNING
     old = time.time() - liveness.STALE_SECONDS - 1
     os.utime(first.path, (old, old))
     second = store.claim(KEY, "")
@@ -119,7 +120,7 @@ def test_a_heartbeat_from_the_future_is_no_proof_of_life(store):
     )
     soon, far = time.time() + 5, time.time() + 40 * 86400
     os.utime(first.path, (soon, soon))
-    assert store.claim(KEY, "").kind is Kind.LIVE
+    assert store.claim(KEY, "").status is Status.RUNNING
     os.utime(first.path, (far, far))
     second = store.claim(KEY, "")
     assert isinstance(second, Attempt) and second.number == 2
@@ -151,8 +152,8 @@ def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):
     store = Store(tmp_path, alive=lambda owner, path: bool(first.finish(record(KEY, 1))) and False)
     first = store.claim(KEY, "")
     state = store.claim(KEY, "")
-    assert state.kind is Kind.FINISHED and state.record == record(KEY, 1)
-    assert store.claim(KEY, "").kind is Kind.FINISHED
+    assert state.status.has_ended and state.record == record(KEY, 1)
+    assert store.claim(KEY, "").status.has_ended
 
 
 def test_a_folder_that_is_cleared_away_during_the_claim_is_made_again(store, monkeypatch):
@@ -276,7 +277,7 @@ def test_a_file_in_place_of_a_run_is_no_run(tmp_path):
     key = "abc" * 4
     (tmp_path / "runs" / "ab" / key).write_text("not ours")
     assert Store(tmp_path).record(key) is None and Store(tmp_path).records([key]) == {}
-    assert Store(tmp_path).state(key).kind is Kind.WAITING
+    assert Store(tmp_path).state(key).status is Status.WAITING
 
 
 @pytest.mark.parametrize("key", ["../../../etc", "", "abc", "A" * 12, "a" * 13, f"{'a' * 12}\n"])
@@ -306,4 +307,4 @@ def test_a_store_without_runs_needs_no_format(tmp_path):
     (tmp_path / "sweeps" / "tiny").mkdir(parents=True)
     (tmp_path / "runs" / "aa").mkdir(parents=True)
     Store(tmp_path).claim(KEY, "")
-    assert Store(tmp_path).state(KEY).kind is Kind.LIVE
+    assert Store(tmp_path).state(KEY).status is Status.RUNNING

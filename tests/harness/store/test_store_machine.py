@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from harness.errors import LostOwnershipError
-from harness.store import Attempt, Kind, Store
+from harness.show.status import Status
+from harness.store import Attempt, Store
 from tests.helpers.records import record
 
 KEYS = ["a" * 12, "b" * 12]
@@ -41,11 +42,11 @@ class StoreMachine(RuleBasedStateMachine):
             assert key not in self.finished, "a finished run was given away"
             self.working[key] = claim
         elif key in self.finished:
-            assert claim.kind is Kind.FINISHED and claim.record.attempts == self.finished[key]
+            assert claim.status.has_ended and claim.record.attempts == self.finished[key]
         elif key in self.working:
-            assert claim.kind is Kind.LIVE and claim.owner == self.working[key].owner
+            assert claim.status is Status.RUNNING and claim.owner == self.working[key].owner
         else:
-            assert claim.kind is Kind.FAILED
+            assert claim.status is Status.FAILED
 
     def checkpoint(self, attempt):
         self.saves += 1
@@ -69,7 +70,7 @@ class StoreMachine(RuleBasedStateMachine):
     def end(self, data, reason):
         key = data.draw(st.sampled_from(sorted(self.working)))
         self.working.pop(key).end(reason, "because")
-        assert self.store.state(key).kind is (Kind.WAITING if reason == "stopped" else Kind.FAILED)
+        assert self.store.state(key).status is (Status.WAITING if reason == "stopped" else Status.FAILED)
 
     @precondition(lambda self: self.working)
     @rule(data=st.data())
@@ -81,9 +82,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS))
     def retry(self, key):
-        failed = self.store.state(key).kind is Kind.FAILED
+        failed = self.store.state(key).status is Status.FAILED
         assert self.store.reset_failure(key) is failed
-        assert self.store.state(key).kind is not Kind.FAILED
+        assert self.store.state(key).status is not Status.FAILED
 
     @precondition(lambda self: self.zombies)
     @rule(data=st.data())

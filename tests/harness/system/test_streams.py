@@ -11,7 +11,8 @@ from harness import cli
 from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE, RunFailedError
-from harness.store import Kind, Store
+from harness.show.status import Status
+from harness.store import Store
 from harness.system import streams
 from harness.train.monitor import Monitor, handle
 from harness.train.run import run
@@ -127,7 +128,7 @@ def test_what_watches_a_run_may_fail_it_for_now_only(tmp_path, tiny):
     with pytest.raises(RunFailedError, match="stopped"):
         run(resolved(config), Store(tmp_path), Monitor(progress))
     (name,) = (path.parent.name for path in tmp_path.glob("runs/*/*/log.txt"))
-    assert Store(tmp_path).state(name).kind is Kind.WAITING
+    assert Store(tmp_path).state(name).status is Status.WAITING
     assert run(resolved(config), Store(tmp_path)).status == "completed"
 
 

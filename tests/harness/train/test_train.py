@@ -16,7 +16,8 @@ from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import RunFailedError, StoppedError, UsageError
 from harness.parallel.group import Group
-from harness.store import Kind, Reason, Store
+from harness.show.status import Status
+from harness.store import Reason, Store
 from harness.system import slurm
 from harness.train import run
 from harness.train.monitor import Monitor
@@ -91,7 +92,7 @@ def test_divergence_is_a_result(tmp_path, tiny):
     assert record.status == "diverged" and record.divergence == {"kind": "loss_not_finite"}
     losses = [row["loss"] for row in curve if "loss" in row]
     assert losses[-1] is None and None not in losses[:-1] and record.steps == len(losses)
-    assert Store(tmp_path).state(record.key).kind is Kind.FINISHED
+    assert Store(tmp_path).state(record.key).status.has_ended
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "bitflip"])
@@ -182,9 +183,9 @@ def test_a_bug_in_a_run_is_a_failure_that_retry_forgives(tmp_path, tiny, monkeyp
 @pytest.mark.parametrize(
     ("error", "kind", "reason"),
     [
-        (MemoryError("no memory"), Kind.FAILED, "oom"),
-        (torch.OutOfMemoryError("CUDA out of memory"), Kind.FAILED, "oom"),
-        (OSError(28, "No space left on device"), Kind.WAITING, None),
+        (MemoryError("no memory"), Status.FAILED, "oom"),
+        (torch.OutOfMemoryError("CUDA out of memory"), Status.FAILED, "oom"),
+        (OSError(28, "No space left on device"), Status.WAITING, None),
     ],
 )
 def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reason):
@@ -195,7 +196,7 @@ def test_the_reason_of_a_failure(tmp_path, tiny, monkeypatch, error, kind, reaso
     with pytest.raises(RunFailedError):
         run.run(resolved(resolve_config(tiny)), Store(tmp_path))
     state = Store(tmp_path).state(run_key(resolve_config(tiny)))
-    assert (state.kind, state.reason) == (kind, reason) and str(error) in state.message
+    assert (state.status, state.reason) == (kind, reason) and str(error) in state.message
 
 
 def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_path, tiny):
@@ -207,7 +208,7 @@ def test_a_checkpoint_for_which_there_is_no_room_is_no_failure_of_the_run(tmp_pa
             run.run(resolved(config), store)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert store.state(run_key(config)).kind is Kind.WAITING
+    assert store.state(run_key(config)).status is Status.WAITING
     assert run.run(resolved(config), store).attempts == 2
 
 

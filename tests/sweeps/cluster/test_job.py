@@ -16,7 +16,8 @@ import pytest
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
-from harness.store import Kind, Reason, Store
+from harness.show.status import Status
+from harness.store import Reason, Store
 from harness.store.points import SEARCH, Point
 from harness.store.submissions import Submission
 from harness.system import slurm
@@ -256,7 +257,7 @@ def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_p
     assert process.returncode == 1
     assert "htbench: Node gpu-03 shows 0 of 1 GPUs that the job was promised; the run waits" in said
     state = Store(root).state(run_key(resolve_config(tiny)))
-    assert state.kind is Kind.WAITING and state.message.startswith("Node gpu-03 shows 0 of 1 GPUs")
+    assert state.status is Status.WAITING and state.message.startswith("Node gpu-03 shows 0 of 1 GPUs")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import UsageError
-from harness.store import Attempt, Kind, Reason, Store, submissions
+from harness.show.status import Status
+from harness.store import Attempt, Reason, Store, submissions
 from harness.store.points import SEARCH, Point, sweep_folder
 from harness.store.submissions import Submission
 from harness.train.monitor import Monitor
@@ -227,7 +228,7 @@ def test_when_the_job_itself_is_killed_all_runs_save_and_end(tmp_path, tiny):
         os.kill(pid, signal.SIGCONT)
     job.process.send_signal(signal.SIGKILL)
     wait_for(lambda: all(job.attempt(n)["outcome"] for n in (0, 1)))
-    assert [job.store.state(run.key).kind for run in job.runs] == [Kind.WAITING] * 2
+    assert [job.store.state(run.key).status for run in job.runs] == [Status.WAITING] * 2
 
 
 @pytest.mark.slow
@@ -289,10 +290,10 @@ def failed(tmp_path, write_spec, monkeypatch):
 def test_retry_leaves_a_failed_run_to_its_job_while_that_goes_on(failed):
     store, spec, planned, _ = failed
     assert submit.submit(store, spec, planned).queued == 2
-    assert store.state(planned[0].point.key).kind is Kind.FAILED, "nobody asked for it"
+    assert store.state(planned[0].point.key).status is Status.FAILED, "nobody asked for it"
     report = submit.submit(store, spec, planned, submit.Wishes(retry=True))
     assert (report.queued, report.submitted) == (2, 0)
-    assert store.state(planned[0].point.key).kind is Kind.WAITING
+    assert store.state(planned[0].point.key).status is Status.WAITING
 
 
 def test_retry_gives_a_failed_run_a_new_job_if_its_own_looks_no_more(failed):
@@ -311,7 +312,7 @@ def test_a_job_trains_a_failed_run_again_once_that_is_reset(tmp_path, own, tiny,
     if when == "while it works":
         job = Job(tmp_path, [fails, other], 2)
         (held,) = job.hold(1)
-        wait_for(lambda: job.store.state(fails.key).kind is Kind.FAILED)
+        wait_for(lambda: job.store.state(fails.key).status is Status.FAILED)
         reason.unlink()
         assert job.store.reset_failure(fails.key)
         os.kill(held, signal.SIGCONT)
@@ -323,7 +324,7 @@ def test_a_job_trains_a_failed_run_again_once_that_is_reset(tmp_path, own, tiny,
     close = one.close
 
     def reset_and_close():
-        if one.store.state(fails.key).kind is Kind.FAILED:
+        if one.store.state(fails.key).status is Status.FAILED:
             reason.unlink()
             assert one.store.reset_failure(fails.key)
         close()

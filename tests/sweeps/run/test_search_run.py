@@ -7,7 +7,8 @@ import pytest
 from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.errors import PrunedError
-from harness.store import Kind, Store
+from harness.show.status import Status
+from harness.store import Store
 from harness.system.atomic import CRASH_POINTS
 from harness.train import run
 from harness.train.monitor import Monitor
@@ -128,8 +129,8 @@ def test_a_pruned_run_ends_for_its_study_only_and_others_go_on_from_its_checkpoi
     store, calm = Store(tmp_path / "a"), Store(tmp_path / "b")
     pruned = run.run(resolved(config), store, Monitor(report=stop_at(4), study="one"))
     assert (pruned.status, pruned.steps, pruned.pruned_by) == ("pruned", 4, ["one"])
-    assert store.state(pruned.key, "one").kind is Kind.FINISHED
-    assert store.state(pruned.key).kind is store.state(pruned.key, "two").kind is Kind.WAITING
+    assert store.state(pruned.key, "one").status.has_ended
+    assert store.state(pruned.key).status is store.state(pruned.key, "two").status is Status.WAITING
     assert run.run(resolved(config), store, Monitor(study="one")) == pruned, "its study makes no further step"
 
     again = run.run(resolved(config), store, Monitor(report=stop_at(6), study="two"))

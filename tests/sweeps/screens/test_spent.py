@@ -7,7 +7,7 @@ import pytest
 
 from harness import cli
 from harness.show.numbers import plain
-from harness.store import Kind, RunState, Store, submissions
+from harness.store import RunState, Store, submissions
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan
 from sweeps.screens import spent, status
@@ -113,7 +113,7 @@ def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked
     record = scored("digits", "completed", val_accuracy=0.9)
     times = {"began": "2026-01-31T00:00:00+00:00", "ended": "2026-01-31T01:00:00+00:00", "attempts": 1}
     record = dataclasses.replace(record, **times, environment={"device": "cuda"})
-    found = {point.id: RunState(Kind.FINISHED, record=record) for point in points}
+    found = {point.id: RunState(record.status, record=record) for point in points}
     assert hours(Bill(store, spec).of(points[:1], found)) == (1, 1)
     assert hours(Bill(store, spec).of(points[2:3], found)) == (2, 2), "two processes"
     submit(

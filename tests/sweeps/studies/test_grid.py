@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 from harness.config.key import resolved
 from harness.show.note import Note
 from harness.show.status import Status
-from harness.store import Attempt, Kind, Reason, RunState, Store
+from harness.store import Attempt, Reason, RunState, Store
 from harness.store.record import RunRecord
 from harness.train import run
 from sweeps.plan.planned import search_points
@@ -114,7 +114,7 @@ def test_a_run_that_ends_without_a_finite_figure_is_no_mishap(sweep):
     )
     (path,) = grid.refresh_grid(store, spec, planned)
     assert trials(path).trials[0].state is TrialState.PRUNED
-    assert outcome(RunState(Kind.FINISHED, record=record)) == Note(
+    assert outcome(RunState(record.status, record=record)) == Note(
         "run_not_finite", metric="accuracy", seconds=1.0
     )
 
