@@ -46,9 +46,9 @@ class Ours:
         return not self.frame.empty
 
     @functools.cache  # noqa: B019 - lives as long as one command
-    def runs(self, place: Place) -> pd.DataFrame:
-        """The rows of the frame at a place; none if it is not planned."""
-        return part(self.frame, self._positions(place))
+    def runs(self, *places: Place) -> pd.DataFrame:
+        """The rows of the frame at some places, each once; none if they are not planned."""
+        return part(self.frame, list(dict.fromkeys(at for place in places for at in self._positions(place))))
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def _positions(self, place: Place) -> list[int]:

@@ -101,7 +101,7 @@ def candidate(values: Values) -> str:
     """
     _, acted_by = _declared(values)
     counted = _counted(tuple(values), _is_divided(values))
-    named = [(n, repr(values[n])) for n in counted if n not in acted_by or acted_by[n] != values[n]]
+    named = [(n, values[n]) for n in counted if n not in acted_by or acted_by[n] != values[n]]
     return hashlib.sha256(repr(named).encode()).hexdigest()[:8]
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pandas as pd
-
 from harness.choice.winner import grouped
 from harness.paper import experiments, reported, scales
 from harness.paper.reported import Reported
@@ -164,7 +162,8 @@ def _section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
         if ours is not None:
             made = [cells[line] if line is not None else Cell() for line in own]
             rows.append([*labels, *([Cell("ours")] if both else []), *made])
-    runs = _runs(lines, ours) if ours is not None else None
+    places = dict.fromkeys(experiments.place(line, scale) for line in lines)
+    runs = ours.runs(*places) if ours is not None else None
     notes = (
         Note(
             "paper_choice",
@@ -258,13 +257,6 @@ def _at_scale(layout: Layout, lines: Iterable[Reported], ours: Ours) -> list[Rep
 def _planned_rates(line: Reported, ours: Ours) -> Sequence[float | None]:
     runs = ours.runs(experiments.place(line, ours.scale))
     return sorted(map(float, runs.loc[runs["stage"] == SEARCH, "lr"].dropna().unique())) or [None]
-
-
-def _runs(lines: Iterable[Reported], ours: Ours) -> pd.DataFrame:
-    """The rows of the frame at the places of some cells, each once."""
-    places = dict.fromkeys(experiments.place(line, ours.scale) for line in lines)
-    runs = pd.concat([ours.runs(place) for place in places])
-    return runs[~runs.index.duplicated()]
 
 
 # --- cells ---
