@@ -8,7 +8,6 @@ crash the same import is run again: it leaves out what is here already.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections import Counter
@@ -28,10 +27,10 @@ from harness.store import Attempt, Reason, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
 from harness.store.integrity import CHANGED, contradiction
 from harness.store.layout import PACKED, RUNS, SWEEPS
-from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, STUDY, read_points, sweep_folder, sweep_names
+from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord, is_imported, key_of_imported
 from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
-from harness.system import atomic, seal
+from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.links import leads_away
 
@@ -294,8 +293,6 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
     if not dry_run:
         make_folder(target.parent)
         with _staged(source, target, _plan_files(source)) as staged:
-            for path in staged.glob(f"{SLOTS}/*/{STUDY}"):
-                atomic.write_bytes(path, _content(path))
             os.rename(staged, target)
     done.sweeps.append(name)
 
@@ -308,12 +305,4 @@ def _plan_files(folder: Path) -> list[str]:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    return {name: _content(folder / name) for name in _plan_files(folder)}
-
-
-def _content(path: Path) -> bytes:
-    """A file of a sweep without the nonce that earlier versions kept in studies: it is of its store."""
-    study = atomic.read_json(path) if path.name == STUDY else None
-    if not isinstance(study, dict) or "nonce" not in study or seal.is_broken(study):
-        return path.read_bytes()
-    return (json.dumps(seal.sealed(study | {"nonce": ""}), indent=1) + "\n").encode()
+    return {name: (folder / name).read_bytes() for name in _plan_files(folder)}

@@ -1,7 +1,6 @@
 """The two kinds of storage do the same: create, open again, rebuild. Here a database is a file of SQLite."""
 
 import dataclasses
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +10,6 @@ import pytest
 from harness.errors import UsageError
 from harness.store import Store
 from harness.store.importing import merge
-from harness.system import atomic, seal
 from sweeps.plan import slots
 from sweeps.spec import sweep_file as specs
 from sweeps.studies.connection import Connection
@@ -96,15 +94,9 @@ def imported(other, root):
     return done.sweeps
 
 
-@pytest.mark.parametrize("earlier", [False, True], ids=["now", "as earlier versions kept it"])
-def test_stores_that_are_imported_from_one_another_have_studies_of_their_own(sweep, tmp_path, earlier):
+def test_stores_that_are_imported_from_one_another_have_studies_of_their_own(sweep, tmp_path):
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     name = planned(first, sweep)
-    if earlier:
-        (path,) = first.glob("sweeps/tiny/slots/*/study.json")
-        atomic.write_json(path, seal.opened(json.loads(path.read_text())) | {"nonce": "0123abcd"})
-        name = planned(first, sweep)
-        assert name.endswith(".0123abcd"), "a search that was begun goes on in its study"
     assert imported(first, second) == imported(second, third) == ["tiny"]
     names = [name, read(second), read(third)]
     assert len(set(names)) == 3
