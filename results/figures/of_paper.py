@@ -19,20 +19,8 @@ from results.compare.select import Row as Run
 from results.compare.stats import summarize
 from results.compare.view import Side
 from results.compare.winners import span
-from results.figures import of_losses, of_runs, of_spectra
-from results.figures.kinds import (
-    CHOSEN,
-    DIVERGED,
-    LEVEL,
-    MISSING,
-    POINT,
-    PUBLISHED,
-    RUNS,
-    Panel,
-    Row,
-    lines,
-    tidy,
-)
+from results.figures import kinds, of_losses, of_runs, of_spectra
+from results.figures.kinds import Panel, Row, lines, tidy
 from results.figures.style import display_name
 from results.frames.metrics import loss_unit
 from results.frames.spectra import of_runs as spectra_of
@@ -74,7 +62,7 @@ def values(view: Side, line: Reported, x: float | str) -> list[Row]:
     found = []
     if view.published:
         quantity = _LABELS.get(line.metric, line.metric)
-        found.append(_row(line, x, quantity, line.value, source=PUBLISHED))
+        found.append(_row(line, x, quantity, line.value, source=kinds.PUBLISHED))
     if view.ours is not None:
         found.append(ours(line, measured(view.ours, line), x))
     return found
@@ -85,7 +73,7 @@ def ours(line: Reported, found: Measured, x: float | str) -> Row:
     quantity, summary = found.metric.label if found.metric else "", found.summary
     if summary is not None:
         return replace(_row(line, x, quantity, summary.mean, summary.std), n=summary.n, keys=found.keys)
-    role = DIVERGED if found.state == "diverged" else MISSING
+    role = kinds.DIVERGED if found.state == "diverged" else kinds.MISSING
     return replace(_row(line, x, quantity, None), role=role, text=_STATES.get(found.state, str(found.state)))
 
 
@@ -95,7 +83,7 @@ def _row(
     quantity: str,
     y: float | None,
     sd: float | None = None,
-    source: str = RUNS,
+    source: str = kinds.RUNS,
 ) -> Row:
     name = line.setting.optimizer
     return Row(quantity, name, x, y, sd, source=source, optimizer=name)
@@ -161,7 +149,7 @@ def _below(view: Side, dataset: str, model: str, *more: str) -> str:
 
 def _seeds(view: Side, rows: Iterable[Row], what: str = "test") -> str:
     """How many seeds our values have: "test, mean ± sd, n = 3"; and how many values are missing, and why."""
-    own = [row for row in rows if row.source != PUBLISHED]
+    own = [row for row in rows if row.source != kinds.PUBLISHED]
     counts = sorted({row.n for row in own if row.n is not None})
     states = Counter(row.text for row in own if row.y is None)
     named = [what if view.scale != "paper" else "", "mean ± sd" if counts and counts[-1] > 1 else ""]
@@ -224,7 +212,7 @@ def alpha_teaser(view: Side) -> list[Panel]:
         found = _spectra(view, shown)
         if found:
             rows, which = of_spectra.mean_bars(found, group)
-            blank = Row("mean alpha", "", group, None, role=MISSING, text="no layer fit")
+            blank = Row("mean alpha", "", group, None, role=kinds.MISSING, text="no layer fit")
             alphas += rows or [replace(blank, series=name, optimizer=name) for name in found]
             n = _n(span(of_spectra.seeds(found)))
             said.append(f"{group}: {which}, {n}, {of_spectra.method(found)}")
@@ -268,7 +256,7 @@ def muon_ns_vs_svd(view: Side) -> list[Panel]:
         label = of_spectra.UPDATE
         panel = Panel("ranks", f"{display_name(name)} updates", said, frame, y_label=label, y_log=False)
         curves.append(panel if points else None)
-    highest = max((panel.of(POINT)["y_high"].max() for panel in curves if panel), default=1.0)
+    highest = max((panel.of(kinds.POINT)["y_high"].max() for panel in curves if panel), default=1.0)
     limits = (0.0, 1.05 * max(1.0, highest))
     updates = [replace(panel, y_limits=limits) if panel else None for panel in curves]
     return _lettered([_bars("Newton-Schulz or SVD", below, rows), *updates])
@@ -288,14 +276,14 @@ def _series(
         name: of the series, if not that of the optimizer.
         chosen: the x that was chosen among ours.
     """
-    known = [row for row in rows if row.y is not None or row.role == DIVERGED]
+    known = [row for row in rows if row.y is not None or row.role == kinds.DIVERGED]
     sources = list(dict.fromkeys(row.source for row in known))
     known.sort(key=lambda row: (sources.index(row.source), row.y is None, row.x))
     found = []
     for row in known:
         whose = optimizer or row.optimizer
-        is_chosen = row.x == chosen and row.source == RUNS and row.role == POINT
-        role = CHOSEN if is_chosen else row.role
+        is_chosen = row.x == chosen and row.source == kinds.RUNS and row.role == kinds.POINT
+        role = kinds.CHOSEN if is_chosen else row.role
         found.append(replace(row, series=name or whose, optimizer=whose, role=role))
     return found
 
@@ -358,7 +346,7 @@ def _at_rates(view: Side, own: Sequence[Reported]) -> list[Row]:
     """The values of one optimizer at all rates of its table, or of our search."""
     if view.ours is None or view.scale == "paper":
         both = [row for line in own if line.lr is not None for row in values(view, line, line.lr)]
-        return sorted(both, key=lambda row: row.source != PUBLISHED)
+        return sorted(both, key=lambda row: row.source != kinds.PUBLISHED)
     found = {}
     for choice in view.ours.of(own[0])[-1:]:
         for one in choice.candidates:  # all but the rate is fixed there, so each is the choice at its rate
@@ -397,7 +385,7 @@ def _interval(view: Side, model: str, optimizer: str, base: str) -> Panel | None
         labels.append(label)
         for row in (row for line in published_lines(place, [base]) for row in values(view, line, "")):
             level = replace(row, quantity=label, series=f"{display_name(base)}{right}", y_sd=None, n=None)
-            levels += [replace(level, role=LEVEL)] if row.y is not None else []
+            levels += [replace(level, role=kinds.LEVEL)] if row.y is not None else []
     title = f"{display_name(optimizer)}, {_workload(view, 'c4', model)}"
     below, frame = _below(view, "c4", model, _seeds(view, quality)), tidy([*points, *levels])
     return Panel("intervals", title, below, frame, y_label=labels[0], right_label=labels[1])
@@ -463,7 +451,7 @@ def hours(view: Side) -> list[Panel]:
         for line in (line for line in own if line.metric == "perplexity"):
             more = f"interval {line.setting.interval}" if line.setting.interval is not None else ""
             cost, test = summarize([hours_of[line.setting]]), summarize([line.value])
-            points.append(of_runs.cost_point(line.setting.optimizer, more, cost, test, PUBLISHED))
+            points.append(of_runs.cost_point(line.setting.optimizer, more, cost, test, kinds.PUBLISHED))
         title, below = _workload(view, dataset, model), f"published, {own[0].hardware}"
         axis = "training time (hours)"
         panels.append(of_runs.cost_panel(title, below, "perplexity", False, axis, points))

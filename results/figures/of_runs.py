@@ -19,26 +19,8 @@ from results.compare.stats import Summary, summarize
 from results.compare.summary import finite_values, metric_summary
 from results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
 from results.compare.winners import Winner, along, chosen_among, over_seeds, span, winners, winners_along
-from results.figures.kinds import (
-    AXES,
-    CHOSEN,
-    DIVERGED,
-    DOT,
-    FRONT,
-    KINDS,
-    LEVEL,
-    MARK,
-    MISSED,
-    POINT,
-    PUBLISHED,
-    RUNS,
-    SPAN,
-    Panel,
-    Row,
-    lines,
-    tidy,
-    worst_shown,
-)
+from results.figures import kinds
+from results.figures.kinds import Panel, Row, lines, tidy, worst_shown
 from results.figures.style import display_name
 from results.frames.cost import TOTAL_FLOPS
 from results.frames.metrics import Metric, reported, within
@@ -109,7 +91,7 @@ def _against(part: pd.DataFrame, axis: str, kind: str) -> Panel:
     muon = overall.get(_REFERENCE)
     if axis == "p" and muon and (best := _best(muon, metric)):  # it has no such axis: a line
         rows.append(
-            replace(best, series=f"{display_name(_REFERENCE)}, best lr", y_sd=None, n=None, role=LEVEL)
+            replace(best, series=f"{display_name(_REFERENCE)}, best lr", y_sd=None, n=None, role=kinds.LEVEL)
         )
     label = f"validation {metric.label}"
     better = metric.higher_is_better
@@ -119,9 +101,9 @@ def _against(part: pd.DataFrame, axis: str, kind: str) -> Panel:
 def _along(own: pd.DataFrame, optimizer: str, axis: str, metric: Metric, chosen: Any) -> list[Row]:
     choices = {float(choice.fixed[axis]): choice for choice in choose(own, (*OPTIMIZER, axis))}
     found = [(x, _best(choices[x], metric)) for x in sorted(choices)]
-    points = [replace(row, x=x, role=CHOSEN if x == chosen else POINT) for x, row in found if row]
+    points = [replace(row, x=x, role=kinds.CHOSEN if x == chosen else kinds.POINT) for x, row in found if row]
     diverged = [x for x in sorted(choices) if choices[x].state == "diverged"]
-    blank = Row(f"validation {metric.label}", optimizer, "", None, optimizer=optimizer, role=DIVERGED)
+    blank = Row(f"validation {metric.label}", optimizer, "", None, optimizer=optimizer, role=kinds.DIVERGED)
     return [*points, *(replace(blank, x=x) for x in diverged)]
 
 
@@ -190,7 +172,7 @@ def _cost(one: Winner, runs: Sequence[Run], column: str, size: float, metric: Me
     more = f"{_INTERVAL} {interval:g}" if interval is not None else ""
     cost = summarize([float(run[column]) / size for run in runs])
     test = summarize([metric.scale * value for run in runs for value in _tested(run, metric)])
-    return cost_point(one.optimizer, more, cost, test, RUNS, tuple(str(run["key"]) for run in runs))
+    return cost_point(one.optimizer, more, cost, test, kinds.RUNS, tuple(str(run["key"]) for run in runs))
 
 
 def cost_point(
@@ -198,7 +180,7 @@ def cost_point(
 ) -> Row:
     """A point of a panel of costs; `more` tells it from others of the optimizer, such as "interval 5"."""
     series, text = (", ".join(filter(None, [name, more])) for name in (optimizer, display_name(optimizer)))
-    n = test.n if source == RUNS else None
+    n = test.n if source == kinds.RUNS else None
     row = Row("", series, cost.mean, test.mean, test.std, n=n, source=source, keys=keys, x_sd=cost.std)
     return replace(row, optimizer=optimizer, text=text)
 
@@ -209,7 +191,7 @@ def cost_panel(
     """The panel of some points in the order of their cost; the front once more, under its name."""
     rows = sorted((replace(row, quantity=f"{metric} against {axis}") for row in rows), key=lambda row: row.x)
     values = [row.y for row in rows if row.y is not None]
-    best = [replace(row, series="Pareto front", role=FRONT) for row in front(rows, higher_is_better)]
+    best = [replace(row, series="Pareto front", role=kinds.FRONT) for row in front(rows, higher_is_better)]
     limit = worst_shown(values, higher_is_better=higher_is_better)
     frame = tidy([*rows, *best])
     return Panel("costs", title, subtitle, frame, axis, metric, "", higher_is_better, worst_shown=limit)
@@ -256,7 +238,7 @@ def entry(
     keys: tuple[str, ...] = (),
     spans: Mapping[str, tuple[float, float, bool, bool]] | None = None,
     dots: Sequence[tuple[float, Run, bool]] = (),
-    source: str = RUNS,
+    source: str = kinds.RUNS,
 ) -> list[Row]:
     """The values of one optimizer: its mark, its ranges and the single runs, by seed.
 
@@ -270,20 +252,20 @@ def entry(
         dots: of a run its value, and whether it has reached it or only ended there.
         source: RUNS or PUBLISHED.
     """
-    words = KINDS[kind].words
+    words = kinds.KINDS[kind].words
     keys = keys or tuple(str(run["key"]) for _, run, _ in dots)
-    mark = Row(quantity, optimizer, words[MARK], value, n=len(dots) or None, source=source, keys=keys)
-    mark = replace(mark, optimizer=optimizer, role=MARK, text=text)
+    mark = Row(quantity, optimizer, words[kinds.MARK], value, n=len(dots) or None, source=source, keys=keys)
+    mark = replace(mark, optimizer=optimizer, role=kinds.MARK, text=text)
     rows = [mark]
     for name, (low, high, *ends) in (spans or {}).items():
         opened = " and the ".join(
             word for word, is_open in zip(("low", "high"), ends, strict=True) if is_open
         )
         x = f"{name}, open at the {opened} end" if opened else name
-        span = replace(mark, x=x, y=None, y_low=low, y_high=high, role=SPAN, text=name)
+        span = replace(mark, x=x, y=None, y_low=low, y_high=high, role=kinds.SPAN, text=name)
         rows.append(replace(span, ends=(ends[0], ends[1])))
     for value, run, reached in dots:
-        role = DOT if reached else MISSED
+        role = kinds.DOT if reached else kinds.MISSED
         x = f"{words[role]}, seed {run['seed']}"
         rows.append(replace(mark, x=x, y=value, n=1, keys=(str(run["key"]),), role=role, text=""))
     return rows
@@ -299,7 +281,7 @@ def _stacked(
 def seed_spread(frame: pd.DataFrame, _: Store) -> list[Panel]:
     """Every reported run of each optimizer's best setting, mean and 95 % interval."""
     panels = [_seeds(part) for part in workloads(frame)]
-    return [panel for panel in panels if len(panel.of(DOT))]
+    return [panel for panel in panels if len(panel.of(kinds.DOT))]
 
 
 def _seeds(part: pd.DataFrame) -> Panel:
@@ -344,7 +326,7 @@ def lr_width(frame: pd.DataFrame, _: Store) -> list[Panel]:
         title, setting = titles(part)
         found = winners(part) if "lr" in part else []
         panels.append(_widths(title, lines(setting, how), [_width_of(part, one) for one in found]))
-    return [panel for panel in panels if len(panel.of(SPAN))]
+    return [panel for panel in panels if len(panel.of(kinds.SPAN))]
 
 
 def published_widths(curves: Sequence[Panel]) -> list[Panel]:
@@ -352,35 +334,35 @@ def published_widths(curves: Sequence[Panel]) -> list[Panel]:
     panels = []
     for curve in curves:
         entries = []
-        points = curve.of(POINT, CHOSEN)
-        for name, own in points[points["source"] == PUBLISHED].groupby("optimizer", sort=False):
+        points = curve.of(kinds.POINT, kinds.CHOSEN)
+        for name, own in points[points["source"] == kinds.PUBLISHED].groupby("optimizer", sort=False):
             levels = {float(x): float(y) for x, y in zip(own["x"], own["y"], strict=True)}
             best = (max if curve.higher_is_better else min)(levels, key=lambda lr: levels[lr])
-            entries.append(_ranges(str(name), best, levels, [], (), PUBLISHED))
+            entries.append(_ranges(str(name), best, levels, [], (), kinds.PUBLISHED))
         panels.append(_widths(curve.title, lines(curve.subtitle, f"{_OCTAVES} value"), entries))
-    return [panel for panel in panels if len(panel.of(SPAN))]
+    return [panel for panel in panels if len(panel.of(kinds.SPAN))]
 
 
 def _widths(title: str, subtitle: str, entries: list[list[Row]]) -> Panel:
     """The widest of the narrower ranges on top; optimizers without any come last."""
 
     def width(rows: list[Row]) -> tuple[float, ...]:
-        spans = [(row.y_low, row.y_high) for row in reversed(rows) if row.role == SPAN]
+        spans = [(row.y_low, row.y_high) for row in reversed(rows) if row.role == kinds.SPAN]
         return tuple(high / low for low, high in spans if low and high)
 
-    return _stacked("widths", title, subtitle, AXES["lr"], sorted(entries, key=width, reverse=True))
+    return _stacked("widths", title, subtitle, kinds.AXES["lr"], sorted(entries, key=width, reverse=True))
 
 
 def _width_of(part: pd.DataFrame, one: Winner) -> list[Row]:
     if one.choice.winner is None:
-        return entry("widths", AXES["lr"], one.optimizer, text=str(one.choice.state))
+        return entry("widths", kinds.AXES["lr"], one.optimizer, text=str(one.choice.state))
     found = along(part, one.choice, "lr")
     metric = reported(part)[0]
     means = {float(own.value("lr")): metric_summary(own.runs, "val", metric) for own in found}
     levels = {lr: mean.mean for lr, mean in means.items() if mean is not None}
     diverged = [float(own.value("lr")) for own in found if own.state == "diverged"]
     keys = tuple(str(run["key"]) for own in found for run in own.runs)
-    return _ranges(one.optimizer, float(one.choice.winner.value("lr")), levels, diverged, keys, RUNS)
+    return _ranges(one.optimizer, float(one.choice.winner.value("lr")), levels, diverged, keys, kinds.RUNS)
 
 
 def _ranges(
@@ -398,7 +380,7 @@ def _ranges(
         spans[f"within {share:.0%} of its best"] = (width.low, width.high, width.open_low, width.open_high)
         octaves.append(f"{'>' if width.open_low or width.open_high else ''}{width.octaves:.1f}")
     text = " / ".join(reversed(octaves)) or "one rate only"
-    return entry("widths", AXES["lr"], optimizer, best, text, keys, spans, source=source)
+    return entry("widths", kinds.AXES["lr"], optimizer, best, text, keys, spans, source=source)
 
 
 def to_target(frame: pd.DataFrame, store: Store) -> list[Panel]:
@@ -492,7 +474,7 @@ def _reached(
 
     def order(rows: list[Row]) -> tuple[int, bool, float]:
         """By the number of runs that miss the target, then by the mean; rows without any run come last."""
-        missed = sum(row.role == MISSED for row in rows)
+        missed = sum(row.role == kinds.MISSED for row in rows)
         return (missed if len(rows) > 1 else 10**6, rows[0].y is None, rows[0].y or 0.0)
 
     return _stacked("targets", title, subtitle, label, sorted(entries, key=order))

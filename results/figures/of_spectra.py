@@ -13,7 +13,8 @@ from harness.show.numbers import counted
 from harness.store import Store
 from results.compare.select import OPTIMIZER, choose
 from results.compare.winners import over_seeds
-from results.figures.kinds import LEFT_OUT, LEVEL, MEDIAN, POINT, RANDOM, Panel, Row, lines, ranged, tidy
+from results.figures import kinds
+from results.figures.kinds import Panel, Row, lines, ranged, tidy
 from results.figures.of_runs import titles, workloads
 from results.figures.style import display_name
 from results.frames.spectra import Spectra, is_sound, mean_alpha, of_winner, sound_layers
@@ -22,7 +23,7 @@ Measured = Mapping[str, Sequence[Spectra]]  # by optimizer, on one workload
 Shape = tuple[int, int]
 NORMS = {"sigma_max": "spectral norm", "fro": "Frobenius norm"}
 UPDATE = "singular value of the update"
-ALL_ONES = Row(UPDATE, "all ones", "", 1.0, role=LEVEL)
+ALL_ONES = Row(UPDATE, "all ones", "", 1.0, role=kinds.LEVEL)
 
 _MOST_NAMES = 24  # layers; more are numbered, since their names would not fit
 _MOST_POINTS = 128  # of a sorted spectrum; more are not visible
@@ -131,7 +132,7 @@ def layers(title: str, above: str, found: Measured, column: str, kind: str = "")
         for name, label in zip(names, labels, strict=True):
             every = [_value(one.weights.get(name), column, hides) for one in own]
             values = [value for value in every if value is not None]
-            role = LEFT_OUT if is_alpha and name not in sound else POINT
+            role = kinds.LEFT_OUT if is_alpha and name not in sound else kinds.POINT
             keys = tuple(one.key for one in own)
             row = Row(
                 quantity, optimizer, label, None, n=len(values), keys=keys, optimizer=optimizer, role=role
@@ -139,7 +140,7 @@ def layers(title: str, above: str, found: Measured, column: str, kind: str = "")
             rows.append(ranged(row, values) if values and len(values) == len(every) else row)
     for name, label in zip(names, labels, strict=True) if is_alpha else ():
         value = None if hides and name not in sound else first[name]["alpha_random"]
-        rows.append(Row(quantity, "random matrix", label, value, role=RANDOM))
+        rows.append(Row(quantity, "random matrix", label, value, role=kinds.RANDOM))
     few = f"no layer is fit for a mean{_reasons(found, [])}" if is_alpha and not sound else ""
     below = lines(above, over_seeds(seeds(found), "mean and range"), few)
     return Panel("layers", title, below, tidy(rows), "block" if kind else "layer", quantity)
@@ -163,7 +164,9 @@ def mean_bars(found: Measured, group: str = "") -> tuple[list[Row], str]:
         if mean is not None:
             x, keys = group or display_name(name), tuple(one.key for one in own)
             row = Row("mean alpha", name, x, mean.mean, mean.sd, n=mean.seeds, keys=keys, optimizer=name)
-            median = replace(row, quantity="median of mean alpha", y=mean.median, y_sd=None, role=MEDIAN)
+            median = replace(
+                row, quantity="median of mean alpha", y=mean.median, y_sd=None, role=kinds.MEDIAN
+            )
             rows += [row, median]
     return rows, f"mean over {len(sound)} of {len(first_weights(found))} layers{_reasons(found, sound)}"
 
