@@ -117,8 +117,10 @@ class Learner:
             loss = self._backward(batch, step)
         except torch.OutOfMemoryError as error:
             known = self.group.size == 1 or isinstance(error, AgreedOutOfMemoryError)
-            if not known or not self._halve(len(batch.inputs)):
+            part = min(self.micro_batch, len(batch.inputs))
+            if not known or self.halved or part < 2 or self.batch_norm:  # whose statistics it would change
                 raise
+            self.micro_batch, self.halved = (part + 1) // 2, True
             log.warning("step %d: %s; going on with micro_batch=%d", step + 1, error, self.micro_batch)
             self.optimizer.zero_grad(set_to_none=True)
             loss = self._backward(batch, step)
@@ -139,7 +141,21 @@ class Learner:
         """
         if self.config.dropout:
             torch.manual_seed(stream(self.config.seed, step, self.group.rank))
-        self._observe_curvature(batch, step)
+        rule = self.optimizer
+        if isinstance(rule, UpdateRule) and rule.wants_curvature(step):  # Sophia's second backward pass
+            curvature.observe(
+                rule,
+                self.task,
+                self.forward,
+                batch,
+                seed=self.config.seed,
+                step=step,
+                micro_batch=self.micro_batch,
+                device=self.device,
+                autocast=self.autocast,
+                group=self.group,
+                shards=self.shards,
+            )
         lacking, loss = None, torch.zeros((), device=self.device)
         try:
             self._accumulate(batch, loss)
@@ -166,14 +182,6 @@ class Learner:
             torch.autograd.backward(mean)
             total += mean.detach()
 
-    def _halve(self, samples: int) -> bool:
-        """Halve the micro-batch, once; return False if it can't be done, or would change batch statistics."""
-        part = min(self.micro_batch, samples)
-        if self.halved or part < 2 or self.batch_norm:
-            return False
-        self.micro_batch, self.halved = (part + 1) // 2, True
-        return True
-
     def _follow_schedules(self, step: int) -> None:
         """Set the learning rate, and the hyperparameters that have a schedule."""
         rule = self.config.schedule
@@ -184,24 +192,6 @@ class Learner:
             value = schedule.value(rule.hyper[name], step, self.total)
             for number in numbers:
                 self.optimizer.param_groups[number][name] = value
-
-    def _observe_curvature(self, batch: Batch, step: int) -> None:
-        """Make a second backward pass on the batch, before those updates for which Sophia needs it."""
-        rule = self.optimizer
-        if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
-            curvature.observe(
-                rule,
-                self.task,
-                self.forward,
-                batch,
-                seed=self.config.seed,
-                step=step,
-                micro_batch=self.micro_batch,
-                device=self.device,
-                autocast=self.autocast,
-                group=self.group,
-                shards=self.shards,
-            )
 
     def evaluate(self, split: str) -> dict[str, float]:
         """Metrics of a held-out split, the same in all processes."""
