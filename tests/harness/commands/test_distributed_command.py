@@ -155,5 +155,5 @@ def test_runs_of_other_numbers_of_processes_go_into_other_arrays(write_spec, tmp
     for lines, tasks in zip(asked, (1, 2), strict=True):
         assert f"#SBATCH --ntasks-per-node={tasks}\n" in lines and "#SBATCH --nodes=2\n" in lines
         assert "--kill-on-bad-exit=1" in lines
-    assert arrays[1].resources.describe(4) == "timeout_min=60 nodes=2 processes=4"
+    assert arrays[1].resources.asked(4) == {"timeout_min": 60, "nodes": 2, "processes": 4}
     assert Resources().asked() == {"timeout_min": 60}
