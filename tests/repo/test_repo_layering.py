@@ -137,7 +137,7 @@ TORCH = {
     "harness.data": "augment images loss randaugment task text",
     "harness.export": "card downstream evaluation_harness huggingface scoring trained",
     "harness.parallel": "batch_norm device overlap sharding",
-    "harness.train": "batches checkpoint compiling curvature learner loop outcome resume run spectra weights",
+    "harness.train": "building checkpoint compiling curvature learner loop run spectra",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
         "adam assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap "
