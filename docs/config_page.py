@@ -7,93 +7,37 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import Field
 from pathlib import Path
+from typing import Any
 
 from harness import tasks
 from harness.config import hyper_schedules
 from harness.config.settings import declarations, params_of
 from harness.show.numbers import setting as shown
 from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param
+from sweeps.spec.keys import declared
+from sweeps.spec.resources import Resources
+from sweeps.spec.search import PRUNERS, Range, Search
+from sweeps.spec.sweep import Block, SweepSpec
 
 PLACE = Path(__file__).with_name("config.md")
 
-# Heading -> key -> meaning. `sweeps/spec/sweep_file.py` reads these; a test holds the two together.
-SWEEP_KEYS = {
-    "Keys of the file": {
-        "name": "the sweep's folder in the store and its word in tables; default: the file's name",
-        "base": "settings of every point",
-        "seeds": "list of seeds of the initial weights; every point runs on each (default: `base.seed`)",
-        "space": "axes of every block, see below",
-        "blocks": "list of parts of the grid, usually one per optimizer; default: one block",
-        "exclude": "list of mappings; a point that agrees with all settings of one of them is left out",
-        "search": "how points are found, see below; default: `{mode: grid}`",
-        "replicate": "`{seeds: 3}`: run each winner again on so many fresh seeds; tables report those. The "
-        "first is 1000, or above `seeds` if that is more: sweeps share them, no search should use them",
-        "resources": "what a job may use on a SLURM cluster, see below",
-    },
-    "Keys of a block": {
-        "name": "the block's word in plans and studies; default: `optimizer.name`",
-        "set": "settings of every point of this block, over those of `base`",
-        "space": "axes of this block, over the common ones",
-        "resources": "of this block's jobs, over those of the sweep",
-    },
-    "Keys of resources": {
-        "timeout_min": "time limit of a job; where it ends, the run is saved and queued again (default: 60)",
-        "runs_per_job": "runs of a job, side by side and one after another on one node (default: 1)",
-        "runs_per_gpu": "runs that share a GPU of such a job at the same time (default: 1)",
-        "runs_at_once": "runs side by side in such a job without GPUs (default: 1)",
-        "gpus_per_node": "GPUs of a job on each node, one for each of its processes there; with "
-        "`runs_per_job` those of all its runs together (default: 0)",
-        "nodes": "over which the processes of a run are spread evenly (default: 1)",
-        "cpus_per_task": "cores of each process (default: 1)",
-        "mem": "memory of a job on each node, such as `16G`; default: the site's",
-        "array_parallelism": "jobs of one array that run at a time (default: 256)",
-        "submit_limit": "most jobs of yours that may be in the queue; later calls submit the rest",
-        "signal_delay_s": "seconds before the limit at which a run is told to save; default: a tenth, "
-        "at most 120",
-        "account": "of `sbatch`",
-        "partition": "of `sbatch`",
-        "qos": "of `sbatch`",
-        "constraint": "of `sbatch`",
-        "exclude": "nodes not to use",
-        "mail_type": "when to write mail, such as `FAIL`",
-        "mail_user": "to whom",
-        "setup": "list of shell lines that come before the job, such as `module load cuda`",
-        "python": "interpreter of a job, an absolute path or a name on its PATH; default: that of the "
-        "submitter, in a container `python3`",
-        "srun_args": "list of words for `srun` beside ours, such as `--container-image=...` of pyxis",
-        "container": "image that `apptainer exec` runs the job in, an absolute path or a URI",
-    },
-    "Keys of a range": {
-        "low": "first value",
-        "high": "last value",
-        "num": "number of values; only a grid needs it",
-        "log": "`true`: equal ratios instead of equal differences (default: `false`)",
-    },
-    "Keys of `search`": {
-        "mode": "`grid`: every point; `tpe`: tree-structured Parzen estimator, trials under way counted as "
-        "bad (constant liar); `random`; `sobol`: a scrambled Sobol sequence",
-        "trials": "trials of each block, the same for all",
-        "seed": "of the draws (default: 0)",
-        "pruner": "`{asha: {}}` or `{median: {}}` with its options; default: every trial runs to its end",
-        "storage": "URL of a database; default: a journal file per study in the store",
-    },
-    "Options of the pruner `asha`": {
-        "min_resource": "steps before the first decision (default: `evaluation.every`); the next comes after "
-        "`reduction_factor` times as many, and so on",
-        "reduction_factor": "of this many that have come so far, one goes on (default: 3)",
-    },
-    "Options of the pruner `median`": {
-        "startup_trials": "that run to their end in any case (default: 5)",
-        "warmup_steps": "steps of each trial before the first decision (default: 0)",
-    },
+# The parts of a sweep file by their headings.
+SWEEP_PARTS = {
+    "Keys of the file": SweepSpec,
+    "Keys of a block": Block,
+    "Keys of resources": Resources,
+    "Keys of a range": Range,
+    "Keys of `search`": Search,
+    **{f"Options of the pruner `{name}`": options for name, options in PRUNERS.items()},
 }
 
 _HEAD = """\
 # Config reference
 
-Generated by `python -m docs.config_page --write` from `harness/config/{schema,groups}.py`,
-`optimizers/zoo/registry.py` and `harness/tasks.py`. Don't edit it.
+Generated by `python -m docs.config_page --write` from `harness/config/schema.py`,
+`optimizers/zoo/registry.py`, `harness/tasks.py` and `sweeps/spec`. Don't edit it.
 
 A setting is given in a YAML file (`optimizer: {lr: 0.01}` or `optimizer.lr: 0.01`), on the command line
 (`optimizer.lr=0.01`), or in a sweep file. Unknown names and values out of range end the command with exit
@@ -178,11 +122,17 @@ def render() -> str:
     for row in ZOO.values():
         parts += [f"### {row.name}", _source(row), _hyperparameters(row)]
     parts += ["## Tasks", _tasks(), "## Sweep files"]
-    for heading, keys in SWEEP_KEYS.items():
-        rows = ((f"`{key}`", meaning) for key, meaning in keys.items())
-        parts += [f"### {heading}", _table(("key", "meaning"), rows)]
+    for heading, part in SWEEP_PARTS.items():
+        parts += [f"### {heading}", _table(("key", "meaning"), map(_key, declared(part).items()))]
     parts += ["### Axes", _AFTER_SWEEP, "### Search", _AFTER_SEARCH]
     return "\n\n".join(parts) + "\n"
+
+
+def _key(item: tuple[str, Field[Any]]) -> tuple[str, str]:
+    """A key of a sweep file with its meaning, and its default if that is a number or a switch."""
+    name, field = item
+    default = f" (default: {shown(field.default)})" if isinstance(field.default, int) else ""
+    return f"`{name}`", field.metadata["help"] + default
 
 
 def _settings() -> str:

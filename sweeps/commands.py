@@ -14,7 +14,6 @@ from harness.store import Store
 from sweeps import actions
 from sweeps.screens.plan import Preview
 from sweeps.spec import given
-from sweeps.spec import sweep_file as specs
 from sweeps.spec.sweep import SweepSpec
 
 Options = Mapping[str, Any]  # of a flag, as argparse takes them
@@ -192,7 +191,7 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
     loaded = given.load_all(names, words, args.root, trains=action.trains)
     called: dict[str, SweepSpec] = {}
     for spec in loaded:
-        specs.check_own(args.root, spec.name)
+        given.check_not_imported(args.root, spec.name)
         if called.setdefault(spec.name, spec) != spec:
             raise UsageError(f"Two of these sweeps are called '{spec.name}'; give each a command of its own.")
     return loaded

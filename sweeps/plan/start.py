@@ -10,7 +10,7 @@ from harness.config.limits import MOST_STEPS
 from harness.errors import UsageError
 from harness.store.layout import cache_folder
 from sweeps.plan.planned import Planned, block_of
-from sweeps.spec.limits import check_storage
+from sweeps.spec import database
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import SweepSpec
 
@@ -28,7 +28,10 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
     Raises:
         UsageError: one sentence.
     """
-    check_storage(spec)
+    try:
+        database.check_driver(spec.search.storage)
+    except UsageError as error:
+        raise UsageError(f"Sweep '{spec.name}': {error}") from None
     # Points that agree in these settings pass or fail together. A block may have thousands.
     kinds = {}
     for one in planned:
@@ -56,4 +59,4 @@ def _check_job(wanted: Resources, config: RunConfig) -> list[str]:
         raise UsageError("device=cuda, but its resources ask for no GPU; add gpus_per_node: 1 to them.")
     asked, idle = f"threads={config.threads}", wanted.idle_gpus(config.processes)
     cores = limits.check_cores(asked, config.threads, wanted.cpus_per_task, "cpus_per_task asks for")
-    return [*cores, f"{idle}."] if idle else cores
+    return [*cores, str(idle)] if idle else cores

@@ -19,7 +19,7 @@ _QUERY = re.compile(r"([?&][^=&]*)=([^&]*)")
 _SECRET = re.compile(r"password|passwd|pwd|secret|token|credential|api_?key", re.IGNORECASE)
 
 
-def check(value: Any) -> str:
+def check(name: str, value: Any) -> str:
     """The URL as written, without a connection or a look at the environment.
 
     Raises:
@@ -28,15 +28,39 @@ def check(value: Any) -> str:
     if not value:
         return ""
     if not isinstance(value, str):
-        raise UsageError("search.storage must be a database URL such as postgresql://host/name, in one word.")
+        raise UsageError(f"{name} must be a database URL such as postgresql://host/name, in one word.")
     if _secrets(_FROM_ENVIRONMENT.sub("", value)):
         raise UsageError(
-            f"search.storage '{masked(value)}' has a password, and what stands in the file also stands in "
+            f"{name} '{masked(value)}' has a password, and what stands in the file also stands in "
             "the store; put it into ~/.pgpass or PGPASSWORD, or write ${oc.env:NAME} for it."
         )
     if "${" not in value:
-        check_kind(value, value)
+        _check_kind(value, value)
     return value
+
+
+def check_driver(storage: str) -> None:
+    """Raise UsageError if no database driver takes the URL of a search. No connection is made.
+
+    Args:
+        storage: as written; empty: a search needs no database.
+    """
+    if not storage:
+        return
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    url = resolved(storage)
+    _check_kind(url, storage)
+    begins = f"search.storage begins with '{url.partition(':')[0]}'"
+    try:
+        make_url(url).get_dialect().import_dbapi()
+    except (NoSuchModuleError, ArgumentError, ValueError):
+        raise UsageError(f"{begins}, which is no kind of database; use postgresql://host/name.") from None
+    except ImportError as error:
+        raise UsageError(
+            f"{begins}, whose driver is missing ({error}); PostgreSQL's: `pip install 'htbench[postgres]'`."
+        ) from None
 
 
 def resolved(text: str) -> str:
@@ -80,7 +104,7 @@ def _secrets(url: str) -> list[str]:
     return [password[2], *options] if password else options
 
 
-def check_kind(url: str, text: str) -> None:
+def _check_kind(url: str, text: str) -> None:
     """Raise UsageError if a URL, written in the file as `text`, is none of a database for many workers."""
     if not _SHAPE.match(url):
         raise UsageError(

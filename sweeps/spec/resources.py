@@ -10,64 +10,103 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import UsageError
-from harness.show.numbers import counted, setting
-from sweeps.spec.shape import check_keys, whole
+from harness.show.note import Note
+from harness.show.numbers import setting
+from sweeps.spec import keys
+from sweeps.spec.keys import key, whole, word
+
+_PYXIS = "--container-"
+# What a job's script tells `srun` (`sweeps/cluster/job_array.py`). Long options may be shortened.
+_OURS_OF_SRUN = (
+    *("--export", "--kill-on-bad-exit", "--cpus-per-task", "--output", "--error"),
+    *("--nodes", "--ntasks", "--ntasks-per-node"),
+)
+_SHORT_OF_SRUN = ("-K", "-c", "-n", "-N", "-o", "-e")
+
+
+def _lines(name: str, value: Any) -> tuple[str, ...]:
+    lines = [value] if isinstance(value, str) else value
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise UsageError(f"{name} must be a list of shell lines, not {value!r}.")
+    return tuple(lines)
+
+
+def _srun_args(name: str, value: Any) -> tuple[str, ...]:
+    """The words for `srun`, without options that are ours."""
+    words = [part for part in value if isinstance(part, str)] if isinstance(value, list) else []
+    if words != value or not all(re.fullmatch(r"\S+", part) for part in words):
+        raise UsageError(f"{name} must be a list of words without spaces, not {value!r}.")
+    if words and not words[0].startswith("-"):
+        raise UsageError(f"{name} must begin with an option, not {words[0]!r}.")
+    for part in words:
+        option = part.partition("=")[0]
+        long = option.startswith("--") and any(ours.startswith(option) for ours in _OURS_OF_SRUN)
+        if long or part.startswith(_SHORT_OF_SRUN):
+            raise UsageError(f"{name} can't have {part!r}: the job's script sets this option itself.")
+    return tuple(words)
+
+
+# A space would end the option in the script, and sbatch would read the rest as options of its own.
+_OPTION = word()
+_SIZE = word(r"\d+[KMGT]?B?", "a size such as 16G")
+# A job's working folder is its copy of the code.
+_PYTHON = word(r"/\S*|[^\s/]+", "an absolute path or a plain name, without spaces")
+_IMAGE = word(r"/\S*|\S*://\S*", "an absolute path or a URI such as docker://..., without spaces")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """A resource class. Points of one class go into the same job arrays.
+    """A resource class. Points of one class go into the same job arrays."""
 
-    Attributes:
-        timeout_min: a job's time limit. Shortly before it the run is saved, and its job is queued again.
-        runs_per_job: runs of a job, which work on one node, side by side and one after another.
-        runs_per_gpu: runs that share a GPU of such a job at the same time.
-        runs_at_once: runs side by side in such a job without GPUs; with GPUs their number tells.
-        nodes: of a job; each has equally many processes of the run.
-        gpus_per_node: GPUs of a job on each node, one for each of its processes there; in a job of several
-            runs as many as all of them together may use; 0 for the CPU.
-        cpus_per_task: cores of each process of a run.
-        mem: memory of a job on each node, such as `16G`; None: the site's default.
-        array_parallelism: jobs of one array that run at the same time.
-        submit_limit: most jobs in the queue; later calls submit the rest. None: no limit.
-        signal_delay_s: seconds before the time limit at which a run is told to save; None: a tenth of the
-            limit, at most two minutes.
-        account: of `sbatch`, as are the following.
-        partition: `sbatch --partition`.
-        qos: `sbatch --qos`.
-        constraint: `sbatch --constraint`.
-        exclude: nodes not to use.
-        mail_type: events that SLURM sends mail on, such as `FAIL`.
-        mail_user: the address of the mail.
-        setup: lines of shell that come before the job, such as `module load cuda`. Lines like
-            `#SBATCH --gres=gpu:a100:1` before all others are options of `sbatch` that have no name here.
-        python: the interpreter of a job, an absolute path or a name on its PATH; see `interpreter`.
-        srun_args: words for `srun` beside ours, such as `--container-image=...` of pyxis.
-        container: an image that apptainer runs the job in, an absolute path or a URI.
-    """
-
-    timeout_min: int = 60
-    runs_per_job: int = 1
-    runs_per_gpu: int = 1
-    runs_at_once: int = 1
-    nodes: int = 1
-    gpus_per_node: int = 0
-    cpus_per_task: int = 1
-    mem: str | None = None
-    array_parallelism: int = 256
-    submit_limit: int | None = None
-    signal_delay_s: int | None = None
-    account: str | None = None
-    partition: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    exclude: str | None = None
-    mail_type: str | None = None
-    mail_user: str | None = None
-    setup: tuple[str, ...] = ()
-    python: str | None = None
-    srun_args: tuple[str, ...] = ()
-    container: str | None = None
+    timeout_min: int = key(
+        whole(1), 60, "time limit of a job; shortly before it the run is saved, and its job queued again"
+    )
+    runs_per_job: int = key(whole(1), 1, "runs of a job, side by side and one after another on one node")
+    runs_per_gpu: int = key(whole(1), 1, "runs that share a GPU of such a job at the same time")
+    runs_at_once: int = key(whole(1), 1, "runs side by side in such a job without GPUs")
+    nodes: int = key(whole(1), 1, "over which the processes of a run are spread evenly")
+    gpus_per_node: int = key(
+        whole(0),
+        0,
+        "GPUs of a job on each node, one for each of its processes there; with `runs_per_job` those of all "
+        "its runs together",
+    )
+    cpus_per_task: int = key(whole(1), 1, "cores of each process")
+    mem: str | None = key(_SIZE, None, "memory of a job on each node, such as `16G`; default: the site's")
+    array_parallelism: int = key(whole(1), 256, "jobs of one array that run at a time")
+    submit_limit: int | None = key(
+        whole(1), None, "most jobs of yours that may be in the queue; later calls submit the rest"
+    )
+    signal_delay_s: int | None = key(
+        whole(1),
+        None,
+        "seconds before the limit at which a run is told to save; default: a tenth, at most 120",
+    )
+    account: str | None = key(_OPTION, None, "of `sbatch`")
+    partition: str | None = key(_OPTION, None, "of `sbatch`")
+    qos: str | None = key(_OPTION, None, "of `sbatch`")
+    constraint: str | None = key(_OPTION, None, "of `sbatch`")
+    exclude: str | None = key(_OPTION, None, "nodes not to use")
+    mail_type: str | None = key(_OPTION, None, "when to write mail, such as `FAIL`")
+    mail_user: str | None = key(_OPTION, None, "to whom")
+    setup: tuple[str, ...] = key(
+        _lines,
+        (),
+        "list of shell lines that come before the job, such as `module load cuda`. Lines like `#SBATCH "
+        "--gres=gpu:a100:1` before all others are options of `sbatch` that have no name here",
+    )
+    python: str | None = key(
+        _PYTHON,
+        None,
+        "interpreter of a job, an absolute path or a name on its PATH; default: that of the submitter, in a "
+        "container `python3`",
+    )
+    srun_args: tuple[str, ...] = key(
+        _srun_args, (), "list of words for `srun` beside ours, such as `--container-image=...` of pyxis"
+    )
+    container: str | None = key(
+        _IMAGE, None, "image that `apptainer exec` runs the job in, an absolute path or a URI"
+    )
 
     @property
     def interpreter(self) -> str:
@@ -75,9 +114,13 @@ class Resources:
         return self.python or ("python3" if self.contained else sys.executable)
 
     @property
+    def _in_pyxis(self) -> bool:
+        return any(part.startswith(_PYXIS) for part in self.srun_args)
+
+    @property
     def contained(self) -> bool:
         """Whether a job runs in a container, of apptainer or of pyxis."""
-        return bool(self.container) or any(word.startswith(_PYXIS) for word in self.srun_args)
+        return bool(self.container) or self._in_pyxis
 
     @property
     def warning_seconds(self) -> int:
@@ -86,27 +129,22 @@ class Resources:
 
     def side_by_side(self, processes: int = 1) -> int:
         """How many runs of so many processes a job trains at the same time."""
-        room = (
-            self.gpus_per_node * self.runs_per_gpu // processes if self.gpus_per_node else self.runs_at_once
-        )
-        return max(1, min(self.runs_per_job, room))
+        on_gpus = self.gpus_per_node * self.runs_per_gpu // processes
+        return max(1, min(self.runs_per_job, on_gpus if self.gpus_per_node else self.runs_at_once))
 
-    def idle_gpus(self, processes: int = 1) -> str:
-        """A warning if each job of several runs leaves GPUs idle; empty otherwise.
+    def idle_gpus(self, processes: int = 1) -> Note | None:
+        """A warning if each job of several runs leaves GPUs idle.
 
         Args:
             processes: of each run.
         """
-        gpus, together = self.gpus_per_node, self.side_by_side(processes)
-        busy, most = together * processes, gpus // processes
+        gpus, runs = self.gpus_per_node, self.side_by_side(processes)
+        busy, most = runs * processes, gpus // processes
         if self.runs_per_job == 1 or busy >= gpus:
-            return ""
-        better = f"gpus_per_node={busy} would do"
-        if most > together:
-            better = f"runs_per_job={most} or more would use {most * processes} of them, or {better}"
-        return (
-            f"gpus_per_node={gpus}, but a job trains {counted(together, 'run')} at once on {busy} of these "
-            f"GPUs, which leaves {gpus - busy} idle; {better}"
+            return None
+        more = most if most > runs else None
+        return Note(
+            "idle_gpus", gpus=gpus, runs=runs, busy=busy, idle=gpus - busy, more=more, used=most * processes
         )
 
     def asked(self, processes: int = 1) -> dict[str, Any]:
@@ -115,12 +153,10 @@ class Resources:
         Args:
             processes: of each run.
         """
-        given = {name: getattr(self, name) for name in _DEFAULTS}
-        told = {
-            name: given[name] for name in given if name == "timeout_min" or given[name] != _DEFAULTS[name]
-        }
-        told |= {"processes": processes} if processes > 1 else {}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+        values = {name: getattr(self, name) for name in _DEFAULTS}
+        asked = {k: v for k, v in values.items() if k == "timeout_min" or v != _DEFAULTS[k]}
+        asked |= {"processes": processes} if processes > 1 else {}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
 
     def keeping_off(self, nodes: Collection[str]) -> Resources:
         """The same without some nodes."""
@@ -191,20 +227,7 @@ def words(asked: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={setting(value)}" for name, value in asked.items())
 
 
-_PYXIS = "--container-"
-# What a job's script tells `srun` (`sweeps/cluster/job_array.py`). Long options may be shortened.
-_OWN_OF_SRUN = (
-    *("--export", "--kill-on-bad-exit", "--cpus-per-task", "--output", "--error"),
-    *("--nodes", "--ntasks", "--ntasks-per-node"),
-)
-_SHORT_OF_SRUN = ("-K", "-c", "-n", "-N", "-o", "-e")
-
 _DEFAULTS = dataclasses.asdict(Resources())
-_LOWEST = {"gpus_per_node": 0} | dict.fromkeys(
-    ("timeout_min", "runs_per_job", "runs_per_gpu", "runs_at_once", "nodes", "cpus_per_task")
-    + ("array_parallelism", "submit_limit", "signal_delay_s"),
-    1,
-)
 
 
 def read(tree: Mapping[str, Any], where: str) -> Resources:
@@ -213,60 +236,15 @@ def read(tree: Mapping[str, Any], where: str) -> Resources:
     Raises:
         UsageError: an unknown name or an impossible value; one sentence.
     """
-    check_keys(tree, _DEFAULTS, where, "resource")
-    given = {name: _value(name, value, where) for name, value in tree.items() if value is not None}
-    found = Resources(**given)
-    if (found.signal_delay_s or 0) >= 60 * found.timeout_min:
+    wanted = Resources(**keys.read(Resources, tree, where, after=f" in {where}", what="resource"))
+    if (wanted.signal_delay_s or 0) >= 60 * wanted.timeout_min:
         raise UsageError(
-            f"signal_delay_s={found.signal_delay_s} in {where} must be less than the time limit, "
-            f"timeout_min={found.timeout_min} ({60 * found.timeout_min} s)."
+            f"signal_delay_s={wanted.signal_delay_s} in {where} must be less than the time limit, "
+            f"timeout_min={wanted.timeout_min} ({60 * wanted.timeout_min} s)."
         )
-    if found.container and any(word.startswith(_PYXIS) for word in found.srun_args):
+    if wanted.container and wanted._in_pyxis:
         raise UsageError(
-            f"container={found.container} in {where} is run by apptainer, {_PYXIS}... in srun_args by pyxis; "
-            f"one of them must go."
+            f"container={wanted.container} in {where} is run by apptainer, {_PYXIS}... in srun_args by "
+            f"pyxis; one of them must go."
         )
-    return found
-
-
-def _value(name: str, value: Any, where: str) -> Any:
-    if name in _LOWEST:
-        return whole(f"{name} in {where}", value, _LOWEST[name])
-    if name == "setup":
-        lines = [value] if isinstance(value, str) else value
-        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-            raise UsageError(f"setup in {where} must be a list of shell lines, not {value!r}.")
-        return tuple(lines)
-    if name == "srun_args":
-        return _srun_args(value, where)
-    if name == "mem" and not re.fullmatch(r"\d+[KMGT]?B?", str(value)):
-        raise UsageError(f"mem in {where} must be a size such as 16G, not {value!r}.")
-    # A space would end the option in the script, and sbatch would read the rest as options of its own.
-    word = str(value) if type(value) in (str, int) else ""
-    if not re.fullmatch(r"\S+", word):
-        raise UsageError(f"{name} in {where} must be a word without spaces, not {value!r}.")
-    # A job's working folder is its copy of the code.
-    if name == "python" and "/" in word and not word.startswith("/"):
-        raise UsageError(f"python in {where} must be an absolute path or a plain name, not {value!r}.")
-    if name == "container" and not (word.startswith("/") or "://" in word):
-        raise UsageError(
-            f"container in {where} must be an absolute path or a URI such as docker://..., not {value!r}."
-        )
-    return word
-
-
-def _srun_args(value: Any, where: str) -> tuple[str, ...]:
-    """The words for `srun`. Raises UsageError for other values and for options that are ours."""
-    words = [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
-    if words != value or not all(re.fullmatch(r"\S+", word) for word in words):
-        raise UsageError(f"srun_args in {where} must be a list of words without spaces, not {value!r}.")
-    if words and not words[0].startswith("-"):
-        raise UsageError(f"srun_args in {where} must begin with an option, not {words[0]!r}.")
-    for word in words:
-        option = word.partition("=")[0]
-        long = option.startswith("--") and any(own.startswith(option) for own in _OWN_OF_SRUN)
-        if long or word.startswith(_SHORT_OF_SRUN):
-            raise UsageError(
-                f"srun_args in {where} can't have {word!r}: the job's script sets this option itself."
-            )
-    return tuple(words)
+    return wanted

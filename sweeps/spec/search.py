@@ -1,54 +1,36 @@
-"""The section `search` of a sweep file: sampler, pruner and storage. It imports neither torch nor Optuna."""
+"""The section `search` of a sweep file, and ranges. It imports neither torch nor Optuna."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.errors import UsageError, nearest
+from harness.config import limits
+from harness.errors import UsageError
 from harness.store.points import is_tuned
-from sweeps.spec import database
-from sweeps.spec.shape import check_keys, whole
+from sweeps.spec import database, keys
+from sweeps.spec.keys import key, one_of, whole
 
 GRID = "grid"
-MODES = {
-    GRID: "every point of the grid",
-    "tpe": "tree-structured Parzen estimator with constant liar",
-    "random": "independent draws",
-    "sobol": "a scrambled Sobol sequence",
-}
-# Pruner -> its options and their defaults; None: the steps between two evaluations. All are whole numbers.
-PRUNERS: dict[str, dict[str, int | None]] = {
-    "asha": {"min_resource": None, "reduction_factor": 3},
-    "median": {"startup_trials": 5, "warmup_steps": 0},
-}
-_LEAST = {"min_resource": 1, "reduction_factor": 2, "startup_trials": 1, "warmup_steps": 0}
-_KEYS = {"mode", "trials", "seed", "pruner", "storage"}
-RANGE_KEYS = {"low", "high", "log", "num"}
+MODES = (GRID, "tpe", "random", "sobol")
+MOST_POINTS = 100_000  # each is a line of the plan and a folder
 _MOST_VALUES = 1000  # of a range in a grid, each of them a point
 
 
 @dataclass(frozen=True)
 class Range:
-    """An interval to search, or `num` points of a grid.
+    """An interval to search, or `num` points of a grid."""
 
-    Attributes:
-        low: first value.
-        high: last value.
-        log: the scale is logarithmic.
-        num: number of grid points; a search ignores it.
-    """
-
-    low: float
-    high: float
-    log: bool = False
-    num: int | None = None
+    low: float = key(None, 0.0, "first value")
+    high: float = key(None, 0.0, "last value")
+    log: bool = key(None, False, "`true`: equal ratios instead of equal differences")
+    num: int = key(whole(1, _MOST_VALUES), None, "number of values; only a grid needs it")
 
     def points(self) -> list[float]:
         """`num` points from low to high, rounded to four significant digits so that people can type them."""
-        assert self.num is not None
         parts = [i / (self.num - 1) if self.num > 1 else 0.0 for i in range(self.num)]
         return [float(f"{self.at(part):.4g}") for part in parts]
 
@@ -60,24 +42,59 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Asha:
+    """Options of the pruner `asha`."""
+
+    min_resource: int = key(
+        whole(1),
+        None,
+        "steps before the first decision (default: `evaluation.every`); the next comes after "
+        "`reduction_factor` times as many, and so on",
+    )
+    reduction_factor: int = key(whole(2), 3, "of this many that have come so far, one goes on")
+
+
+@dataclass(frozen=True)
+class Median:
+    """Options of the pruner `median`."""
+
+    startup_trials: int = key(whole(1), 5, "that run to their end in any case")
+    warmup_steps: int = key(whole(0), 0, "steps of each trial before the first decision")
+
+
+PRUNERS: dict[str, type] = {"asha": Asha, "median": Median}
+
+
+def _seed(name: str, value: Any) -> int:
+    seed: int = whole(0)(name, value)
+    limits.check_seed(name, seed)
+    return seed
+
+
+@dataclass(frozen=True)
 class Search:
     """The section `search` of a sweep file.
 
     Attributes:
-        mode: a row of MODES.
-        trials: of every objective; the same for all blocks, so that all optimizers are tuned equally.
-        seed: of the sampler. A draw depends on it, on the trial's number and on the results so far.
-        pruner: a row of PRUNERS; empty: no trial is pruned.
-        pruner_options: its options.
         storage: URL of a database as written (`database`); empty: a journal file per study in the store.
+        pruner_options: all of them, with their defaults.
     """
 
-    mode: str = GRID
-    trials: int = 0
-    seed: int = 0
-    pruner: str = ""
+    mode: str = key(
+        one_of(MODES),
+        GRID,
+        "`grid`: every point; `tpe`: tree-structured Parzen estimator, trials under way counted as bad "
+        "(constant liar); `random`; `sobol`: a scrambled Sobol sequence",
+    )
+    trials: int = key(whole(1, MOST_POINTS), None, "trials of each block, the same for all")
+    seed: int = key(_seed, 0, "of the draws")
+    pruner: str = key(
+        None, "", "`{asha: {}}` or `{median: {}}` with its options; default: every trial runs to its end"
+    )
+    storage: str = key(
+        database.check, "", "URL of a database; default: a journal file per study in the store"
+    )
     pruner_options: dict[str, int] = field(default_factory=dict)
-    storage: str = ""
 
     @property
     def is_grid(self) -> bool:
@@ -95,85 +112,72 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
     Raises:
         UsageError: one sentence with the offending part.
     """
-    mode = tree.get("mode", GRID)
-    if not isinstance(mode, str) or mode not in MODES:
-        raise UsageError(f"search.mode '{mode}' is not available; {nearest(str(mode), MODES)}")
-    check_keys(tree, _KEYS, "search")
+    given = keys.read(Search, tree, "search", before="search.")
+    mode = given.get("mode", GRID)
     if mode == GRID:
-        if extra := [key for key in tree if key != "mode"]:
+        if extra := [name for name in tree if name != "mode"]:
             raise UsageError(f"search.{extra[0]} means nothing to mode 'grid', which runs every point.")
-        return Search()
-    if "trials" not in tree:
+    elif "trials" not in given:
         raise UsageError(f"search.mode '{mode}' needs search.trials, the number of trials of each block.")
-    pruner, options = _pruner(tree.get("pruner"), evaluation_every)
-    return Search(
-        mode=mode,
-        trials=whole("search.trials", tree["trials"], 1),
-        seed=whole("search.seed", tree.get("seed", 0), 0),
-        pruner=pruner,
-        pruner_options=options,
-        storage=database.check(tree.get("storage")),
-    )
+    pruner, options = _pruner(given.pop("pruner", None), evaluation_every)
+    return Search(**given, pruner=pruner, pruner_options=options)
 
 
-def read_range(name: str, tree: Mapping[str, Any], grid: bool) -> Range:
+def read_range(setting: str, tree: Mapping[str, Any], grid: bool) -> Range:
     """A range as written, checked.
 
     Args:
-        name: the setting it is for.
+        setting: it is for.
         tree: low, high and maybe num and log.
         grid: whether its points are listed; else it is searched.
 
     Raises:
         UsageError: one sentence with the offending part.
     """
-    check_keys(tree, RANGE_KEYS, f"the range of {name}")
-    if not grid and not is_tuned(name):
-        raise UsageError(f"{name} is no setting to search; a list of values gives each a search of its own.")
-    tree = tree if grid else {"num": 1, **tree}
+    where = f"the range of {setting}"
+    given = keys.read(Range, tree, where, before="'", after=f"' in {where}")
+    if not grid and not is_tuned(setting):
+        raise UsageError(
+            f"{setting} is no setting to search; a list of values gives each a search of its own."
+        )
+    for name in ("low", "high", "num") if grid else ("low", "high"):
+        if name not in given:
+            needed = "a grid needs low, high and num" if grid else "a search needs low and high"
+            raise UsageError(f"The range of {setting} lacks '{name}'; {needed}.")
+    if type(given.get("log", False)) is not bool:  # the word 'false' would count as true
+        raise UsageError(f"'log' in {where} must be true or false, not {given['log']!r}.")
     try:
-        low, high, count = float(tree["low"]), float(tree["high"]), int(tree["num"])
-    except KeyError as error:
-        needed = "a grid needs low, high and num" if grid else "a search needs low and high"
-        raise UsageError(f"The range of {name} lacks {error}; {needed}.") from None
+        given |= {"low": float(given["low"]), "high": float(given["high"])}
     except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"The range of {name} must hold numbers, not {dict(tree)}.") from None
-    log = tree.get("log", False)
-    if type(log) is not bool:  # the word 'false' would count as true
-        raise UsageError(f"'log' in the range of {name} must be true or false, not {log!r}.")
-    if count != float(tree["num"]) or not 1 <= count <= _MOST_VALUES:
+        raise UsageError(f"The range of {setting} must hold numbers, not {dict(tree)}.") from None
+    chosen = Range(**given)
+    finite = math.isfinite(chosen.low) and math.isfinite(chosen.high)
+    if not finite or chosen.low >= chosen.high or (chosen.log and chosen.low <= 0):
         raise UsageError(
-            f"'num' in the range of {name} must be a whole number from 1 to {_MOST_VALUES}, "
-            f"not {tree['num']!r}."
+            f"The range of {setting} must have low < high, both finite (and above 0 if log), "
+            f"not {dict(tree)}."
         )
-    if not low < high or math.isinf(low) or math.isinf(high) or (log and low <= 0):
-        raise UsageError(
-            f"The range of {name} must have low < high, both finite (and above 0 if log), not {dict(tree)}."
-        )
-    return Range(low, high, log, count)
+    return chosen
 
 
 def _pruner(tree: Any, evaluation_every: int) -> tuple[str, dict[str, int]]:
+    """The pruner and its options, with their defaults; neither if there is none."""
     if not tree:
         return "", {}
-    if isinstance(tree, str):
-        tree = {tree: {}}
+    tree = {tree: {}} if isinstance(tree, str) else tree
     if not isinstance(tree, Mapping) or len(tree) != 1:
         raise UsageError(
             f"search.pruner must be one pruner with its options, such as {{asha: {{}}}}, not {tree!r}."
         )
-    check_keys(tree, PRUNERS, "search", "pruner")
-    ((name, given),) = tree.items()
-    given = given or {}
-    if not isinstance(given, Mapping):
-        raise UsageError(f"search.pruner.{name} must be a mapping of options, not {given!r}.")
-    check_keys(given, PRUNERS[name], f"search.pruner.{name}")
+    keys.check_names(tree, PRUNERS, "search", "pruner")
+    ((name, options),) = tree.items()
+    where = f"search.pruner.{name}"
+    if not isinstance(options or {}, Mapping):
+        raise UsageError(f"{where} must be a mapping of options, not {options!r}.")
+    given = keys.read(PRUNERS[name], options or {}, where, before=f"{where}.")
     if not evaluation_every:
         raise UsageError(
             f"The pruner '{name}' looks at evaluations: set evaluation.every in base, such as 100."
         )
-    chosen = {key: evaluation_every if value is None else value for key, value in PRUNERS[name].items()}
-    return name, {
-        key: whole(f"search.pruner.{name}.{key}", given.get(key, value), _LEAST[key])
-        for key, value in chosen.items()
-    }
+    values = dataclasses.asdict(PRUNERS[name](**given))
+    return name, {option: evaluation_every if value is None else value for option, value in values.items()}

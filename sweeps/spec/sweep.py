@@ -2,60 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from harness.config import Value, parts
+from harness.config import Value, limits, parts
 from harness.errors import UsageError
+from harness.store.points import is_tuned
+from sweeps.spec.keys import key, kind, mapping, whole
 from sweeps.spec.resources import Resources
-from sweeps.spec.search import Range, Search
+from sweeps.spec.search import MOST_POINTS, Range, Search
 
 Axes = dict[str, list[Value] | Range]
 Settings = dict[str, Value]
 
+_MOST_REPLICAS = 1000
+_AXES = kind(Mapping, "a mapping from settings to values")
+
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the sweep, usually one per optimizer: fixed settings in `set`, axes in `space`.
+    """A part of the sweep, usually one per optimizer. Only a search has ranges: a grid has lists of them."""
 
-    Only a search has ranges: those of a grid are lists already. `resources` are those of the sweep,
-    overridden by the block's own.
-    """
+    name: str = key(None, "", "the block's word in plans and studies; default: `optimizer.name`")
+    set: Settings = key(mapping, None, "settings of every point of this block, over those of `base`")
+    space: Axes = key(_AXES, None, "axes of this block, over the common ones")
+    resources: Resources = key(mapping, Resources(), "of this block's jobs, over those of the sweep")
 
-    name: str
-    set: dict[str, Value]
-    space: Axes
-    resources: Resources = Resources()
+
+def whole_seeds(name: str, value: Any) -> list[int]:
+    """The check of a list of seeds."""
+    if not isinstance(value, list) or not value or not all(type(seed) is int and seed >= 0 for seed in value):
+        raise UsageError(f"{name} must be a list of whole numbers from 0, such as [0, 1, 2], not {value!r}.")
+    return value
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """The section `replicate`: on how many fresh seeds each objective's winner is run again."""
+
+    seeds: int = key(whole(0, _MOST_REPLICAS), 0, "how many")
 
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """A whole sweep file.
+    """A whole sweep file. What is common to all blocks is in each of them, too.
 
     Attributes:
-        name: names its folder in the store.
-        base: settings of every point.
-        seeds: every point is run on each.
-        blocks: the points of all of them are the sweep.
-        exclude: a point that matches all settings of one of these is left out.
-        search: how points are found.
-        fresh_seeds: number of seeds on which each objective's winner is run again; 0 for none.
         text: the file as written, with the words of the command line in it.
     """
 
-    name: str
-    base: dict[str, Value]
-    seeds: list[int]
-    blocks: list[Block]
-    exclude: list[dict[str, Value]] = field(default_factory=list)
-    search: Search = field(default_factory=Search)
-    fresh_seeds: int = 0
+    name: str = key(
+        None, "", "the sweep's folder in the store and its word in tables; default: the file's name"
+    )
+    base: Settings = key(mapping, None, "settings of every point")
+    seeds: list[int] = key(
+        whole_seeds,
+        None,
+        "list of seeds of the initial weights; every point runs on each (default: `base.seed`)",
+    )
+    blocks: list[Block] = key(
+        kind(list, "a list of blocks"),
+        None,
+        "list of parts of the grid, usually one per optimizer; default: one block",
+    )
+    space: Axes = key(_AXES, None, "axes of every block, see below")
+    exclude: Sequence[Settings] = key(
+        kind(list, "a list of mappings, such as [{optimizer.lr: 1}]"),
+        (),
+        "list of mappings; a point that agrees with all settings of one of them is left out",
+    )
+    search: Search = key(mapping, Search(), "how points are found, see below; default: `{mode: grid}`")
+    replicate: Replicate = key(
+        mapping,
+        Replicate(),
+        "`{seeds: 3}`: run each winner again on so many fresh seeds; tables report those. The first is 1000, "
+        "or above `seeds` if that is more: sweeps share them, no search should use them",
+    )
+    resources: Resources = key(mapping, Resources(), "what a job may use on a SLURM cluster, see below")
     text: str = ""
+
+    @property
+    def fresh_seeds(self) -> int:
+        """On how many fresh seeds each objective's winner is run again; 0: on none."""
+        return self.replicate.seeds
 
     def parts(self) -> set[str]:
         """The optimizers, models and tasks that it names."""
         rows = [self.base, *(row for block in self.blocks for row in (block.set, block.space))]
         return {name for row in rows for name in parts.named(row)}
+
+    def check_size(self) -> None:
+        """Raise UsageError if there are more points than a store can hold, or larger seeds than there are."""
+        points = 0
+        for block in self.blocks:  # combinations of a grid, trials of all studies of a search
+            listed = {name: values for name, values in block.space.items() if isinstance(values, list)}
+            axes = [len(v) for name, v in listed.items() if self.search.is_grid or not is_tuned(name)]
+            points += math.prod(axes) * (len(self.seeds) if self.search.is_grid else self.search.trials)
+        if points > MOST_POINTS:
+            raise UsageError(f"The sweep has {points} points; there can be {MOST_POINTS} at most.")
+        for seed in self.seeds:
+            limits.check_seed("seeds", seed + self.fresh_seeds)  # replicas get the seeds above
 
     def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:
         """The points that no row of `exclude` matches.
@@ -66,14 +114,14 @@ class SweepSpec:
         Raises:
             UsageError: a row matches none of them, or nothing is left.
         """
-        found, matched = [], set[int]()
+        included, matched = [], set[int]()
         for block, settings in points:
             rows = [n for n, row in enumerate(self.exclude) if row.items() <= settings.items()]
             matched.update(rows)
-            found += [] if rows else [(block, settings)]
+            included += [] if rows else [(block, settings)]
         for number, row in enumerate(self.exclude):
             if number not in matched:
                 raise UsageError(f"Sweep '{self.name}': 'exclude' has {row}, which no point has.")
-        if not found:
+        if not included:
             raise UsageError(f"The sweep '{self.name}' has no points: 'exclude' leaves none.")
-        return found
+        return included

@@ -7,6 +7,7 @@ import pytest
 
 from harness.errors import UsageError
 from sweeps.plan.planned import search_points
+from sweeps.spec import given
 from sweeps.spec import sweep_file as specs
 from tests.helpers.searching import plan
 
@@ -53,7 +54,7 @@ def test_a_wrong_axis_is_refused(write_spec, space, sentence):
 
 @pytest.mark.parametrize("name", ["p-family-pydocs", "p-family-glyphs"])
 def test_the_p_family_is_tuned_alike(name):
-    spec = specs.load(specs.find(name, Path("nowhere")))
+    spec = specs.load(given.find(name, Path("nowhere")))
     planned = search_points(spec)
     assert len(set(Counter(one.point.block for one in planned).values())) == 1
     rates = {tuple(sorted(block.space["optimizer.lr"])) for block in spec.blocks if block.name != "adamw"}

@@ -71,7 +71,7 @@ def test_the_order_of_the_axes_in_the_file_decides_nothing(write_spec):
         ("mode: tpe", "mode: tpee", "search.mode 'tpee'.*'tpe'"),
         ("trials: 4", "trails: 4", "'trails' in search.*'trials'"),
         (", trials: 4", "", "needs search.trials"),
-        ("trials: 4", "trials: 0", "search.trials must be a whole number from 1, not 0"),
+        ("trials: 4", "trials: 0", "search.trials must be a whole number from 1 to 100000, not 0"),
         ("trials: 4", "trials: 4, seed: x", "search.seed must be a whole number from 0, not 'x'"),
         ("trials: 4", "trials: 4, pruner: {ahsa: {}}", "pruner 'ahsa'.*'asha'"),
         ("trials: 4", "trials: 4, pruner: [asha]", "must be one pruner"),

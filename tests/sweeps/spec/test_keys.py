@@ -37,17 +37,20 @@ replicate: {seeds: 1}
         (
             "timeout_min: 5",
             "python: env/bin/python",
-            "python in resources must be an absolute path or a plain name, not 'env/bin/python'.",
+            "python in resources must be an absolute path or a plain name, without spaces, "
+            "not 'env/bin/python'.",
         ),
         (
             "timeout_min: 5",
             "python: /my env/bin/python",
-            "python in resources must be a word without spaces, not '/my env/bin/python'.",
+            "python in resources must be an absolute path or a plain name, without spaces, "
+            "not '/my env/bin/python'.",
         ),
         (
             "timeout_min: 5",
             "container: torch.sif",
-            "container in resources must be an absolute path or a URI such as docker://..., not 'torch.sif'.",
+            "container in resources must be an absolute path or a URI such as docker://..., without spaces, "
+            "not 'torch.sif'.",
         ),
         (
             "timeout_min: 5",
@@ -73,7 +76,7 @@ replicate: {seeds: 1}
             "container=/a.sif in resources is run by apptainer, --container-... in srun_args by pyxis; "
             "one of them must go.",
         ),
-        ("trials: 2", "trials: two", "search.trials must be a whole number from 1, not 'two'."),
+        ("trials: 2", "trials: two", "search.trials must be a whole number from 1 to 100000, not 'two'."),
         ("replicate: {seeds: 1}", "replicate: 3", "'replicate' must be a mapping, not 3."),
     ],
 )
