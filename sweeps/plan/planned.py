@@ -1,20 +1,28 @@
-"""From a sweep file to its points, and the objectives they compete for. Torch-free."""
+"""From a sweep file to its points, and the objectives they compete for. Torch-free.
+
+To resolve a config takes most of the time of a plan. Points of a grid that differ only in independent numbers
+(learning rates, seeds) share one resolved config, in which `dataclasses.replace` puts these numbers.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from harness.config import RunConfig
+import optimizers
+from harness.choice.winner import grouped
+from harness.config import RunConfig, Value, hyper_schedules
 from harness.config.key import run_key
-from harness.config.settings import resolve_config
+from harness.config.settings import FIELDS, param_of, resolve_config
 from harness.errors import UsageError
 from harness.store import points as plans
-from harness.store.points import SEARCH, Point
+from harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
+from optimizers.zoo.registry import resolve_value
 from sweeps.plan import slots
-from sweeps.plan.grid_configs import GridConfigs
 from sweeps.spec import given
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
@@ -44,10 +52,10 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     """
     if not spec.search.is_grid:
         return [Planned(point, config) for point, config in slots.points(spec)]
-    points = spec.included((block, chosen) for block in spec.blocks for chosen in _grid(spec, block))
-    configs = {block.name: GridConfigs((*block.space, "seed")) for block in spec.blocks}
-    planned = [plan_point(spec, b.name, SEARCH, chosen, configs[b.name].resolve) for b, chosen in points]
-    return list({(one.point.block, one.point.key): one for one in planned}.values())
+    points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
+    configs = {block.name: _GridConfigs((*block.space, "seed")) for block in spec.blocks}
+    planned = [plan_point(spec, b.name, SEARCH, settings, configs[b.name].resolve) for b, settings in points]
+    return list({(p.point.block, p.point.key): p for p in planned}.values())
 
 
 def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
@@ -77,7 +85,7 @@ def plan_point(
     """
     try:
         config = resolve(settings)
-        _block_called(spec, block).resources.check(config.processes)
+        _block(spec, block).resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
     return Planned(Point(spec.name, block, stage, run_key(config), settings), config)
@@ -85,16 +93,16 @@ def plan_point(
 
 def block_of(spec: SweepSpec, point: Point) -> Block:
     """The block of the file that a point comes from."""
-    return _block_called(spec, point.block)
+    return _block(spec, point.block)
 
 
-def _block_called(spec: SweepSpec, name: str) -> Block:
+def _block(spec: SweepSpec, name: str) -> Block:
     return next(block for block in spec.blocks if block.name == name)
 
 
 def filled(root: Path, planned: Sequence[Planned]) -> list[Planned]:
     """The points, those of filled slots with key and settings."""
-    return [replace(one, point=plans.filled(root, one.point)) for one in planned]
+    return [replace(p, point=plans.filled(root, p.point)) for p in planned]
 
 
 def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
@@ -102,17 +110,13 @@ def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
 
     The points of one objective compete: one of them wins.
     """
-    block = block_of(spec, point)
-    fixed = [axis for axis in block.space if not plans.is_tuned(axis)]
+    fixed = [axis for axis in block_of(spec, point).space if not is_tuned(axis)]
     return (point.block, *(f"{axis}={point.overrides.get(axis)}" for axis in fixed))
 
 
 def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Planned]]:
     """The points grouped by their objectives."""
-    groups: dict[tuple[str, ...], list[Planned]] = {}
-    for one in planned:
-        groups.setdefault(objective(one.point, spec), []).append(one)
-    return list(groups.values())
+    return list(grouped(planned, lambda p: objective(p.point, spec)).values())
 
 
 def replica_seeds(spec: SweepSpec, group: Sequence[Planned]) -> list[int]:
@@ -124,7 +128,82 @@ def replica_seeds(spec: SweepSpec, group: Sequence[Planned]) -> list[int]:
     """
     # Both seeds change, so that the spread has both causes: initial weights and order of the data. The search
     # has used the data seeds of its own points, so these are not fresh.
-    seen = {one.config.data_seed for one in group}
+    seen = {p.config.data_seed for p in group}
     first = max(FRESH_SEEDS, *(seed + 1 for seed in spec.seeds))
     fresh = (seed for seed in itertools.count(first) if seed not in seen)
     return list(itertools.islice(fresh, spec.fresh_seeds))
+
+
+# --- the configs of a grid ---
+
+
+class _GridConfigs:
+    """Resolves the settings of a block's points, each result equal to that of `resolve_config`.
+
+    Args:
+        axes: the settings in which the points differ.
+    """
+
+    def __init__(self, axes: Iterable[str]) -> None:
+        self._axes = tuple(axes)
+        self._resolved: dict[tuple[str, ...], RunConfig] = {}  # by the values on all other axes
+
+    def resolve(self, settings: Settings) -> RunConfig:
+        """The config of a point.
+
+        Raises:
+            UsageError: no run can have the settings; one sentence.
+        """
+        independent = _independent(settings.get("optimizer.name"), self._axes)
+        # A schedule starts at the value of its hyperparameter, which `resolve_config` writes into it.
+        scheduled = {f"optimizer.{part[0]}" for part in map(hyper_schedules.split, settings) if part}
+        free = tuple(name for name in independent if name not in scheduled)
+        shape = tuple(repr(settings[name]) for name in self._axes if name not in free)
+        if shape not in self._resolved:
+            self._resolved[shape] = resolve_config(settings)
+            return self._resolved[shape]
+        try:
+            return _replaced(self._resolved[shape], {name: settings[name] for name in free})
+        except ValueError:  # a value that is empty, or not allowed: `resolve_config` knows what to say
+            return resolve_config(settings)
+
+
+@functools.cache
+def _independent(optimizer: Any, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the axes whose values decide about no other setting and depend on none."""
+    name = FIELDS["optimizer.name"].default if optimizer is None else optimizer
+    if name not in optimizers.ZOO:
+        return ()
+    row = optimizers.spec(name)
+    deciding = {setting for param in FIELDS.values() for case in param.inert for setting in case}
+    deciding |= {
+        f"optimizer.{other}" for param in row.params.values() for case in param.inert for other in case
+    }
+    # An empty aux_lr is that of the task, and a weight decay is refused where there is none.
+    deciding |= {"optimizer.aux_lr"} | (set() if row.has_weight_decay else {"optimizer.weight_decay"})
+    known = {f"optimizer.{hyper}" for hyper in row.params} | FIELDS.keys()
+
+    def is_number(setting: str) -> bool:
+        param = param_of(name, setting)
+        return param.type is float and not param.inert
+
+    tuned = {axis for axis in axes if is_tuned(axis) and axis in known - deciding}
+    return tuple(axis for axis in axes if axis in SEED_FIELDS or (axis in tuned and is_number(axis)))
+
+
+def _replaced(config: RunConfig, values: Mapping[str, Value]) -> RunConfig:
+    """The config with other values of independent settings. Raises ValueError if one is not allowed."""
+    groups: dict[str, dict[str, Value]] = {}
+    for setting, value in values.items():
+        if value is None:
+            raise ValueError(f"{setting} is left to its default")
+        group, _, name = setting.rpartition(".")
+        for param in (FIELDS.get(setting), param_of(config.optimizer.name, setting)):
+            value = value if param is None else resolve_value(param, setting, value)
+        groups.setdefault(group, {})[name] = value
+    parts: dict[str, Any] = groups.pop("", {})
+    if rule := groups.pop("optimizer", {}):
+        hyper = {name: rule.pop(name) for name in list(rule) if name in config.optimizer.hyper}
+        parts["optimizer"] = replace(config.optimizer, hyper={**config.optimizer.hyper, **hyper}, **rule)
+    parts |= {group: replace(getattr(config, group), **fields) for group, fields in groups.items()}
+    return replace(config, **parts)

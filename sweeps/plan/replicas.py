@@ -18,7 +18,7 @@ from sweeps.plan.planned import (
     replica_seeds,
     search_points,
 )
-from sweeps.plan.states import settled, states
+from sweeps.plan.states import states
 from sweeps.plan.stored import kept
 from sweeps.spec.sweep import SweepSpec
 
@@ -34,14 +34,18 @@ def everything(store: Store, spec: SweepSpec) -> list[Planned]:
 def everything_with_states(store: Store, spec: SweepSpec) -> tuple[list[Planned], dict[str, RunState]]:
     """The points of `everything`, and what became of each by its id."""
     planned = filled(store.root, search_points(spec))
-    found = states(store, [one.point for one in planned])
-    records = {one.point.key: record for one in planned if (record := found[one.point.id].record) is not None}
+    known = states(store, [p.point for p in planned])
     extra: list[Planned] = []
     for group in by_objective(spec, planned):
-        if all(settled(found[one.point.id]) for one in group):
-            extra += replicas(spec, group, records)
+        if all(known[p.point.id].status.is_settled for p in group):
+            extra += replicas(spec, group, _records([p.point for p in group], known))
     extra += kept(store.root, spec, planned + extra)
-    return planned + extra, found | states(store, [one.point for one in extra])
+    return planned + extra, known | states(store, [p.point for p in extra])
+
+
+def _records(points: Sequence[Point], known: Mapping[str, RunState]) -> dict[str, RunRecord]:
+    """The records of those points that have one, by their keys."""
+    return {point.key: record for point in points if (record := known[point.id].record) is not None}
 
 
 def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
@@ -52,14 +56,15 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
         group: the objective's search points, all of them settled (finished or failed).
         records: of the finished ones, by key. Without any finite metric there is no winner and no replica.
     """
-    best = winner([one.point for one in group], records)
-    if not best:
-        return []
-    settings = [best[0].overrides | {"seed": seed, "data_seed": seed} for seed in replica_seeds(spec, group)]
-    return [plan_point(spec, best[0].block, REPLICATE, chosen) for chosen in settings]
+    best = winner([p.point for p in group], records)[:1]
+    return [
+        plan_point(spec, point.block, REPLICATE, point.overrides | {"seed": seed, "data_seed": seed})
+        for point in best
+        for seed in replica_seeds(spec, group)
+    ]
 
 
-def due(spec: SweepSpec, points: Sequence[Point], found: Mapping[str, RunState]) -> list[Point]:
+def due(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunState]) -> list[Point]:
     """The winner of each settled objective, once for each of its replicas that is not among the points yet.
 
     It makes no config, so it is quick, and does without the parts that the sweep names.
@@ -67,16 +72,14 @@ def due(spec: SweepSpec, points: Sequence[Point], found: Mapping[str, RunState])
     Args:
         spec: the sweep.
         points: its points as planned.
-        found: their states, by their ids.
+        known: their states, by their ids.
     """
-    searched = [point for point in points if point.stage == SEARCH]
-    groups = grouped(searched, lambda point: objective(point, spec))
+    groups = grouped([p for p in points if p.stage == SEARCH], lambda point: objective(point, spec))
     planned = Counter((objective(p, spec), p.candidate()) for p in points if p.stage != SEARCH)
     to_come = []
     for name, group in groups.items():
-        if all(settled(found[point.id]) for point in group):
-            records = {p.key: record for p in group if (record := found[p.id].record) is not None}
-            for point in winner(group, records)[:1]:
+        if all(known[point.id].status.is_settled for point in group):
+            for point in winner(group, _records(group, known))[:1]:
                 to_come += [point] * (spec.fresh_seeds - planned[name, point.candidate()])
     return to_come
 
@@ -88,6 +91,5 @@ def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Po
         points: of the objective's search.
         records: of the finished ones, by key.
     """
-    return best_runs(
-        points, Point.candidate, lambda point: score(records[point.key]) if point.key in records else None
-    )
+    scores = {key: score(record) for key, record in records.items()}
+    return best_runs(points, Point.candidate, lambda point: scores.get(point.key))

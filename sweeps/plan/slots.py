@@ -17,7 +17,7 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,11 @@ from harness.store import points as plans
 from harness.store.points import SEARCH, Point, is_tuned, study_path
 from harness.system import atomic, seal, typed
 from harness.system.folders import make_folder
-from sweeps.plan.study_name import study_name
 from sweeps.spec import database
 from sweeps.spec.search import Range
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
+LONGEST = 225  # bytes: of the 255 of a file's name, `.journal` and the marks of a temporary file need 30
 Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
 
 
@@ -89,6 +89,26 @@ class Study:
         return f"{self.name}/{number}"
 
 
+def study_name(words: Iterable[str]) -> str:
+    """The name of a study, which is the name of files, too.
+
+    Args:
+        words: its sweep, its block and what else tells it apart, joined by dots; what does not belong into
+            the name of a file becomes `_`. What is too long gets a digest in the place of its end.
+    """
+    name = re.sub(r"[^\w.=-]+", "_", ".".join(words))
+    whole = name.encode()
+    if len(whole) <= LONGEST:
+        return name
+    end = "." + hashlib.sha256(whole).hexdigest()[:12]
+    return whole[: LONGEST - len(end)].decode(errors="ignore") + end
+
+
+def replicas_of(study: str) -> str:
+    """The name of the study of the replicas of another study's winner."""
+    return study_name((f"{study}-replicas",))
+
+
 def studies(spec: SweepSpec) -> list[Study]:
     """The studies of a search, in the order of the file.
 
@@ -139,17 +159,17 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
 
 def _nonce(root: Path) -> str:
     """The nonce of a store, made when it is first needed. With another one its studies are made again."""
-    found = _read_nonce(root)
-    if not found:
-        with layout.locked(root):
-            found = _read_nonce(root) or uuid.uuid4().hex[:8]
-            layout.note(root, nonce=found)
-    return found
 
+    def stored() -> str:
+        nonce = layout.about(root).get("nonce")
+        return nonce if isinstance(nonce, str) and re.fullmatch("[0-9a-f]{8}", nonce) else ""
 
-def _read_nonce(root: Path) -> str:
-    nonce = layout.about(root).get("nonce")
-    return nonce if isinstance(nonce, str) and re.fullmatch("[0-9a-f]{8}", nonce) else ""
+    if nonce := stored():
+        return nonce
+    with layout.locked(root):
+        nonce = stored() or uuid.uuid4().hex[:8]
+        layout.note(root, nonce=nonce)
+    return nonce
 
 
 def _known(root: Path, sweep: str, name: str) -> Study | None:
@@ -183,39 +203,29 @@ def _objectives(spec: SweepSpec, block: Block) -> Iterator[Settings]:
 
 def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     search = spec.search
-    where = f"Sweep '{spec.name}', block '{block.name}'"
+    # A value for each searched part of a schedule, in its place until a trial draws it.
+    parts = {name: values for name, values in block.space.items() if hyper_schedules.split(name)}
+    fixed = {name: v[0] if isinstance(v, list) else v.low for name, v in parts.items()} | fixed
     try:
-        fixed = _parts_of_schedules(block) | fixed
         config = resolve_config(fixed)
         block.resources.check(config.processes)
         space = sorted(block.space.items())  # so that draws do not depend on the order in the file
-        axes = {name: _axis(config, fixed, name, v) for name, v in space if is_tuned(name)}
+        axes = {name: _axis(config, fixed, name, values) for name, values in space if is_tuned(name)}
+        _check_size(axes, search.trials)
     except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
-    _check_size(axes, search.trials, where)
+        raise UsageError(f"Sweep '{spec.name}', block '{block.name}': {error}") from None
     covered = [identity(config), axes, search.mode, search.seed, search.pruner, search.pruner_options]
     covered += [config.evaluation.every] if search.pruner else []
     digest = hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()[:6]
-    shown = [f"{name}={fixed[name]}" for name in block.space if not is_tuned(name)]
+    values = [f"{name}={fixed[name]}" for name in block.space if not is_tuned(name)]
     return Study(
-        name=study_name((spec.name, block.name, *shown, digest)),
+        name=study_name((spec.name, block.name, *values, digest)),
         sweep=spec.name,
         block=block.name,
-        trials=search.trials,
-        mode=search.mode,
-        seed=search.seed,
-        pruner=search.pruner,
-        pruner_options=search.pruner_options,
-        storage=search.storage,
         fixed=fixed,
         axes=axes,
+        **dataclasses.asdict(search),
     )
-
-
-def _parts_of_schedules(block: Block) -> dict[str, Value]:
-    """A value for each searched part of a schedule, in its place until a trial draws it."""
-    searched = {name: values for name, values in block.space.items() if hyper_schedules.split(name)}
-    return {name: values[0] if isinstance(values, list) else values.low for name, values in searched.items()}
 
 
 def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list[Value] | Range) -> Axis:
@@ -230,17 +240,14 @@ def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list
     return {"low": low, "high": high, "log": values.log, "whole": whole}
 
 
-def _check_size(axes: Mapping[str, Axis], trials: int, where: str) -> None:
+def _check_size(axes: Mapping[str, Axis], trials: int) -> None:
     if not axes:
-        raise UsageError(f"{where}: there is nothing to search; give optimizer.lr, for example, a range.")
-    size = math.prod(map(_number_of_values, axes.values()))
+        raise UsageError("there is nothing to search; give optimizer.lr, for example, a range.")
+    size = 1.0
+    for axis in axes.values():
+        whole = axis["high"] - axis["low"] + 1 if axis.get("whole") else math.inf
+        size *= len(axis["choices"]) if "choices" in axis else whole
     if size < trials:
         raise UsageError(
-            f"{where}: {trials} trials are more than its {size} settings; use `search: {{mode: grid}}`."
+            f"{trials} trials are more than its {size:g} settings; use `search: {{mode: grid}}`."
         )
-
-
-def _number_of_values(axis: Axis) -> float:
-    if "choices" in axis:
-        return len(axis["choices"])
-    return axis["high"] - axis["low"] + 1 if axis["whole"] else math.inf

@@ -34,14 +34,16 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
         raise UsageError(f"Sweep '{spec.name}': {error}") from None
     # Points that agree in these settings pass or fail together. A block may have thousands.
     kinds = {}
-    for one in planned:
-        c, wanted = one.config, block_of(spec, one.point).resources
+    for p in planned:
+        c, wanted = p.config, block_of(spec, p.point).resources
         data = (c.task, c.data_fingerprint, c.seq_len, c.batch_size, c.steps, c.epochs, c.layout, c.protocol)
         checked = (*data, c.device, c.processes, c.threads)
         kinds[checked, wanted] = c
     warnings: list[str] = []
     # The longest runs first: what has to be prepared for them is enough for all.
-    longest_first = sorted(kinds.items(), key=lambda one: -(one[1].steps or MOST_STEPS) * one[1].batch_size)
+    longest_first = sorted(
+        kinds.items(), key=lambda kind: -(kind[1].steps or MOST_STEPS) * kind[1].batch_size
+    )
     for (_, wanted), config in longest_first:
         try:
             limits.check_data(config, cache_folder(root), prepared=action != "plan")

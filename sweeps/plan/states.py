@@ -1,12 +1,13 @@
-"""The states of points, as their studies see them: finished, running, waiting or failed. Torch-free."""
+"""A point as its study sees it, and in one line. Torch-free."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from harness.show.status import Status
 from harness.store import RunState, Store
-from harness.store.points import Point
+from harness.store.points import SEED_FIELDS, Point
 from harness.store.record import RunRecord
 
 
@@ -28,6 +29,24 @@ def states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
         p.id: RunState(records[p.id].status, record=records[p.id]) if p.id in records else state(store, p)
         for p in points
     }
+
+
+def describe(point: Point) -> str:
+    """A point in one line: sweep, block, slot, and the settings and seeds in which points differ."""
+    return f"{point.sweep} {point.block} {settings_of(point)}".rstrip()
+
+
+def settings_of(point: Point) -> str:
+    """Its slot, and the settings and seeds in which the points of its block differ."""
+    tuned = [k for k in point.overrides if k.startswith("optimizer.") and k != "optimizer.name"]
+    seeds = [k for k in SEED_FIELDS if k in point.overrides]
+    words = " ".join(f"{k.removeprefix('optimizer.')}={_short(point.overrides[k])}" for k in tuned + seeds)
+    return (f"#{point.slot.rpartition('/')[2]} " if point.slot else "") + words
+
+
+def _short(value: Any) -> str:
+    """A number as in the tables; the draws of a search have sixteen digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def settled(state: RunState) -> bool:

@@ -6,22 +6,30 @@ it lacks then stays in the plan as dropped. So do replicas of a setting that win
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.config import RunConfig
+from harness.config.key import identity, run_key
+from harness.config.names import settings_of
+from harness.config.settings import to_settings
 from harness.errors import UsageError
 from harness.show.numbers import counted
+from harness.store import RunState, Store
 from harness.store import points as plans
-from harness.store.points import DROPPED, REPLICATE, SEARCH, SPEC, Point
+from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS, SPEC, Point
+from harness.store.record import RunRecord
 from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.plan import slots
-from sweeps.plan.describe import describe
 from sweeps.plan.planned import Planned, by_objective, filled, objective, plan_point, replica_seeds
+from sweeps.plan.states import describe
 from sweeps.spec.sweep import SweepSpec
 
 # What makes two studies the same search, whatever the code and the data, which their names tell.
@@ -52,7 +60,7 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         atomic.remove_temporaries(folder)
         if not spec.search.is_grid:
             slots.write_studies(root, spec)
-        wanted = [one.point for one in [*planned, *kept(root, spec, planned)]]
+        wanted = [p.point for p in [*planned, *kept(root, spec, planned)]]
         ids = {point.id for point in wanted}
         others = {point.id: point for point in plans.sound_points(root, spec.name) if point.id not in ids}
         dropped = [dataclasses.replace(point, stage=DROPPED) for point in others.values()]
@@ -64,19 +72,18 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
 
 def refuse_losses(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
     """Raise UsageError if the file lacks stored points (`lost`)."""
-    if gone := lost(root, spec, planned):
-        raise UsageError(
-            f"The stored plan of '{spec.name}' has {counted(len(gone), 'point')} that this one lacks, "
-            f"{_which(gone, planned)}. Give this one a name of its own by name=..., or replace that plan by "
-            f"--replace: its runs stay in the store and in budgets."
-        )
-
-
-def _which(gone: Sequence[Point], planned: Sequence[Planned]) -> str:
-    """What tells lost points from those planned: "with steps=4000", or the first of them."""
-    known = {name: {repr(one.point.overrides.get(name)) for one in planned} for name in gone[0].overrides}
-    own = [f"{name}={value}" for name, value in gone[0].overrides.items() if repr(value) not in known[name]]
-    return f"with {', '.join(own)}" if own else f"such as {describe(gone[0])}"
+    gone = lost(root, spec, planned)
+    if not gone:
+        return
+    settings = gone[0].overrides.items()
+    known = {name: {repr(p.point.overrides.get(name)) for p in planned} for name, _ in settings}
+    only = [f"{name}={value}" for name, value in settings if repr(value) not in known[name]]
+    which = f"with {', '.join(only)}" if only else f"such as {describe(gone[0])}"
+    raise UsageError(
+        f"The stored plan of '{spec.name}' has {counted(len(gone), 'point')} that this one lacks, {which}. "
+        f"Give this one a name of its own by name=..., or replace that plan by --replace: its runs stay in "
+        f"the store and in budgets."
+    )
 
 
 def lost(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Point]:
@@ -90,31 +97,50 @@ def lost(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Point]
         spec: the sweep.
         planned: its points; those of the grid or the search matter.
     """
-    search = [one for one in planned if one.point.stage == SEARCH]
+    search = [p for p in planned if p.point.stage == SEARCH]
+    ids = {p.point.id for p in search}
     before = plans.sound_points(root, spec.name)
-    return [*_lost_settings(root, spec, search, before), *_lost_replicas(spec, search, before)]
-
-
-def _lost_settings(
-    root: Path, spec: SweepSpec, search: Sequence[Planned], before: Sequence[Point]
-) -> list[Point]:
-    ids = {one.point.id for one in search}
     gone = [point for point in before if point.stage == SEARCH and point.id not in ids]
-    if not gone:  # the usual case; the lines below resolve every study
-        return []
-    terms = _planned_terms(spec)
-    names = {_name(one.point, terms) for one in search}
-    terms = {point.study: _stored_terms(root, point) for point in gone}
-    return [point for point in gone if _name(point, terms) not in names]
+    if gone:  # seldom; this resolves every study
+        grid = spec.search.is_grid
+        terms = {} if grid else {s.name: _terms(dataclasses.asdict(s)) for s in slots.studies(spec)}
+        names = {_name(p.point, terms) for p in search}
+        for point in gone:
+            if point.slot:
+                terms[point.study] = _terms(plans.read_study(root, point.sweep, point.study))
+        gone = [point for point in gone if _name(point, terms) not in names]
+    seeds = {name: replica_seeds(spec, group) for name, group in _rivals(spec, search).items()}
+    for point in before:
+        name = _objective(point, spec)
+        if point.stage == REPLICATE and name in seeds and point.overrides.get("seed") not in seeds[name]:
+            gone.append(point)
+    return gone
 
 
-def _lost_replicas(spec: SweepSpec, search: Sequence[Planned], before: Sequence[Point]) -> list[Point]:
-    groups = {objective(group[0].point, spec): group for group in by_objective(spec, search)}
-    seeds = {name: replica_seeds(spec, group) for name, group in groups.items()}
-    replicas = [(one, _objective(one, spec)) for one in before if one.stage == REPLICATE]
-    return [
-        point for point, own in replicas if own in seeds and point.overrides.get("seed") not in seeds[own]
-    ]
+def _name(point: Point, terms: Mapping[str, str]) -> tuple[str, ...]:
+    """What names a point in two plans whose keys and studies differ: its settings, or its trial.
+
+    Args:
+        point: of a grid or a search.
+        terms: of each study by its name.
+    """
+    if point.slot:
+        return (terms[point.study], point.slot.rpartition("/")[2])
+    return (json.dumps(point.overrides, sort_keys=True),)
+
+
+def _terms(study: Mapping[str, Any]) -> str:
+    return json.dumps({name: study.get(name) for name in _TERMS}, sort_keys=True)
+
+
+def _rivals(spec: SweepSpec, search: Sequence[Planned]) -> dict[tuple[str, ...], list[Planned]]:
+    """The points of each objective by its name."""
+    return {objective(group[0].point, spec): group for group in by_objective(spec, search)}
+
+
+def _objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
+    """The objective of a stored point; empty if the file lacks its block."""
+    return objective(point, spec) if point.block in {block.name for block in spec.blocks} else ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +173,7 @@ def stored(root: Path, spec: SweepSpec) -> list[Point] | None:
         return None
     # A writer that was killed has perhaps left the points of the next file beside this one.
     blocks = {block.name for block in spec.blocks}
-    return [one for one in plans.read_points(root, spec.name) if one.block in blocks]
+    return [point for point in plans.read_points(root, spec.name) if point.block in blocks]
 
 
 def difference(root: Path, spec: SweepSpec, points: Sequence[Point]) -> Difference:
@@ -160,54 +186,67 @@ def difference(root: Path, spec: SweepSpec, points: Sequence[Point]) -> Differen
 def kept(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Planned]:
     """Stored replicas of objectives that have none among `planned`: they count until a winner is decided."""
     before = [point for point in plans.sound_points(root, spec.name) if point.stage == REPLICATE]
-    decided = {objective(one.point, spec) for one in planned if one.point.stage == REPLICATE}
+    decided = {objective(p.point, spec) for p in planned if p.point.stage == REPLICATE}
     waiting = [point for point in before if _objective(point, spec) not in decided]
     if not waiting:
         return []
-    search = filled(root, [one for one in planned if one.point.stage == SEARCH])
-    groups = {objective(group[0].point, spec): group for group in by_objective(spec, search)}
-    again = [
-        plan_point(spec, point.block, REPLICATE, point.overrides)
-        for point in waiting
-        if _fits(point, spec, groups.get(_objective(point, spec), ()))
-    ]
+    rivals = _rivals(spec, filled(root, [p for p in planned if p.point.stage == SEARCH]))
+    again = []
+    for point in waiting:  # of a setting that still competes, on a seed that is still fresh
+        group = rivals.get(_objective(point, spec), [])
+        competes = point.candidate() in {p.point.candidate() for p in group}
+        if competes and point.overrides.get("seed") in replica_seeds(spec, group):
+            again.append(plan_point(spec, point.block, REPLICATE, point.overrides))
     keys = {point.key for point in waiting}
-    return [one for one in again if one.point.key in keys]  # edited code makes other runs
+    return [p for p in again if p.point.key in keys]  # edited code makes other runs
 
 
-def _fits(replica: Point, spec: SweepSpec, group: Sequence[Planned]) -> bool:
-    """Whether a stored replica may still be one: of a setting that competes, on a seed that is fresh."""
-    return replica.candidate() in {one.point.candidate() for one in group} and replica.overrides.get(
-        "seed"
-    ) in replica_seeds(spec, group)
+# --- runs with a result that are trained again, since code, data or defaults have changed ---
 
 
-def _objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
-    """The objective of a stored point; empty if the file lacks its block."""
-    return objective(point, spec) if point.block in {block.name for block in spec.blocks} else ()
-
-
-def _name(point: Point, terms: Mapping[str, str]) -> tuple[str, ...]:
-    """What names a point in two plans whose keys and studies differ: its settings, or its trial.
+def trained_again(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], known: Mapping[str, RunState]
+) -> dict[str, int]:
+    """Count the runs that are trained again by the reason: what has changed since their results.
 
     Args:
-        point: of a grid or a search.
-        terms: of each study by its name.
+        store: with the results.
+        spec: the sweep.
+        planned: its points as this code plans them.
+        known: the states of the points, by id.
     """
-    if point.slot:
-        return (terms[point.study], point.slot.rpartition("/")[2])
-    return (json.dumps(point.overrides, sort_keys=True),)
+    keys = defaultdict[tuple[Any, ...], set[str]](set)  # under which points were planned last
+    with contextlib.suppress(UsageError):  # the plan is damaged; the next one replaces it
+        for point in plans.ever_planned(store.root, spec.name):
+            keys[_block_and_settings(point)].add(point.key)
+    earlier: list[tuple[RunConfig, set[str]]] = []
+    for p in planned:
+        if p.point.key and not known[p.point.id].status.is_settled:
+            # its key before somebody edited code or raised a revision
+            before = {run_key(dataclasses.replace(p.config, revisions={}))} if p.config.revisions else set()
+            earlier.append((p.config, (before | keys[_block_and_settings(p.point)]) - {p.point.key}))
+    records = store.records(set().union(*(before for _, before in earlier)))
+    reasons = Counter[str]()
+    for config, before in earlier:
+        if results := sorted(before & records.keys()):
+            reasons[_changes(records[results[-1]], config)] += 1
+    return dict(reasons)
 
 
-def _planned_terms(spec: SweepSpec) -> dict[str, str]:
-    if spec.search.is_grid:
-        return {}
-    return {study.name: _terms(dataclasses.asdict(study)) for study in slots.studies(spec)}
+def _block_and_settings(point: Point) -> tuple[Any, ...]:
+    """What names a point in two plans: not its key."""
+    return point.block, tuple(sorted((name, repr(value)) for name, value in point.overrides.items()))
 
 
-def _stored_terms(root: Path, point: Point) -> str:
-    return _terms(plans.read_study(root, point.sweep, point.study)) if point.slot else ""
-
-
-def _terms(study: Mapping[str, Any]) -> str:
-    return json.dumps({name: study.get(name) for name in _TERMS}, sort_keys=True)
+def _changes(record: RunRecord, config: RunConfig) -> str:
+    """The settings in the key that differ from those of an earlier result, in words."""
+    then, now = record.settings, to_settings(config)
+    revisions = {name for name in then if name.startswith("revisions.")}
+    changes = []
+    for name in sorted((settings_of(identity(config)).keys() | revisions) - {*SEED_FIELDS}):
+        first = 1 if name.startswith("revisions.") else "not set"
+        old, new = (
+            list(v) if isinstance(v, tuple) else v for v in (then.get(name, first), now.get(name, first))
+        )
+        changes += [f"{name} was {old}, is {new}"] if old != new else []
+    return ", ".join(changes) or "the settings"

@@ -20,13 +20,11 @@ from harness.store.points import SEARCH
 from harness.system import environment
 from sweeps.cluster import queue, snapshot, submit
 from sweeps.cluster.submit import Array
-from sweeps.plan.again import trained_again
-from sweeps.plan.describe import describe
 from sweeps.plan.planned import Planned, block_of, by_objective
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.start import check_start
-from sweeps.plan.states import settled, word
-from sweeps.plan.stored import lost
+from sweeps.plan.states import describe, settled, word
+from sweeps.plan.stored import lost, trained_again
 from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row
 from sweeps.screens.estimates import Priced, Prices

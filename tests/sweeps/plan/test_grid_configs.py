@@ -9,7 +9,7 @@ from harness.config.settings import resolve_config
 from harness.errors import UsageError
 from harness.store.points import sweep_folder
 from harness.system import seal
-from sweeps.plan import grid_configs
+from sweeps.plan import planned as planning
 from sweeps.plan.planned import search_points
 from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as specs
@@ -70,6 +70,6 @@ def test_configs_are_resolved_once_for_points_that_differ_in_numbers_only(write_
         resolved.append(settings)
         return resolve_config(settings)
 
-    monkeypatch.setattr(grid_configs, "resolve_config", count)
+    monkeypatch.setattr(planning, "resolve_config", count)
     space = "optimizer.lr: {low: 0.001, high: 1, log: true, num: 50}, batch_size: [16, 32]"
     assert len(search_points(spec_of(write_spec, space))) == 200 and len(resolved) == 2
