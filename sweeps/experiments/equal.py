@@ -11,7 +11,6 @@ from harness.paper.reported import Setting
 from optimizers import ZOO
 from sweeps.experiments import paper
 from sweeps.experiments.files import Block, SweepFile
-from sweeps.experiments.grids import grid
 
 _OCTAVES = (-3, -2, -1, 0, 1, 2, 3)
 _WORKLOADS = (
@@ -29,14 +28,13 @@ def files() -> list[SweepFile]:
 
 
 def _file(dataset: str, model: str) -> SweepFile:
-    places = [Place(dataset, model, Setting(name)) for name in ZOO]
     gpus = 4 if dataset in ("c4", "openwebtext") else 1
+    places = [Place(dataset, model, Setting(name)) for name in ZOO]
+    workload = {"task": dataset, "model": model} | paper.workload_settings(places[0])
     return SweepFile(
         f"equal-{dataset}-{model}",
         f"Every optimizer on {dataset} with {model}, each with seven rates and three fresh seeds.",
-        {"task": dataset, "model": model}
-        | paper.workload_settings(places[0])
-        | ({"processes": gpus} if gpus > 1 else {}),
+        workload | ({"processes": gpus} if gpus > 1 else {}),
         [0],
         [_block(place) for place in places],
         fresh_seeds=3,
@@ -46,9 +44,5 @@ def _file(dataset: str, model: str) -> SweepFile:
 
 def _block(place: Place) -> Block:
     name = place.setting.optimizer
-    middle = grid(place).best
-    if middle is None:
-        default = ZOO[name].lr.default
-        assert isinstance(default, float)
-        middle = default
+    middle = paper.grid(place).best or float(ZOO[name].lr.default)  # type: ignore[arg-type]
     return Block(name, {"optimizer.name": name}, [float(f"{middle * 2.0**i:.3g}") for i in _OCTAVES])

@@ -1,4 +1,4 @@
-"""A sweep file in parts, and how it is written."""
+"""A sweep file in parts, and how it and the names of its blocks are written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from harness.paper.experiments import Place
+from harness.show.numbers import setting
 
 Settings = Mapping[str, Any]
 _WIDTH = 110
@@ -52,35 +55,36 @@ class SweepFile:
             f"name: {self.name}",
             "base:",
             *(f"  {name}: {_value(value)}" for name, value in self.base.items()),
-            f"seeds: {_value(list(self.seeds))}",
+            f"seeds: {_value(self.seeds)}",
             "blocks:",
-            *(line for block in self.blocks for line in _block(block)),
         ]
+        for block in self.blocks:
+            lines += [f"  - name: {block.name}", f"    set: {_value(block.set)}"]
+            lines += [f"    space: {_value({'optimizer.lr': block.rates})}"]
+            lines += [f"    resources: {_value(block.resources)}"] if block.resources else []
         lines += [f"replicate: {{seeds: {self.fresh_seeds}}}"] if self.fresh_seeds else []
         lines += [f"resources: {_value(self.resources)}"] if self.resources else []
         return "\n".join(lines) + "\n"
 
 
-def _block(block: Block) -> list[str]:
-    lines = [f"  - name: {block.name}", f"    set: {_value(block.set)}"]
-    lines += [f"    space: {_value({'optimizer.lr': list(block.rates)})}"]
-    return lines + ([f"    resources: {_value(block.resources)}"] if block.resources else [])
-
-
 def _value(value: Any) -> str:
-    """A plain value as YAML on one line."""
+    """A plain value as YAML on one line; numbers without exponents, which YAML 1.1 would read as words."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {_value(part)}" for name, part in value.items()) + "}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, float):
-        return _number(value)
-    return str(value)
+        text = f"{value:.12f}".rstrip("0")
+        return text + "0" if text.endswith(".") else text
+    return setting(value)
 
 
-def _number(value: float) -> str:
-    """A number without an exponent, which YAML 1.1 would read as a word."""
-    text = f"{value:.12f}".rstrip("0")
-    return text + "0" if text.endswith(".") else text
+def block_name(place: Place) -> str:
+    """The name of a place's block: "llama-60m-htmuon-p0.1" or "cifar100-resnet18-muon"."""
+    what = place.setting
+    parts = [place.dataset, place.model, what.optimizer]
+    parts += [f"p{what.p:g}"] if what.p is not None else []
+    parts += [f"alpha{what.rank_exponent:g}"] if what.rank_exponent is not None else []
+    parts += [f"interval{what.interval}"] if what.interval not in (None, 1) else []
+    parts += [what.replica] if what.replica else []
+    return "-".join(parts)

@@ -14,52 +14,36 @@ from harness.paper import experiments, scales
 from harness.paper.experiments import Place
 from optimizers import ZOO
 from sweeps.experiments import paper
-from sweeps.experiments.files import Block, SweepFile
-from sweeps.experiments.names import block_name
+from sweeps.experiments.files import Block, SweepFile, block_name
 
 _RATES = 6
 # Lowest rate of each grid by the nano task and model, else by the optimizer alone.
 _LOWEST = {
-    "adam": 0.001,
-    "adamw": 0.001,
-    "muon": 0.01,
-    "muon_svd": 0.01,
-    "normuon": 0.01,
-    "adamuon": 0.004,
-    "mars": 0.001,
-    "soap": 0.002,
-    "cautious": 0.001,
-    "cosmos": 0.002,
-    "galore": 0.01,
     "sophia": 0.0002,
-    "htmuon": 0.02,
-    "htmuon_ns": 0.02,
-    "htmuon_normuon": 0.02,
-    "htmuon_ht": 0.01,
-    "htmuon_ht_normuon": 0.01,
+    **dict.fromkeys(("adam", "adamw", "mars", "cautious"), 0.001),
+    **dict.fromkeys(("soap", "cosmos"), 0.002),
+    "adamuon": 0.004,
+    **dict.fromkeys(("muon", "muon_svd", "normuon", "galore", "htmuon_ht", "htmuon_ht_normuon"), 0.01),
+    **dict.fromkeys(("htmuon", "htmuon_ns", "htmuon_normuon"), 0.02),
 }
 _LOWEST_AT = {
     ("gpt2-nano", "adamw"): 0.0005,
     ("llama-nano-1b", "adam"): 0.0005,
     ("llama-nano-1b", "adamw"): 0.0005,
-    ("glyphs", "sgdm"): 0.05,
-    ("digits", "sgdm"): 0.02,
     ("vit-nano", "adam"): 0.0005,
     ("vit-nano", "muon"): 0.005,
     ("vit-nano", "htmuon"): 0.01,
+    ("glyphs", "sgdm"): 0.05,
+    ("digits", "sgdm"): 0.02,
     **{("glyphs", name): 0.04 for name in ("muon", "normuon", "htmuon", "htmuon_normuon")},
     **{("digits", name): 0.01 for name in ("muon", "normuon")},
     **{("digits", name): 0.02 for name in ("htmuon", "htmuon_normuon")},
 }
+# By the nano model, else by the task.
 _STEPS = {
-    "llama-nano-60m": 250,
-    "llama-nano-135m": 250,
-    "llama-nano-350m": 200,
-    "llama-nano-1b": 150,
-    "gpt2-nano": 250,
-    "vit-nano": 250,
+    **dict.fromkeys(("llama-nano-60m", "llama-nano-135m", "gpt2-nano", "vit-nano"), 250),
+    **{"llama-nano-350m": 200, "llama-nano-1b": 150, "glyphs": 150, "digits": 60},
 }
-_IMAGE_STEPS = {"digits": 60, "glyphs": 150}
 _BATCH = {"pydocs": 16, "digits": 64, "glyphs": 64}
 _TIMED = ("muon", "htmuon", "htmuon_ns")  # whose time to a target is in a table
 
@@ -74,21 +58,20 @@ def files(scale: str) -> list[SweepFile]:
 
 
 def _file(scale: str, experiment: str) -> SweepFile:
-    own = [place for place, name in experiments.places(scale).items() if name == experiment]
     how = "in miniature" if scale == "nano" else "in miniature and in a hurry"
     return SweepFile(
         experiments.sweep(scale, experiment),
         f"{paper.title(experiment)} The same {how}, on embedded data.",
         {"evaluation.untrained": True, "spectra.final": True},
         [0],
-        [_block(scale, place) for place in own],
+        [_block(scale, place) for place, name in experiments.places(scale).items() if name == experiment],
         fresh_seeds=3,
     )
 
 
 def _block(scale: str, place: Place) -> Block:
     task, model = scales.workload(scale, place.dataset, place.model)
-    steps = _STEPS.get(model) or _IMAGE_STEPS[task]
+    steps = _STEPS.get(model) or _STEPS[task]
     rates = grid(task, model, place)
     if scale == "quick":
         steps, rates = steps // 4, rates[1::2]
@@ -97,19 +80,15 @@ def _block(scale: str, place: Place) -> Block:
     workload["evaluation.every"] = 10 if timed else 25
     if place.model == "llama-1b":
         workload["checkpoint.keep_weights"] = True
-    rule = paper.optimizer_settings(place) | _full_precision(place.setting.optimizer)
+    rule = paper.optimizer_settings(place)
+    if "ns_dtype" in ZOO[place.setting.optimizer].params:
+        rule["optimizer.ns_dtype"] = "float32"  # most CPUs only emulate bfloat16, which is the default
     return Block(block_name(place), workload | rule | paper.spectra_settings(place), rates)
-
-
-def _full_precision(optimizer: str) -> dict[str, Any]:
-    """Newton-Schulz in float32: most CPUs only emulate bfloat16, which is the default."""
-    return {"optimizer.ns_dtype": "float32"} if "ns_dtype" in ZOO[optimizer].params else {}
 
 
 def grid(task: str, model: str, place: Place) -> Sequence[float]:
     """The learning rates of a place, ascending."""
-    setting = place.setting
-    name = setting.optimizer
+    setting, name = place.setting, place.setting.optimizer
     lowest = _LOWEST_AT.get((model, name)) or _LOWEST_AT.get((task, name)) or _LOWEST[name]
     if task == "pydocs" and (setting.interval or 1) > 1:
         lowest /= 2  # most of its updates are Muon's

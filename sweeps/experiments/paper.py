@@ -1,18 +1,19 @@
 """The experiments at the paper's own scale: its workloads, its grids, one seed, `protocol: paper`.
 
-Sources: `harness/paper/protocol.csv`, whose last column says where the paper is silent and what stands in.
+Sources: `harness/paper/protocol.csv`, whose last column says where the paper is silent and what stands in;
+`harness/paper/hyperparameters.csv` for grids and weight decays.
 """
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from typing import Any
 
-from harness.paper import experiments
+from harness.paper import experiments, reported
 from harness.paper.experiments import Place
 from optimizers import ZOO
-from sweeps.experiments.files import Block, SweepFile
-from sweeps.experiments.grids import grid, published_rates
-from sweeps.experiments.names import block_name
+from sweeps.experiments.files import Block, SweepFile, block_name
 
 _BASE = {"protocol": "paper", "data_seed": 42, "evaluation.untrained": True, "spectra.final": True}
 _SEED = 5  # of the released scripts
@@ -82,13 +83,13 @@ def title(experiment: str) -> str:
 
 
 def _file(experiment: str) -> SweepFile:
-    own = [place for place, name in experiments.places("paper").items() if name == experiment]
+    blocks = [_block(place) for place, name in experiments.places("paper").items() if name == experiment]
     return SweepFile(
         experiments.sweep("paper", experiment),
         f"{title(experiment)} As published, on GPUs.",
         _BASE,
         [_SEED],
-        [_block(place) for place in own],
+        blocks,
         resources={"timeout_min": 1440, "cpus_per_task": 8},
     )
 
@@ -114,15 +115,65 @@ def workload_settings(place: Place) -> dict[str, Any]:
 def optimizer_settings(place: Place) -> dict[str, Any]:
     """The optimizer of a place, with all that the paper states of it but the learning rate."""
     setting = place.setting
-    found = {"optimizer.name": setting.optimizer, "optimizer.weight_decay": grid(place).weight_decay}
-    found |= {f"optimizer.{name}": value for name, value in setting.hyper.items()}
-    is_image = place.dataset.startswith("cifar")
-    if is_image and "aux_weight_decay" in ZOO[setting.optimizer].params:
-        found["optimizer.aux_weight_decay"] = 0  # `protocol.csv`
-    return found
+    rule = {"optimizer.name": setting.optimizer, "optimizer.weight_decay": grid(place).weight_decay}
+    rule |= {f"optimizer.{name}": value for name, value in setting.hyper.items()}
+    if place.dataset.startswith("cifar") and "aux_weight_decay" in ZOO[setting.optimizer].params:
+        rule["optimizer.aux_weight_decay"] = 0  # `protocol.csv`
+    return rule
 
 
 def spectra_settings(place: Place) -> dict[str, Any]:
     """When the figure muon_ns_vs_svd looks at updates: at the paper's steps 1, 9000 and the last ones."""
     compared = place.setting.optimizer in ("muon", "muon_svd") and place.model in ("llama-60m", "llama-135m")
     return {"spectra.updates": [0, 0.45, 0.95]} if compared else {}
+
+
+# --- the grids and weight decays that the paper states ---
+
+# Whose grid and weight decay stand in where the paper is silent: the rule that it varies.
+_STAND_INS = {"muon_svd": "muon", "htmuon_ns": "htmuon", "htmuon_ht_normuon": "htmuon_ht"}
+# Of `protocol.csv`. Adam's weight decay is a part of its gradient: with 0.1 in it a ViT learns nothing.
+_IMAGENET_DECAY = 0.1
+_IMAGENET_DECAY_OF_ADAM = 1e-5  # as on C4
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What the paper states of an optimizer on a workload; None and () are what it does not state."""
+
+    rates: tuple[float, ...] = ()
+    best: float | None = None
+    weight_decay: float | None = None
+
+
+def grid(place: Place) -> Grid:
+    """The grid of a place. Weight decay and missing rates are those of the rule that it varies."""
+    optimizer = place.setting.optimizer
+    stated = _stated(place.dataset, place.model, optimizer)
+    varied = _stated(place.dataset, place.model, _STAND_INS.get(optimizer, optimizer))
+    usual = _IMAGENET_DECAY_OF_ADAM if optimizer == "adam" else _IMAGENET_DECAY
+    decay = next((g.weight_decay for g in (stated, varied) if g.weight_decay is not None), usual)
+    return Grid(stated.rates or varied.rates, stated.best or varied.best, decay)
+
+
+def published_rates(place: Place) -> tuple[float, ...]:
+    """The rates that the paper's own scale runs a place with.
+
+    The first setting of an optimizer gets its grid. Variations of p and interval, and reruns, get the rate
+    that was best there: the paper varies one thing at a time and states no other grid.
+    """
+    stated, setting = grid(place), place.setting
+    default_p = 0.03125 if place.dataset == "imagenet-1k" else 0.125
+    first = setting.p in (None, default_p) and setting.interval in (None, 1) and not setting.replica
+    has_grid = (first or place.model == "llama-1b") and setting.optimizer != "htmuon_ns"
+    return stated.rates if has_grid or stated.best is None else (stated.best,)
+
+
+@functools.cache
+def _stated(dataset: str, model: str, optimizer: str) -> Grid:
+    for row in reported.rows("hyperparameters"):
+        if (row["dataset"], row["model"], row["optimizer"]) == (dataset, model, optimizer):
+            best, decay = row["lr_best"], row["weight_decay"]
+            rates = tuple(map(float, row["lr_grid"].split()))
+            return Grid(rates, float(best) if best else None, float(decay) if decay else None)
+    return Grid()
