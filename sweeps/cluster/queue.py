@@ -25,7 +25,7 @@ from harness.store.submissions import WORD, Submission, word_of
 from harness.system import slurm
 from harness.system.slurm import SlurmError
 from harness.system.squeue import COLUMNS, Job
-from sweeps.plan.describe import describe
+from sweeps.plan.states import settings_of
 from sweeps.spec.sweep import SweepSpec
 
 LONGEST = 80  # bytes of a block's part and of a point's part of a name
@@ -104,8 +104,8 @@ def tell_point(point: Point) -> None:
     word = word_of(os.environ.get("SLURM_JOB_NAME", ""))
     if os.environ.get("SLURM_PROCID", "0") != "0" or not re.fullmatch(WORD, word):
         return
-    settings = describe(point).removeprefix(f"{point.sweep} {point.block}").strip().replace("#", "trial-")
-    name = ".".join(filter(None, (point.sweep, _plain(point.block), _plain(settings), word)))
+    settings = _plain(settings_of(point).replace("#", "trial-"))
+    name = ".".join(filter(None, (point.sweep, _plain(point.block), settings, word)))
     with contextlib.suppress(slurm.SlurmError):
         slurm.call("scontrol", "update", f"JobId={slurm.own_job()}", f"JobName={name}")
 

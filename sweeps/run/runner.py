@@ -24,10 +24,9 @@ from harness.store import points as plans
 from harness.store.points import Point
 from harness.store.record import RunRecord
 from harness.train.monitor import Monitor, handle
-from sweeps.plan.describe import describe
 from sweeps.plan.planned import Planned, by_objective, filled, search_points
 from sweeps.plan.replicas import replicas
-from sweeps.plan.states import ended
+from sweeps.plan.states import describe, ended
 from sweeps.plan.stored import write_plan
 from sweeps.run.pool import Pool
 from sweeps.run.schedule import Schedule

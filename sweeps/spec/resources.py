@@ -158,10 +158,6 @@ class Resources:
         asked |= {"processes": processes} if processes > 1 else {}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
 
-    def describe(self, processes: int = 1) -> str:
-        """What is asked for, in one line."""
-        return words(self.asked(processes))
-
     def keeping_off(self, nodes: Collection[str]) -> Resources:
         """The same without some nodes."""
         excluded = [*([self.exclude] if self.exclude else []), *nodes]
