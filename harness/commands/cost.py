@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import tasks
-from harness.commands import one_run
+from harness.commands.run import given_settings
 from harness.config.settings import resolve_config
 from harness.cost import estimate as costs
 from harness.cost import gpus
@@ -52,7 +52,7 @@ def cost(args: argparse.Namespace) -> int:
         UsageError: a bad config or processor, or a run whose cost can't be told.
     """
     named = gpus.named(args.gpu, gpus.known(args.root, args.gpus))
-    settings = one_run.settings(args.words, "`htbench sweep plan {file}` tells its cost")
+    settings = given_settings(args.words, "`htbench sweep plan {file}` tells its cost")
     if args.gpus_per_run is not None:
         if args.gpus_per_run < 1:
             raise UsageError(f"--gpus-per-run must be at least 1, not {args.gpus_per_run}.")

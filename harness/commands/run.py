@@ -6,12 +6,16 @@ import argparse
 import logging
 import multiprocessing
 import sys
+from collections.abc import Sequence
 from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
 
-from harness.commands import one_run
-from harness.config import limits
+from harness.config import limits, parts
 from harness.config.key import ResolvedRun, resolved
+from harness.config.names import flatten
 from harness.config.settings import resolve_config
+from harness.config.yaml_text import read_words, read_yaml
 from harness.cost import kept
 from harness.errors import (
     EXIT_INTERRUPTED,
@@ -23,6 +27,10 @@ from harness.errors import (
 )
 from harness.parallel.group import is_main, joined, started
 from harness.parallel.processes import Ranks
+from harness.show.emit import emit
+from harness.show.note import Note
+from harness.show.progress import Progress
+from harness.show.report import Column, Report, table
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system.folders import make_folder
@@ -37,9 +45,33 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress: only results and errors")
 
 
+def given_settings(words: Sequence[str], for_sweeps: str) -> dict[str, Any]:
+    """The settings of one run by their dotted names; what they name may be imported.
+
+    Modules of parts may lie beside the file, or in the working folder.
+
+    Args:
+        words: `CONFIG` at most once, and `key=value`.
+        for_sweeps: what a user with a sweep file wants instead; `{file}` stands for it.
+
+    Raises:
+        UsageError: there are several files, one can't be read, or it describes a sweep.
+    """
+    files = [word for word in words if "=" not in word]
+    if len(files) > 1:
+        raise UsageError(f"One config file at most; got {', '.join(files)}.")
+    tree = read_yaml(Path(files[0])) if files else {}
+    if tree.keys() & {"base", "blocks", "space"}:
+        instead = for_sweeps.format(file=files[0])
+        raise UsageError(f"'{files[0]}' describes a sweep, not a run; {instead}.")
+    settings = flatten(tree) | read_words([word for word in words if "=" in word])
+    parts.allow(parts.named(settings), *(Path(name).parent for name in files))
+    return settings
+
+
 def run(args: argparse.Namespace) -> int:
     """Train with a progress bar and print the metrics."""
-    config = resolve_config(one_run.settings(args.words, "`htbench sweep run {file}` trains it"))
+    config = resolve_config(given_settings(args.words, "`htbench sweep run {file}` trains it"))
     run = resolved(config)
     if not started():  # the launcher of several processes has checked it
         limits.check_data(config, cache_folder(args.root))
@@ -59,23 +91,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace, run: ResolvedRun) -> int:
-    from tqdm import tqdm
-
     from harness.train import run as train  # imports torch
 
-    hidden = args.quiet or not is_main()
-    with tqdm(total=run.config.steps, unit="step", disable=hidden, dynamic_ncols=True) as bar:
-        monitor = Monitor(lambda step: bar.update(step - bar.n))
+    with Progress(run.config.steps, "steps", quiet=args.quiet or not is_main()) as progress:
+        monitor = Monitor(progress.to)
         monitor.stop_on_signals()
         with joined() as group:
             record = train.run(run, Store(args.root), monitor, group, kept.for_record)
     if group.is_main:
-        print(
-            f"run {record.key}: {record.status} after {record.steps} steps"
-            f"{': ' if record.note else ''}{record.note}"
-        )
-        for name, value in record.metrics.items():
-            print(f"  {name:22} {value if value is None else format(value, '.6g')}")
+        end = Note("run_done", key=record.key, status=record.status, steps=record.steps, why=record.note)
+        columns = (Column("metric", kind="text"), Column("value"))
+        emit(Report("run", str(end), [table(columns, record.metrics.items())]), args)
     return 0
 
 

@@ -163,7 +163,7 @@ DOORS = {
     "harness.bench.subjects",
     "harness.commands.zoo",
     "harness.commands.data",
-    "harness.commands.one_run",
+    "harness.commands.run",
     "sweeps.cluster.job",
     "sweeps.cluster.probed",
     "sweeps.run.execute",
