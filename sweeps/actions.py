@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.show.emit import emit
-from harness.show.numbers import counted
+from harness.show.note import Note
 from harness.show.terminal import terminal_width
 from harness.store import Store
 from harness.store.check import faults
@@ -19,11 +20,11 @@ from harness.store.points import REPLICATE, Point, ever_planned
 from harness.system import slurm, streams
 from harness.system.folders import make_folder
 from harness.system.machine import visible_gpus
-from sweeps.plan.planned import Planned, filled, search_points
+from sweeps.plan.planned import filled, search_points
 from sweeps.plan.replicas import everything
 from sweeps.plan.start import check_start
-from sweeps.plan.states import settled, state, states
-from sweeps.plan.stored import refuse_losses, stored, write_plan
+from sweeps.plan.states import states
+from sweeps.plan.stored import stored, write_plan
 from sweeps.spec.sweep import SweepSpec
 
 if TYPE_CHECKING:
@@ -34,41 +35,51 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     """Train what is missing, on this machine."""
     from sweeps.run.runner import Runner
 
-    _check_plans(args, store, loaded)
     runner = Runner(store, loaded, args.workers, quiet=args.quiet, replace=args.replace)
     for live in runner.sweeps:
-        check_start(live.spec, _unsettled(store, live.search), store.root, action="run")
+        search = live.search
+        if store.root.is_dir():  # what is settled needs no machine: it may have been trained on a larger one
+            known = states(store, [p.point for p in filled(store.root, search)])
+            search = [p for p in search if not known[p.point.id].status.is_settled]
+        check_start(live.spec, search, store.root, action="run")
     make_folder(store.root)
     runner.run()
     if runner.interrupted:
-        print("htbench: stopped; the same command goes on from here.", file=sys.stderr)
+        print(f"htbench: {Note('sweep_stopped')}", file=sys.stderr)
         return EXIT_INTERRUPTED
     for live in runner.sweeps:
-        finished = [one for one in live.planned if live.settled.get(one.point.id) is not None]
-        print(f"{live.spec.name}: {len(finished)} of {len(live.planned)} points have a result")
+        done = sum(live.settled.get(p.point.id) is not None for p in live.planned)
+        print(Note("sweep_results", sweep=live.spec.name, done=done, points=len(live.planned)))
     for name, why in runner.unfinished.items():
         print(f"  run {name} {why}", file=sys.stderr)
     if runner.unfinished:
-        print(
-            "  The same command goes on with unfinished runs, `htbench sweep retry` with failed ones, too.",
-            file=sys.stderr,
-        )
+        print(f"  {Note('sweep_goes_on')}", file=sys.stderr)
     return EXIT_RUN_FAILED if runner.unfinished else 0
 
 
-def _check_plans(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> None:
-    """Raise UsageError before anything is written if a sweep would drop stored points unasked."""
+def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Like `run`, but failed runs are tried again, too."""
+    keys = [p.point.key for spec in loaded for p in everything(store, spec) if p.point.key]
+    runs = sum(store.reset_failure(key) for key in keys)
+    if not args.quiet:
+        print(f"htbench: {Note('sweep_retried', runs=runs)}", file=sys.stderr)
+    return run(args, store, loaded)
+
+
+def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Run the winners on fresh seeds; UsageError if they are not known yet."""
     for spec in loaded:
-        if not args.replace and store.root.is_dir():
-            refuse_losses(store.root, spec, search_points(spec))
-
-
-def _unsettled(store: Store, planned: Sequence[Planned]) -> list[Planned]:
-    """Those that need a machine: the rest is looked up, also where it could not be trained."""
-    if not store.root.is_dir():
-        return list(planned)
-    found = states(store, [one.point for one in filled(store.root, planned)])
-    return [one for one in planned if not settled(found[one.point.id])]
+        if not spec.fresh_seeds:
+            raise UsageError(
+                f"The sweep '{spec.name}' asks for no replicas; add `replicate: {{seeds: 3}}` to it."
+            )
+        known = states(store, [p.point for p in filled(store.root, search_points(spec))])
+        if left := sum(not state.status.is_settled for state in known.values()):
+            raise UsageError(
+                f"The sweep '{spec.name}' has {left} points without a result yet, so its winners are not "
+                f"known; `htbench sweep run` finishes them first."
+            )
+    return run(args, store, loaded)
 
 
 def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
@@ -76,13 +87,12 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from sweeps.cluster import submit as submission
     from sweeps.studies import refresh
 
-    loaded = _with_block(args.block, loaded, [[block.name for block in spec.blocks] for spec in loaded])
+    loaded = _with_block(args.block, {s.name: {block.name for block in s.blocks} for s in loaded}, loaded)
     for spec in loaded:
         submission.check(store.root, spec)
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)
-    _check_plans(args, store, loaded)
     plans = [(spec, everything(store, spec)) for spec in loaded]
     for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
@@ -104,73 +114,57 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
             print(queue.cancel(store.root, spec.name))
         return 0
     # The plan in the store may have blocks and points that the file has no more.
-    planned = [[*_points(store, spec), *ever_planned(store.root, spec.name)] for spec in loaded]
-    blocks = [{point.block for point in points} for points in planned]
-    wanted = {point.id for points in planned for point in points if point.block == args.block}
-    others = {point.id for points in planned for point in points if point.block != args.block}
-    for spec in _with_block(args.block, loaded, blocks):
+    points = {s.name: [*_points(store, s), *ever_planned(store.root, s.name)] for s in loaded}
+    blocks = {name: {point.block for point in planned} for name, planned in points.items()}
+    wanted, others = set[str](), set[str]()
+    for point in itertools.chain(*points.values()):
+        (wanted if point.block == args.block else others).add(point.id)
+    for spec in _with_block(args.block, blocks, loaded):
         print(queue.cancel(store.root, spec.name, wanted, others))
     return 0
 
 
 def _with_block(
-    name: str | None, loaded: Sequence[SweepSpec], blocks: Sequence[Collection[str]]
-) -> list[SweepSpec]:
+    block: str | None, blocks: Mapping[str, Set[str]], loaded: Sequence[SweepSpec]
+) -> Sequence[SweepSpec]:
     """The sweeps that have a block of this name, by the blocks of each; all sweeps if there is no name.
 
     Raises:
         UsageError: none has it.
     """
-    found = [spec for spec, known in zip(loaded, blocks, strict=True) if name is None or name in known]
-    if not found and name is not None:
-        raise UsageError(f"Unknown block '{name}'; {nearest(name, set().union(*blocks))}")
-    return found
-
-
-def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Like `run`, but failed runs are tried again, too."""
-    _check_plans(args, store, loaded)
-    keys = [one.point.key for spec in loaded for one in everything(store, spec) if one.point.key]
-    tried_again = sum(store.reset_failure(key) for key in keys)
-    if not args.quiet:
-        print(f"htbench: failed runs that are tried again: {tried_again}", file=sys.stderr)
-    return run(args, store, loaded)
-
-
-def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Run the winners on fresh seeds; UsageError if they are not known yet."""
-    _check_plans(args, store, loaded)
-    for spec in loaded:
-        if not spec.fresh_seeds:
-            raise UsageError(
-                f"The sweep '{spec.name}' asks for no replicas; add `replicate: {{seeds: 3}}` to it."
-            )
-        planned = filled(store.root, search_points(spec))
-        open_points = [one for one in planned if not settled(state(store, one.point))]
-        if open_points:
-            raise UsageError(
-                f"The sweep '{spec.name}' has {len(open_points)} points without a result yet, so its winners "
-                f"are not known; `htbench sweep run` finishes them first."
-            )
-    return run(args, store, loaded)
+    if block is None:
+        return loaded
+    having = [spec for spec in loaded if block in blocks[spec.name]]
+    if not having:
+        raise UsageError(f"Unknown block '{block}'; {nearest(block, set().union(*blocks.values()))}")
+    return having
 
 
 def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Write index, plan and studies anew."""
     from sweeps.studies import refresh
 
-    _check_plans(args, store, loaded)
     make_folder(store.root)
-    print(f"index.jsonl: {counted(store.rebuild_index(), 'record')}")
+    print(Note("index_rebuilt", records=store.rebuild_index()))
     for key, what in faults(store).items():
         print(f"htbench: run {key}: {what}", file=sys.stderr)
     for spec in loaded:
         planned = everything(store, spec)
-        replicated = [one for one in planned if one.point.stage == REPLICATE]
+        replicated = [p for p in planned if p.point.stage == REPLICATE]
         write_plan(store.root, spec, search_points(spec) + replicated, replace=args.replace)
-        print(f"{spec.name}: {counted(len(planned), 'point')}")
+        print(Note("sweep_rebuilt", sweep=spec.name, points=len(planned)))
         for place in refresh.refresh(store, spec, planned, rebuild=True):
             print(f"  optuna-dashboard {place}")
+    return 0
+
+
+def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Tidy up what dead processes left."""
+    from sweeps.cluster import reap
+
+    for spec in loaded:
+        for note in reap.reap(store, spec, everything(store, spec), replace=args.replace).notes():
+            print(f"{spec.name}: {note}")
     return 0
 
 
@@ -250,18 +244,7 @@ def cost(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     return 0
 
 
-def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Tidy up what dead processes left."""
-    from sweeps.cluster import reap
-
-    _check_plans(args, store, loaded)
-    for spec in loaded:
-        for note in reap.reap(store, spec, everything(store, spec), replace=args.replace).notes():
-            print(f"{spec.name}: {note}")
-    return 0
-
-
 def _points(store: Store, spec: SweepSpec) -> list[Point]:
     """The points as last planned, which is quick; planned again if the file or the words are others."""
     points = stored(store.root, spec)
-    return [one.point for one in everything(store, spec)] if points is None else points
+    return [p.point for p in everything(store, spec)] if points is None else points

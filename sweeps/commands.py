@@ -12,6 +12,8 @@ from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError
 from harness.store import Store
 from sweeps import actions
+from sweeps.plan.planned import search_points
+from sweeps.plan.stored import refuse_losses
 from sweeps.screens.plan import Preview
 from sweeps.spec import given
 from sweeps.spec.sweep import SweepSpec
@@ -28,35 +30,41 @@ class Action:
     flags: Mapping[str, Options] = field(default_factory=dict)
     trains: bool = False
 
+    def default(self, flag: str) -> Any:
+        """The value of a flag that is not given; None if another action has it."""
+        options = self.flags.get(flag, {})
+        return options.get("default", False if "action" in options else None)
 
-def _switch(help: str) -> Options:
-    return {"action": "store_true", "help": help}
+
+def _switch(flag: str, help: str) -> dict[str, Options]:
+    return {flag: {"action": "store_true", "help": help}}
 
 
-_QUIET = {"--quiet": _switch("no progress: only results and errors")}
-_POOL = {
-    "--workers": {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"},
-    **_QUIET,
-}
-_REPLACE: Mapping[str, Options] = {
-    "--replace": _switch("drop stored points that the file lacks; runs stay in the store and in budgets")
-}
-_RUN = {**_POOL, **_REPLACE}
+_QUIET = _switch("--quiet", "no progress: only results and errors")
+_REPLACE = _switch(
+    "--replace", "drop stored points that the file lacks; runs stay in the store and in budgets"
+)
+_WORKERS = {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"}
+_RUN = {"--workers": _WORKERS, **_QUIET, **_REPLACE}
 _BLOCK = {"--block": {"metavar": "NAME", "help": "only the points of this block"}}
-_JSON = {"--json": _switch("as JSON, with every point")}
+_JSON = _switch("--json", "as JSON, with every point")
+_EVERY = {
+    "type": float,
+    "default": 10.0,
+    "metavar": "SECONDS",
+    "help": "between two looks of --watch (default: 10)",
+}
 
 ACTIONS = {
     "plan": Action(
         actions.plan,
         "show what is left to run and what it will take; nothing is submitted",
-        {
-            "--points": _switch("also every point with its state"),
-            **_JSON,
-            "--sbatch": _switch("also what `submit` would hand to sbatch"),
-            "--test-only": _switch("ask SLURM whether it would take that"),
-            "--no-measure": _switch("do not measure what no run tells"),
-            **GPU_FLAGS,
-        },
+        _switch("--points", "also every point with its state")
+        | _JSON
+        | _switch("--sbatch", "also what `submit` would hand to sbatch")
+        | _switch("--test-only", "ask SLURM whether it would take that")
+        | _switch("--no-measure", "do not measure what no run tells")
+        | GPU_FLAGS,
     ),
     "run": Action(
         actions.run,
@@ -67,34 +75,23 @@ ACTIONS = {
     "submit": Action(
         actions.submit,
         "hand whatever is missing to SLURM, a job for each run, and return at once",
-        {
-            **_QUIET,
-            "--dry-run": _switch("the same as `plan --sbatch`"),
-            "--retry": _switch("failed runs again, too"),
-            "--replace": _switch("like `run`, and exchange queued jobs that ask for other resources"),
-            "--exclude-failing": _switch("keep off nodes that end jobs early, as `status` names them"),
-            **_BLOCK,
-        },
+        _QUIET
+        | _switch("--dry-run", "the same as `plan --sbatch`")
+        | _switch("--retry", "failed runs again, too")
+        | _switch("--replace", "like `run`, and exchange queued jobs that ask for other resources")
+        | _switch("--exclude-failing", "keep off nodes that end jobs early, as `status` names them")
+        | _BLOCK,
         trains=True,
     ),
     "status": Action(
         actions.status,
         "what is done, running, queued, waiting and failed, and the best so far",
-        {
-            **_JSON,
-            "--watch": _switch("again and again, until all is done"),
-            "--every": {
-                "type": float,
-                "default": 10.0,
-                "metavar": "SECONDS",
-                "help": "between two looks of --watch (default: 10)",
-            },
-        },
+        _JSON | _switch("--watch", "again and again, until all is done") | {"--every": _EVERY},
     ),
     "cost": Action(
         actions.cost,
         "the GPU- and core-hours spent so far, by block, and how many of them in vain",
-        {"--json": _switch("as JSON, with every block")},
+        _switch("--json", "as JSON, with every block"),
     ),
     "reap": Action(
         actions.reap, "tidy up after dead processes and jobs that nobody needs any more", _REPLACE
@@ -115,6 +112,7 @@ ACTIONS = {
         actions.index, "write index, plan and Optuna studies anew from the run folders", _REPLACE
     ),
 }
+_FLAGS = dict.fromkeys(flag for action in ACTIONS.values() for flag in action.flags)
 
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,48 +120,34 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     subparsers = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, action in ACTIONS.items():
         description = f"{action.help[:1].upper()}{action.help[1:]}."
-        _add_arguments(subparsers.add_parser(name, help=action.help, description=description), action)
-
-
-def _add_arguments(parser: argparse.ArgumentParser, action: Action) -> None:
-    parser.add_argument(
-        "words",
-        nargs="+",
-        metavar="SPEC | key=value",
-        help="sweep files, folders or names; settings that override their base",
-    )
-    for flag, options in action.flags.items():
-        parser.add_argument(flag, **options)
-    for flag in dict.fromkeys(flag for other in ACTIONS.values() for flag in other.flags):
-        if flag not in action.flags:
-            parser.add_argument(flag, action=_OfAnotherAction, nargs="?", help=argparse.SUPPRESS)
-    # May also stand before ACTION, with its default there.
-    parser.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
+        own = subparsers.add_parser(name, help=action.help, description=description)
+        own.add_argument(
+            "words",
+            nargs="+",
+            metavar="SPEC | key=value",
+            help="sweep files, folders or names; settings that override their base",
+        )
+        for flag, options in action.flags.items():
+            own.add_argument(flag, **options)
+        for flag in _FLAGS.keys() - action.flags.keys():
+            own.add_argument(flag, action=_OfAnotherAction, nargs="?", help=argparse.SUPPRESS)
+        # May also stand before ACTION, with its default there.
+        own.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 class _OfAnotherAction(argparse.Action):
     """A flag that this action does not have: the error names the actions that have it."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *args: Any) -> None:
         """Raise UsageError."""
         flag = self.option_strings[0]
         owners = " and ".join(f"`sweep {name}`" for name, action in ACTIONS.items() if flag in action.flags)
-        own = parser.prog.rpartition(" ")[2]
-        raise UsageError(f"{flag} belongs to {owners}, not to `sweep {own}`.")
+        raise UsageError(f"{flag} belongs to {owners}, not to `{parser.prog.partition(' ')[2]}`.")
 
 
 def arguments(action: str, **given: Any) -> argparse.Namespace:
     """What the parser of an action makes of no flags, with some given: for commands that call an action."""
-    defaults: dict[str, Any] = {flag: None for other in ACTIONS.values() for flag in other.flags}
-    for flag, options in ACTIONS[action].flags.items():
-        defaults[flag] = options.get("default", False if "action" in options else None)
-    named = {flag.strip("-").replace("-", "_"): value for flag, value in defaults.items()}
+    named = {flag.strip("-").replace("-", "_"): ACTIONS[action].default(flag) for flag in _FLAGS}
     return argparse.Namespace(action=action, **named | given)
 
 
@@ -174,7 +158,12 @@ def previews(args: argparse.Namespace) -> list[Preview]:
 
 def sweep(args: argparse.Namespace) -> int:
     """Carry out one action on one or several sweeps."""
-    return ACTIONS[args.action].call(args, Store(args.root), _load(args))
+    store, loaded = Store(args.root), _load(args)
+    # Before anything is written: would a sweep drop stored points unasked?
+    if args.replace is False and not args.dry_run and store.root.is_dir():
+        for spec in loaded:
+            refuse_losses(store.root, spec, search_points(spec))
+    return ACTIONS[args.action].call(args, store, loaded)
 
 
 def _load(args: argparse.Namespace) -> list[SweepSpec]:
@@ -187,8 +176,7 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
     names = [word for word in args.words if "=" not in word]
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
-    action = ACTIONS[args.action]
-    loaded = given.load_all(names, words, args.root, trains=action.trains)
+    loaded = given.load_all(names, words, args.root, trains=ACTIONS[args.action].trains)
     called: dict[str, SweepSpec] = {}
     for spec in loaded:
         given.check_not_imported(args.root, spec.name)
