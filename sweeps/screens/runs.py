@@ -17,7 +17,7 @@ from harness.store.owner import STALE_SECONDS, Owner, seconds_since_touched
 from harness.store.points import Point
 from harness.store.submissions import Submission
 from sweeps.cluster import early_ends
-from sweeps.plan.describe import describe
+from sweeps.plan.states import describe
 from sweeps.screens.time_left import Estimate
 
 MOST_NODES = 4  # in a line

@@ -20,10 +20,9 @@ from harness.store.points import SEARCH, SEED_FIELDS, Point
 from harness.store.record import RunRecord
 from sweeps.cluster import queue, troubles
 from sweeps.cluster.troubles import Troubles
-from sweeps.plan.describe import settings_of
 from sweeps.plan.planned import objective
 from sweeps.plan.replicas import due, winner
-from sweeps.plan.states import states, word
+from sweeps.plan.states import settings_of, states, word
 from sweeps.plan.stored import Difference, difference
 from sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words
 from sweeps.screens.spent import Bill, Spent
