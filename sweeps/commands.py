@@ -64,7 +64,7 @@ ACTIONS = {
         | _switch("--sbatch", "also what `submit` would hand to sbatch")
         | _switch("--test-only", "ask SLURM whether it would take that")
         | _switch("--no-measure", "do not measure what no run tells")
-        | GPU_FLAGS,
+        | dict(GPU_FLAGS),
     ),
     "run": Action(
         actions.run,

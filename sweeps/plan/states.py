@@ -47,13 +47,3 @@ def settings_of(point: Point) -> str:
 def _short(value: Any) -> str:
     """A number as in the tables; the draws of a search have sixteen digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def settled(state: RunState) -> bool:
-    """Whether a run needs no more work. A failed one gets more only by `retry`."""
-    return state.status.is_settled
-
-
-def word(state: RunState) -> str:
-    """The state of a run in one word."""
-    return state.status.value

@@ -23,7 +23,7 @@ from sweeps.cluster.submit import Array
 from sweeps.plan.planned import Planned, block_of, by_objective
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.start import check_start
-from sweeps.plan.states import describe, settled, word
+from sweeps.plan.states import describe
 from sweeps.plan.stored import lost, trained_again
 from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row
@@ -77,7 +77,7 @@ class Preview:
     @property
     def counts(self) -> dict[str, int]:
         """The number of its points by state."""
-        return dict(Counter(word(self.found[one.point.id]) for one in self.planned))
+        return dict(Counter(self.found[one.point.id].status.value for one in self.planned))
 
 
 def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None = None) -> Preview:
@@ -92,7 +92,9 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
     planned, known = everything_with_states(store, spec)
     check_start(spec, planned, store.root, action="plan")
     found = queue.with_queue(known, queue.jobs_for(store.root, known))
-    left = [(one.config, _resources(spec, one)) for one in planned if not settled(found[one.point.id])]
+    left = [
+        (one.config, _resources(spec, one)) for one in planned if not found[one.point.id].status.is_settled
+    ]
     waiting = [one.point for one in planned if found[one.point.id].status is Status.WAITING]
     to_come = _to_come(spec, planned, found)
     codes = Counter(
@@ -133,7 +135,9 @@ def _to_come(
 ) -> list[tuple[RunConfig, Resources]]:
     """The replicas of unknown winners, each with the config and resources of a point that may win."""
     groups = by_objective(spec, [one for one in planned if one.point.stage == SEARCH])
-    open_groups = [group for group in groups if not all(settled(found[one.point.id]) for one in group)]
+    open_groups = [
+        group for group in groups if not all(found[one.point.id].status.is_settled for one in group)
+    ]
     return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
 
 
@@ -166,7 +170,7 @@ def facts(view: Preview) -> dict[str, Any]:
         "points": [
             {
                 **{"block": one.point.block, "stage": one.point.stage, "key": one.point.key},
-                **{"slot": one.point.slot, "state": word(view.found[one.point.id])},
+                **{"slot": one.point.slot, "state": view.found[one.point.id].status.value},
                 **{"overrides": one.point.overrides, "resources": _resources(view.spec, one)},
             }
             for one in view.planned
@@ -326,7 +330,7 @@ def _points(view: Preview, letters: Mapping[Resources, str]) -> Section:
     rows = []
     for one in view.planned:
         letter = [letters[_resources(view.spec, one)]] if letters else []
-        state = word(view.found[one.point.id])
+        state = view.found[one.point.id].status.value
         rows.append([one.point.key or "not asked", state, one.point.stage, *letter, describe(one.point)])
     return table([*columns, Column("point", kind="text", least=20)], rows)
 

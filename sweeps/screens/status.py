@@ -22,7 +22,7 @@ from sweeps.cluster import queue, troubles
 from sweeps.cluster.troubles import Troubles
 from sweeps.plan.planned import objective
 from sweeps.plan.replicas import due, winner
-from sweeps.plan.states import settings_of, states, word
+from sweeps.plan.states import settings_of, states
 from sweeps.plan.stored import Difference, difference
 from sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words
 from sweeps.screens.spent import Bill, Spent
@@ -129,8 +129,8 @@ def _block(
     known: Mapping[str, RunState],
 ) -> Block:
     """The block of some points; replicas that are to come, each given by its winner, wait like the others."""
-    counts = Counter(word(known[point.id]) for point in points)
-    counts[Status.WAITING] += len(to_come)
+    counts = Counter(known[point.id].status.value for point in points)
+    counts[Status.WAITING.value] += len(to_come)
     pairs = [(point, known[point.id]) for point in points]
     at_work = [looks.at_work(point, state) for point, state in pairs if state.status is Status.RUNNING]
     failures = [looks.failed(point, state) for point, state in pairs if state.status is Status.FAILED]

@@ -16,7 +16,6 @@ from harness.store import RunState, Store, curve
 from harness.store.layout import cache_folder
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.train.progress import warm_up
-from sweeps.plan.states import settled
 
 LONG = 10_000  # steps of a run whose steps nobody knows
 _WITHOUT_COST = {"data_fingerprint": "-", "revisions.loop": 1}  # to find the true values takes long
@@ -51,7 +50,7 @@ class Estimate:
         """Seconds of one worker for the points that are not settled; None if unknown."""
         total = 0.0
         for point, state in points:
-            if settled(state):
+            if state.status.is_settled:
                 continue
             if (found := self._config(point)) is None:
                 return None

@@ -21,7 +21,7 @@ from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.plan.planned import Planned, block_of, objective
 from sweeps.plan.slots import replicas_of, study_name
-from sweeps.plan.states import states, word
+from sweeps.plan.states import states
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -94,7 +94,7 @@ def _refresh_journal(
     digest_path = path.with_suffix(".json")
     first = rows[0][0].point
     known = f"{first.block} {searched} {first.overrides}\n"
-    known += "".join(f"{planned.point.key} {word(state)}\n" for planned, state in rows)
+    known += "".join(f"{planned.point.key} {state.status.value}\n" for planned, state in rows)
     digest = hashlib.sha256(known.encode()).hexdigest()
     size = path.stat().st_size if path.exists() else -1
     if not rebuild and atomic.read_json(digest_path) == {"digest": digest, "size": size}:

@@ -26,7 +26,6 @@ from harness.store.record import RunRecord
 from harness.store.run_folder import RunFolder
 from sweeps.plan.planned import Planned
 from sweeps.plan.slots import Axis
-from sweeps.plan.states import word
 from sweeps.studies import storage as storages
 from sweeps.studies.drawing import axis_of, distribution, label
 
@@ -192,7 +191,7 @@ def write_grid(
     for (planned, state), given in zip(rows, settings, strict=True):
         key, record = planned.point.key, state.record
         remark = record.note if record is not None else state.message
-        known = {"key": key, "status": word(state)} | ({"remark": remark} if remark else {})
+        known = {"key": key, "status": state.status.value} | ({"remark": remark} if remark else {})
         evaluated = curve.read(RunFolder(store.run_folder(key)).metrics) if record is not None else []
         metric = described.metric
         trials.append(
