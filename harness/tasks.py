@@ -80,7 +80,7 @@ def _images(name: str, place: str, **more: Any) -> TaskSpec:
 
 
 def _pictures(name: str, place: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
-    """Images in the layout of `harness/data/pictures.py`."""
+    """Images in the layout of `harness/data/stamps.py`."""
     defaults = {"augment": augment, "mixup": mixup}
     return _images(name, place, takes=("protocol", *defaults), defaults=defaults, **more)
 

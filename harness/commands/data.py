@@ -13,8 +13,9 @@ from harness.config.names import flatten
 from harness.config.settings import resolve_config
 from harness.config.yaml_text import read_yaml
 from harness.data import copies
-from harness.data.corpus import CORPORA, Corpus, Prepared
-from harness.data.pictures import SETS, ImageFiles
+from harness.data.corpus import CORPORA, Corpus
+from harness.data.pictures import SETS
+from harness.data.stamps import ImageFiles, Prepared
 from harness.errors import UsageError, nearest
 from harness.prepare import raw
 from harness.show.emit import emit

@@ -19,7 +19,9 @@ from harness.system.environment import HOME
 
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
-    "harness.data": "augment corpus digits glyphs images loss order pictures pydocs randaugment task text",
+    "harness.data": (
+        "augment corpus digits glyphs images loss order pictures pydocs randaugment stamps task text"
+    ),
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.prepare": "corpus pictures",
     "harness.train": "building curvature divergence learner loop schedule",

@@ -1,98 +1,25 @@
 """The published corpora as tasks: which files give which splits, and what of them is prepared. Torch-free.
 
 Every raw file becomes shards of its own, so the text of a sample does not depend on how many are prepared.
-The stamp of the prepared folder lists the shards with their sizes: the start of a run reads it and no other
-file, compares sizes and hashes nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import TOKEN_BYTES, check_sizes, wrong_size
+from harness.data.cache import TOKEN_BYTES, check_sizes
 from harness.data.copies import Published, RawFile
+from harness.data.stamps import Prepared, Shard
 from harness.errors import UsageError
-from harness.system import atomic
 
 if TYPE_CHECKING:
     from harness.data.text import TextTask
 
-STAMP = "prepared.json"
-TOKENS, OFFSETS = ".tokens", ".offsets"  # uint16 (tokens,) and int64 (documents + 1,)
 _SPARE = 0.97  # estimated tokens of a file times this: rather a file too many than one too few
-
-
-@dataclass(frozen=True)
-class Shard:
-    """The documents that one raw file gives to one split, each with its end token."""
-
-    name: str  # "<split>-<number of the raw file>"
-    documents: int
-    tokens: int
-
-    @property
-    def split(self) -> str:
-        """ "train", "val" or "test"."""
-        return self.name.rpartition("-")[0]
-
-    @property
-    def number(self) -> int:
-        """Of the raw file."""
-        return int(self.name.rpartition("-")[2])
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The bytes of its files, by their names."""
-        return {self.name + TOKENS: 2 * self.tokens, self.name + OFFSETS: 8 * (self.documents + 1)}
-
-    def rows(self, layout: str, seq_len: int) -> int:
-        """The number of samples: documents if padded, windows of `seq_len` predictions if packed."""
-        return self.documents if layout == "padded" else max(0, self.tokens - 1) // seq_len
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The content of the stamp.
-
-    Attributes:
-        task: whose data it is.
-        source: repository and revision.
-        train_files: the first so many training files are prepared.
-        vocabulary: number of tokens that the model has.
-        end: the token after every document.
-        pad: the token that fills rows.
-        shards: by name.
-    """
-
-    task: str
-    source: str
-    train_files: int
-    vocabulary: int
-    end: int
-    pad: int
-    shards: Mapping[str, Shard]
-
-    @classmethod
-    def read(cls, folder: Path) -> Prepared | None:
-        """What the folder's stamp says; None if nothing is prepared."""
-        content = atomic.read_json(folder / STAMP)
-        if not isinstance(content, dict):
-            return None
-        shards = [Shard(**row) for row in content.pop("shards")]
-        return cls(**content, shards={shard.name: shard for shard in shards})
-
-    def write(self, folder: Path) -> None:
-        """Replace the stamp."""
-        content: dict[str, Any] = {**vars(self), "shards": [asdict(shard) for shard in self.shards.values()]}
-        atomic.write_json(folder / STAMP, content)
-
-    def is_there(self, folder: Path) -> bool:
-        """Whether the files of all shards have their sizes."""
-        return not any(wrong_size(folder, shard.sizes) for shard in self.shards.values())
 
 
 @dataclass(frozen=True)

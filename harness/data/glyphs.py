@@ -157,7 +157,7 @@ def _distorted(glyph: Any, affine: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _fill(folder: Path) -> None:
     import numpy as np
 
-    from harness.data.pictures import IMAGES, ImageFiles, write_index
+    from harness.data.stamps import IMAGES, ImageFiles, write_index
 
     shards: dict[str, dict[str, int]] = {"train": {}, "test": {}}
     classes: dict[str, list[npt.NDArray[Any]]] = {"train": [], "test": []}

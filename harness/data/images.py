@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from harness.data.augment import Augmented, Recipe, draws
 from harness.data.order import batch_indices
-from harness.data.pictures import IMAGES, INDEX, ImageFiles
+from harness.data.stamps import IMAGES, INDEX, ImageFiles
 from harness.data.task import (
     IGNORED,
     SPLITS,
@@ -142,7 +142,7 @@ class ImageTask:
 
     @classmethod
     def mapped(cls, folder: Path, recipe: Recipe, *, protocol: str = "honest", **settings: int) -> ImageTask:
-        """The task of a folder in the layout of `pictures`; its images stay on the disk."""
+        """The task of a folder in the layout of `stamps`; its images stay on the disk."""
         images = splits(folder, protocol)
         labels = {split: some.labels for split, some in images.items()}
         return cls(images, labels, recipe=recipe, **settings)

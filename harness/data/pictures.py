@@ -1,25 +1,18 @@
-"""Published sets of labelled images as tasks, and how prepared images lie on the disk. Torch-free.
-
-Prepared images are bytes in shards that are memory-mapped, so that no process holds a set. A folder has the
-parts `train` and `test`. A part has shards `<name>.images`, uint8 (n, C, S, S), and one file `<part>.index`,
-int64 (2, N): the rows of its shards in their final order, and their classes in the same one. The validation
-split is the first images of `train`, so that another protocol needs no second copy.
+"""Published sets of labelled images as tasks: which raw files there are, and the splits. Torch-free.
 
 The final order is that of the images' hashes. So the splits are the same whichever raw files they come from.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.data.cache import check_sizes
 from harness.data.copies import Published
+from harness.data.stamps import ImageFiles
 from harness.errors import UsageError
-from harness.system import atomic
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,57 +20,6 @@ if TYPE_CHECKING:
     from harness.data.images import ImageTask
 
     Array = npt.NDArray[Any]
-
-STAMP = "images.json"
-IMAGES, INDEX = ".images", ".index"
-
-
-@dataclass(frozen=True)
-class ImageFiles:
-    """The content of the stamp, which is written last. The start of a run compares sizes and hashes nothing.
-
-    Attributes:
-        shape: (C, S, S) of an image.
-        validation: the first so many images of `train` are the validation split.
-        parts: of each part the number of images in its shards, by their names and in their order.
-    """
-
-    shape: tuple[int, int, int]
-    validation: int
-    parts: Mapping[str, Mapping[str, int]]
-
-    @classmethod
-    def read(cls, folder: Path) -> ImageFiles | None:
-        """What the folder's stamp says; None if nothing is prepared."""
-        content = atomic.read_json(folder / STAMP)
-        if not isinstance(content, dict):
-            return None
-        channels, height, width = content["shape"]
-        return cls((channels, height, width), content["validation"], content["parts"])
-
-    def write(self, folder: Path) -> None:
-        """Replace the stamp."""
-        atomic.write_json(folder / STAMP, vars(self))
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The bytes of all files, by their names."""
-        sizes = {part + INDEX: 16 * self.count(part) for part in self.parts}
-        for shards in self.parts.values():
-            sizes |= {name + IMAGES: images * math.prod(self.shape) for name, images in shards.items()}
-        return sizes
-
-    def count(self, part: str) -> int:
-        """The number of images."""
-        return sum(self.parts[part].values())
-
-
-def write_index(folder: Path, part: str, rows: Array, labels: Array) -> None:
-    """Write the order of a part's rows and their classes in this order, int64 (N,) both."""
-    import numpy as np
-
-    content = np.stack([rows, labels]).astype(np.int64).tobytes()
-    atomic.write_bytes(folder / (part + INDEX), content)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from harness.data.cache import TOKEN_BYTES, check_sizes
-from harness.data.corpus import OFFSETS, TOKENS, Prepared, Shard
 from harness.data.loss import linear_cross_entropy
 from harness.data.order import sharded_indices
+from harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
 from harness.data.task import IGNORED, SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
 from harness.errors import UsageError
 from harness.parallel.group import ALONE, Group

@@ -19,8 +19,8 @@ import tokenizers
 from harness import tasks
 from harness.data import pydocs
 from harness.data.cache import TOKENIZER
-from harness.data.corpus import Prepared
 from harness.data.pydocs import END_OF_TEXT
+from harness.data.stamps import Prepared
 from harness.errors import UsageError
 
 

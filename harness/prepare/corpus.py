@@ -22,7 +22,8 @@ import tokenizers
 
 from harness.data.cache import MANIFEST, TOKEN_BYTES, TOKENIZER, digest, wrong_size
 from harness.data.copies import RawFile
-from harness.data.corpus import OFFSETS, TOKENS, Corpus, Prepared, Shard
+from harness.data.corpus import Corpus
+from harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
 from harness.errors import UsageError
 from harness.prepare import raw
 from harness.system import atomic

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from harness.data.cache import MANIFEST, digest, wrong_size
 from harness.data.copies import RawFile
-from harness.data.pictures import IMAGES, INDEX, ImageFiles, Pictures, write_index
+from harness.data.pictures import Pictures
+from harness.data.stamps import IMAGES, INDEX, ImageFiles, write_index
 from harness.errors import UsageError
 from harness.prepare import raw
 from harness.system import atomic

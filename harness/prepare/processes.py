@@ -25,8 +25,9 @@ from tqdm import tqdm
 
 from harness.data.cache import TOKENIZER
 from harness.data.copies import RawFile
-from harness.data.corpus import CORPORA, Prepared
-from harness.data.pictures import SETS, ImageFiles
+from harness.data.corpus import CORPORA
+from harness.data.pictures import SETS
+from harness.data.stamps import ImageFiles, Prepared
 from harness.errors import RunFailedError, UsageError
 from harness.prepare import raw
 from harness.prepare.corpus import CorpusSource

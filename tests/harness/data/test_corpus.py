@@ -14,8 +14,9 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from harness import tasks
-from harness.data.corpus import C4, CORPORA, OPENWEBTEXT, Prepared
+from harness.data.corpus import C4, CORPORA, OPENWEBTEXT
 from harness.data.order import permutation
+from harness.data.stamps import Prepared
 from harness.data.task import IGNORED
 from harness.errors import UsageError
 from harness.parallel.group import Group

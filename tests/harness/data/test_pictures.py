@@ -16,7 +16,8 @@ from harness import tasks
 from harness.data import copies, glyphs
 from harness.data.cache import damaged
 from harness.data.images import splits
-from harness.data.pictures import SETS, ImageFiles, Pictures, write_index
+from harness.data.pictures import SETS, Pictures
+from harness.data.stamps import ImageFiles, write_index
 from harness.errors import UsageError
 from tests.helpers import miniature, photographs
 from tests.helpers.sweeping import results
