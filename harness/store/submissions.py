@@ -64,7 +64,7 @@ class Submission:
     code: str = ""
     job: str = ""
     refused: str = ""
-    resources: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = field(default_factory=dict, hash=False)
     excluded: Sequence[str] = ()
     label: str = ""
     runs_per_job: int = 1
