@@ -365,7 +365,7 @@ def test_jobs_run_nothing_that_was_altered_after_they_were_submitted(site, held,
     spec = write_spec(FEW)
     assert accepted(site, spec) == 3
     (code,) = (site.root / "code").iterdir()
-    file = code / "sweeps" / "execute.py"
+    file = code / "sweeps" / "run" / "execute.py"
     kept = file.read_text()
     file.write_text(f"{kept}\nimport pathlib; pathlib.Path({str(site.root / 'ran')!r}).touch()\n")
     partition("UP")
