@@ -84,8 +84,11 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
         return row | damage if ended["state"] == "damaged" else ended
     if is_imported(point.overrides):
         return row | {"state": "damaged", "reason": imported.GONE}
-    if state.lost is not None:
-        return row | {"state": "damaged", "reason": str(state.lost)}
+    gone = state.lost
+    if gone is None and state.status is Status.WAITING:  # without any attempt the store does not look
+        gone = integrity.lost(store.run_folder(point.key))
+    if gone is not None:
+        return row | {"state": "damaged", "reason": str(gone)}
     return row | {"state": str(state.status), "reason": str(state.reason or "")}
 
 
