@@ -63,35 +63,35 @@ class Entry:
         return None
 
 
-def entry(label: str, ns_dtype: str | None = None) -> Entry:
+def entry(typed: str, ns_dtype: str | None = None) -> Entry:
     """The entry for `NAME` or `NAME:key=value,key=value`.
 
     Args:
-        label: as above.
-        ns_dtype: precision of the Newton-Schulz iterations where the label does not say.
+        typed: an optimizer, with settings or without.
+        ns_dtype: precision of the Newton-Schulz iterations where `typed` does not say.
 
     Raises:
         UsageError: an unknown optimizer or hyperparameter, or a value that it can't have.
     """
-    name, _, words = label.partition(":")
+    name, _, words = typed.partition(":")
     given = {}
     for word in filter(None, words.split(",")):
         key, equals, given[key] = word.partition("=")
         if not equals:
-            raise UsageError(f"'{label}' can't be measured: '{word}' is no setting; write key=value.")
+            raise UsageError(f"'{typed}' can't be measured: '{word}' is no setting; write key=value.")
     parts.allow([name])
     try:
         if ns_dtype is not None and "ns_dtype" in spec(name).params:
             given.setdefault("ns_dtype", ns_dtype)
         hyper = resolve(name, given)
     except ValueError as error:
-        raise UsageError(f"'{label}' can't be measured: {error}") from None
+        raise UsageError(f"'{typed}' can't be measured: {error}") from None
     for key, special in _PERIODS.items():
         period: Any = hyper.get(key, 1)
         if period > 1:
             first = key == "interval" and hyper["interval_phase"] == "first"
-            return Entry(label, name, hyper, period, 0 if first else special, {**hyper, key: 2})
-    return Entry(label, name, hyper, measured=dict(hyper))
+            return Entry(typed, name, hyper, period, 0 if first else special, {**hyper, key: 2})
+    return Entry(typed, name, hyper, measured=dict(hyper))
 
 
 def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:

@@ -37,9 +37,9 @@ _OWN: Final = {part: param for shape in SHAPES.values() for part, param in shape
 PARTS: Final = ("name", "from", "to", *_OWN)
 
 
-def split(setting: str) -> tuple[str, str] | None:
+def split(name: str) -> tuple[str, str] | None:
     """The hyperparameter and the part that a setting names: ("p", "to") for `schedule.p.to`; else None."""
-    words = setting.split(".")
+    words = name.split(".")
     return (words[1], words[2]) if len(words) == 3 and words[0] == "schedule" else None
 
 

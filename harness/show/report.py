@@ -111,7 +111,7 @@ class Cell:
     @property
     def spread(self) -> Any:
         """The value if it is a summary, else None."""
-        return self.value if hasattr(self.value, "mean") else None
+        return self.value if hasattr(self.value, "interval") else None  # numbers of numpy have a mean, too
 
     def number(self) -> float | None:
         """The number without its spread; None if there is none."""

@@ -90,26 +90,24 @@ class Submission:
         return {f"{self.job}_{task}": self.share(task) for task in range(self.tasks)}
 
 
-def intend(root: Path, sweep: str, points: Sequence[str], remarks: Mapping[str, Any]) -> Submission:
-    """Note that an array is about to be submitted; `remarks` are further fields of a `Submission`."""
-    new = _noted(sweep, uuid.uuid4().hex[:10], points, remarks)
+def intend(root: Path, sweep: str, points: Sequence[str], more: Mapping[str, Any]) -> Submission:
+    """Note that an array is about to be submitted; `more` are further fields of a `Submission`."""
+    new = _noted(sweep, uuid.uuid4().hex[:10], points, more)
     row = {
         "submission": new.word,
         "time": time.time(),
         "user": current_user(),
         "points": list(points),
-        **remarks,
+        **more,
     }
     atomic.append_line(_path(root, sweep), row)
     atomic.crash_point("submit.before")
     return new
 
 
-def _noted(sweep: str, word: str, points: Sequence[str], remarks: Mapping[str, Any]) -> Submission:
+def _noted(sweep: str, word: str, points: Sequence[str], more: Mapping[str, Any]) -> Submission:
     names = ("code", "resources", "excluded", "label", "runs_per_job")
-    return Submission(
-        sweep, word, tuple(points), **{name: remarks[name] for name in names if name in remarks}
-    )
+    return Submission(sweep, word, tuple(points), **{name: more[name] for name in names if name in more})
 
 
 def word_of(name: str) -> str:

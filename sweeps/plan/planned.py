@@ -194,12 +194,12 @@ def _independent(optimizer: Any, axes: tuple[str, ...]) -> tuple[str, ...]:
 def _replaced(config: RunConfig, values: Mapping[str, Value]) -> RunConfig:
     """The config with other values of independent settings. Raises ValueError if one is not allowed."""
     groups: dict[str, dict[str, Value]] = {}
-    for setting, value in values.items():
+    for path, value in values.items():
         if value is None:
-            raise ValueError(f"{setting} is left to its default")
-        group, _, name = setting.rpartition(".")
-        for param in (FIELDS.get(setting), param_of(config.optimizer.name, setting)):
-            value = value if param is None else resolve_value(param, setting, value)
+            raise ValueError(f"{path} is left to its default")
+        group, _, name = path.rpartition(".")
+        for param in (FIELDS.get(path), param_of(config.optimizer.name, path)):
+            value = value if param is None else resolve_value(param, path, value)
         groups.setdefault(group, {})[name] = value
     parts: dict[str, Any] = groups.pop("", {})
     if rule := groups.pop("optimizer", {}):

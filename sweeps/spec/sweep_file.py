@@ -55,14 +55,14 @@ def _with_words(base: Mapping[str, Any], settings: Mapping[str, Value]) -> dict[
     return changed
 
 
-def _replaced(tree: dict[str, Any], setting: str, value: Value) -> bool:
+def _replaced(tree: dict[str, Any], path: str, value: Value) -> bool:
     """Put a value in the place of the one that the file has; whether there was one."""
     for key, inner in tree.items():
-        if str(key) == setting:
+        if str(key) == path:
             tree[key] = value
             return True
-        rest = setting.removeprefix(f"{key}.")
-        if rest != setting and isinstance(inner, dict) and _replaced(inner, rest, value):
+        rest = path.removeprefix(f"{key}.")
+        if rest != path and isinstance(inner, dict) and _replaced(inner, rest, value):
             return True
     return False
 

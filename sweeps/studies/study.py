@@ -186,7 +186,7 @@ def write_grid(
     first = rows[0][0]
     about = {"sweep": first.point.sweep, "block": first.point.block, "stage": first.point.stage}
     described = Description(first.config, about, without={*axes, *SEED_FIELDS}, trials=settings)
-    said = axes.keys() | described.attributes.keys()
+    noted = axes.keys() | described.attributes.keys()
     trials = []
     for (planned, state), given in zip(rows, settings, strict=True):
         key, record = planned.point.key, state.record
@@ -202,7 +202,8 @@ def write_grid(
                 curve={row["step"]: row[metric] for row in evaluated if row.get(metric) is not None},
                 axes=axes,
                 settings=given,
-                attributes=known | {name: _plain(value) for name, value in given.items() if name not in said},
+                attributes=known
+                | {name: _plain(value) for name, value in given.items() if name not in noted},
             )
         )
     storages.write(path, lambda storage: described.open(path.stem, storage), trials)
