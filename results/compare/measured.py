@@ -21,7 +21,7 @@ from results.compare.stats import Sample, Summary, summarize
 from results.compare.summary import finite_values
 from results.compare.to_target import Seeds, evaluations, seeds, steps_to, targets
 from results.frames.metrics import Metric, word
-from results.frames.spectra import of_winner, sound_layers
+from results.frames.spectra import of_runs, sound_layers
 
 UNPLANNED = "unplanned"
 _CONDITIONS = ("machine", "threads", "processes", "compile")  # that times depend on
@@ -280,7 +280,7 @@ def _replicas(choice: Choice | None) -> list[Row]:
 def _of_spectra(ours: Ours, choices: Sequence[Choice | None], metric: str) -> list[dict[Seeds, float]]:
     """By seed the mean over layers; of alpha over those that are sound in all runs of both."""
     runs = {
-        str(at): of_winner(choice, ours.store) if choice is not None and ours.store is not None else []
+        str(at): of_runs(choice.replicas, ours.store) if choice is not None and ours.store is not None else []
         for at, choice in enumerate(choices)
     }
     layers = sound_layers(runs) if metric == ALPHA else None

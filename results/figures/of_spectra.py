@@ -17,7 +17,7 @@ from results.figures import kinds
 from results.figures.kinds import Panel, Row, lines, ranged, tidy
 from results.figures.of_runs import titles, workloads
 from results.figures.style import display_name
-from results.frames.spectra import Spectra, is_sound, mean_alpha, of_winner, sound_layers
+from results.frames.spectra import Spectra, is_sound, mean_alpha, of_runs, sound_layers
 
 Measured = Mapping[str, Sequence[Spectra]]  # by optimizer, on one workload
 Shape = tuple[int, int]
@@ -88,7 +88,7 @@ def update_spectra(frame: pd.DataFrame, store: Store) -> list[Panel]:
 def _of_winners(frame: pd.DataFrame, store: Store) -> Iterator[tuple[pd.DataFrame, Measured]]:
     for part in workloads(frame):
         choices = choose(part, OPTIMIZER)
-        found = {str(choice.fixed["optimizer"]): of_winner(choice, store) for choice in choices}
+        found = {str(choice.fixed["optimizer"]): of_runs(choice.replicas, store) for choice in choices}
         if any(found.values()):
             yield part, {name: own for name, own in found.items() if own}
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.store import Store, curve
-from results.compare.select import Choice
 
 Row = dict[str, Any]
 
@@ -32,11 +31,6 @@ class Spectra:
     weights: dict[str, Row] = field(default_factory=dict)
     updates: dict[int, dict[str, Row]] = field(default_factory=dict)
     key: str = ""
-
-
-def of_winner(choice: Choice, store: Store) -> list[Spectra]:
-    """Those of the completed replicas of a winner that have any."""
-    return of_runs(choice.replicas, store)
 
 
 def of_runs(runs: Iterable[Mapping[str, Any]], store: Store) -> list[Spectra]:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,18 +19,14 @@ from typing import Any
 from harness.config import parts
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
-from harness.store.owner import STALE_SECONDS
 from harness.store.points import Point
-from harness.system import slurm, streams
-from harness.system.environment import HOME
+from harness.system import streams
 from harness.train.monitor import Monitor
-from sweeps.cluster.job_log import EXIT_AGAIN, NO_TASK, SCRIPT_REQUEUES
+from sweeps.cluster import packed_job
+from sweeps.cluster.job_log import NO_TASK
 from sweeps.cluster.queue import ORDER, tell_point
-from sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED, execute
-
-# Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
-# default, and a process that was killed while it saved counts as alive for STALE_SECONDS more.
-PATIENCE = STALE_SECONDS + 180.0
+from sweeps.cluster.requeue import PATIENCE, check_code, come_back, comes_back, say
+from sweeps.run.execute import EXIT_STOPPED, execute
 
 
 def main(folder: str, digest: str, root: str, code: str) -> None:
@@ -50,8 +44,6 @@ def main(folder: str, digest: str, root: str, code: str) -> None:
     order = read_order(Path(folder), digest)
     points = [Point(**fields) for fields in order["jobs"][int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))]]
     if order["together"]:
-        from sweeps.cluster import packed_job
-
         packed_job.work(root, code, points, folder)
     work(root, code, points[0])
 
@@ -95,48 +87,7 @@ def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
         from submitit.helpers import TorchDistributedEnvironment
 
         TorchDistributedEnvironment().export(set_cuda_visible_devices=False, overwrite=True)
-    return execute(root, point, monitor, _say)
-
-
-def check_code(code: str) -> None:
-    """End the job if it imports other code than it was submitted with."""
-    if Path(code).resolve() != HOME:
-        sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {code}.")
-
-
-def _say(what: object) -> None:
-    print(f"htbench: {what}", file=sys.stderr, flush=True)
-
-
-def comes_back(monitor: Monitor) -> bool:
-    """Whether this job must start again: SLURM's warning came before its time limit, or it is preempted.
-
-    One that was cancelled after the warning must not. In a container without `scontrol` its script finds that
-    out.
-    """
-    if _script_requeues():
-        return True
-    return not slurm.cancelled() if signal.SIGUSR2 in monitor.signals else slurm.preempted()
-
-
-def _script_requeues() -> bool:
-    return bool(os.environ.get(SCRIPT_REQUEUES)) and shutil.which("scontrol") is None
-
-
-def come_back() -> None:
-    """Let this job start again.
-
-    Raises:
-        SystemExit: it can't be queued again from here.
-    """
-    if _script_requeues():
-        sys.exit(EXIT_AGAIN)
-    job = slurm.own_job()
-    try:
-        slurm.call("scontrol", "requeue", job)
-    except slurm.SlurmError as error:
-        _say(f"job {job} could not be queued again, the next `sweep submit` does it: {error}")
-        sys.exit(EXIT_ENDED)
+    return execute(root, point, monitor, say)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from harness.store.points import Point
 from harness.system import slurm, streams
 from harness.system.machine import visible_gpus
 from harness.train.monitor import Monitor
-from sweeps.cluster import job, job_log
+from sweeps.cluster import job_log, requeue
 from sweeps.cluster.job_log import AT_ONCE
 from sweeps.cluster.queue import closed_path
 from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
@@ -48,16 +48,16 @@ def work(root: str, code: str, points: Sequence[Point], logs: str) -> None:
     streams.settle()
     monitor = Monitor()
     monitor.stop_on_signals()
-    job.check_code(code)
+    requeue.check_code(code)
     packed = PackedJob(Path(root), points, Path(logs), monitor)
     packed.run()
-    comes_back = monitor.stop_requested and job.comes_back(monitor)
+    comes_back = monitor.stop_requested and requeue.comes_back(monitor)
     packed.close()
     known = packed.states()
     if monitor.stop_requested and not all(one.status.is_settled for one in known):
         if comes_back:
             packed.open()
-            job.come_back()
+            requeue.come_back()
         sys.exit(EXIT_STOPPED)
     sys.exit(EXIT_DONE if all(one.status.has_ended for one in known) else EXIT_ENDED)
 
@@ -116,7 +116,7 @@ class PackedJob(Schedule):
             sys.exit(EXIT_ENDED)
         side_by_side = int(os.environ.get(AT_ONCE, "1"))
         searches = ["sweeps.studies.trial"] if any(one.slot for one in self.points.values()) else []
-        return Pool(self.store.root, side_by_side * self.processes, searches, patience=job.PATIENCE)
+        return Pool(self.store.root, side_by_side * self.processes, searches, patience=requeue.PATIENCE)
 
     def tick(self, pool: Pool) -> None:
         """Now and then look for more work if there is room for it."""

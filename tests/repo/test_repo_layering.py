@@ -22,123 +22,117 @@ PICTURE = {
     # harness
     "harness": "",
     "harness.errors": "",
-    "harness.harmless": "",
-    "harness.display": "harness.harmless",
     "harness.paper": "harness.errors",
-    "harness.system": "harness.errors harness.harmless",
-    "harness.contract": "optimizers",
-    "harness.parallel": "harness.display harness.errors harness.system",
-    "harness.sources": "harness.errors harness.system optimizers.zoo",
-    "harness.spectra": "harness.display harness.errors harness.harmless harness.system",
-    "harness.data": "harness.errors harness.parallel harness.system optimizers.zoo",
-    "harness.config": (
-        "harness.data harness.errors harness.sources harness.system models optimizers optimizers.zoo"
+    "harness.show": "harness.errors",
+    "harness.tasks": "harness.errors optimizers.zoo",
+    "harness.system": "harness.errors harness.show",
+    "harness.config": ("harness.errors harness.system harness.tasks models optimizers optimizers.zoo"),
+    "harness.parallel": "harness.errors harness.show harness.system",
+    "harness.spectra": "harness.errors harness.show harness.system",
+    "harness.data": "harness.errors harness.parallel harness.system",
+    "harness.store": ("harness.config harness.errors harness.show harness.system optimizers.zoo"),
+    "harness.choice": "harness.config harness.store harness.tasks optimizers.zoo",
+    "harness.cli": "harness.errors harness.show harness.store harness.system",
+    "harness.exchange": (
+        "harness.config harness.errors harness.paper harness.show harness.store harness.system "
+        "harness.tasks optimizers.zoo"
     ),
-    "harness.published": "harness.data harness.errors harness.parallel harness.system",
-    "harness.building": "harness.config harness.data harness.errors harness.parallel models optimizers",
-    "harness.prepare": "harness.data harness.errors harness.published harness.system",
-    "harness.store": "harness.config harness.data harness.errors harness.system",
-    "harness.cli": "harness.errors harness.harmless harness.store harness.system",
-    "harness.cost": (
-        "harness.building harness.config harness.data harness.display harness.errors harness.paper "
-        "harness.parallel harness.published harness.store harness.system models optimizers"
-    ),
-    "harness.foreign": (
-        "harness.config harness.data harness.errors harness.paper harness.store harness.system optimizers.zoo"
-    ),
-    "harness.trackers": "harness.config harness.display harness.errors harness.store harness.system",
+    "harness.prepare": "harness.data harness.errors harness.show harness.system",
     "harness.train": (
-        "harness.building harness.config harness.cost harness.data harness.errors harness.parallel "
-        "harness.spectra harness.store harness.system models optimizers"
+        "harness.config harness.data harness.errors harness.parallel harness.show harness.spectra "
+        "harness.store harness.system harness.tasks models optimizers"
     ),
-    "harness.upkeep": (
-        "harness.config harness.errors harness.foreign harness.store harness.system optimizers.zoo"
+    "harness.cost": (
+        "harness.config harness.data harness.errors harness.paper harness.parallel harness.show "
+        "harness.store harness.system harness.tasks harness.train models optimizers"
     ),
     "harness.export": (
-        "harness.config harness.data harness.errors harness.published harness.store harness.system "
-        "harness.train models"
+        "harness.config harness.data harness.errors harness.parallel harness.show harness.store "
+        "harness.system harness.tasks harness.train models"
     ),
     "harness.bench": (
-        "harness.config harness.cost harness.data harness.display harness.errors harness.export "
-        "harness.parallel harness.spectra harness.store harness.train models optimizers optimizers.zoo"
+        "harness.config harness.cost harness.data harness.errors harness.export harness.parallel "
+        "harness.show harness.spectra harness.store harness.system harness.tasks harness.train models "
+        "optimizers optimizers.zoo"
     ),
-    "harness.downstream": "harness.data harness.errors harness.export harness.parallel harness.store",
-    "harness.checkup": "harness.display harness.system",
     "harness.commands": (
-        "harness.bench harness.checkup harness.cli harness.config harness.contract harness.cost "
-        "harness.data harness.display harness.downstream harness.errors harness.export harness.foreign "
-        "harness.paper harness.parallel harness.prepare harness.published harness.spectra harness.store "
-        "harness.system harness.trackers harness.train harness.upkeep models optimizers optimizers.zoo"
+        "harness.bench harness.cli harness.config harness.cost harness.data harness.errors "
+        "harness.exchange harness.export harness.parallel harness.prepare harness.show harness.spectra "
+        "harness.store harness.system harness.tasks harness.train models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
-    "sweeps.experiments": "harness.paper optimizers",
-    "sweeps.spec": "harness.config harness.display harness.errors harness.store",
+    "sweeps.experiments": "harness.paper harness.show optimizers",
+    "sweeps.spec": "harness.config harness.errors harness.show harness.store",
     "sweeps.plan": (
-        "harness.config harness.display harness.errors harness.store harness.system optimizers "
-        "optimizers.zoo sweeps.spec"
+        "harness.choice harness.config harness.errors harness.show harness.store harness.system "
+        "optimizers optimizers.zoo sweeps.spec"
     ),
     "sweeps.studies": (
-        "harness.config harness.data harness.errors harness.store harness.system sweeps.plan sweeps.spec"
+        "harness.config harness.errors harness.show harness.store harness.system harness.tasks "
+        "sweeps.plan sweeps.spec"
     ),
-    "sweeps.run.execute": (
-        "harness.config harness.errors harness.parallel harness.store harness.train sweeps.studies"
-    ),
-    "sweeps.local": (
-        "harness.config harness.data harness.errors harness.parallel harness.store harness.system "
-        "harness.train sweeps.run.execute sweeps.plan sweeps.spec sweeps.studies"
+    "sweeps.run": (
+        "harness.commands harness.config harness.cost harness.errors harness.parallel harness.show "
+        "harness.store harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
-        "harness.checkup harness.config harness.data harness.display harness.errors harness.store "
-        "harness.system harness.train sweeps.run.execute sweeps.local sweeps.plan sweeps.spec sweeps.studies"
+        "harness.config harness.errors harness.show harness.store harness.system harness.tasks "
+        "harness.train sweeps.plan sweeps.run sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
-        "harness.config harness.cost harness.data harness.display harness.errors harness.store "
-        "harness.system harness.train sweeps.cluster sweeps.plan sweeps.spec"
+        "harness.choice harness.config harness.cost harness.errors harness.show harness.store "
+        "harness.system harness.tasks harness.train sweeps.cluster sweeps.plan sweeps.spec"
     ),
     "sweeps.actions": (
-        "harness.cost harness.display harness.errors harness.store harness.system harness.upkeep "
-        "sweeps.cluster sweeps.local sweeps.plan sweeps.screens sweeps.spec sweeps.studies"
+        "harness.cost harness.errors harness.show harness.store harness.system sweeps.cluster sweeps.plan "
+        "sweeps.run sweeps.screens sweeps.spec sweeps.studies"
     ),
-    "sweeps.commands": "harness.cost harness.errors harness.store sweeps.actions sweeps.spec",
+    "sweeps.reproduce_card": "harness.show harness.system sweeps.screens",
+    "sweeps.commands": (
+        "harness.cost harness.errors harness.store sweeps.actions sweeps.plan sweeps.screens sweeps.spec"
+    ),
+    "sweeps.reproduce": (
+        "harness.cli harness.commands harness.cost harness.errors harness.export harness.paper "
+        "harness.show harness.store harness.system sweeps.commands sweeps.reproduce_card"
+    ),
     # results
-    "results.analysis": (
-        "harness.config harness.data harness.downstream harness.errors harness.store harness.system "
-        "models optimizers.zoo"
+    "results.frames": (
+        "harness.choice harness.config harness.errors harness.export harness.show harness.store "
+        "harness.system harness.tasks models optimizers.zoo"
     ),
-    "results": "harness.errors harness.store results.analysis",
-    "harness.show": "harness.display harness.harmless results.analysis",
-    "results.paper": "harness.downstream harness.paper harness.store results.analysis",
-    "results.ledger": "harness.paper harness.store results.analysis harness.show results.paper",
-    "results.track3": "results.analysis harness.show",
+    "results": "harness.errors harness.store results.frames",
+    "results.compare": (
+        "harness.choice harness.export harness.paper harness.show harness.store harness.system results.frames"
+    ),
+    "results.track3": "harness.show results.compare",
     "results.figures": (
-        "harness.display harness.harmless harness.paper harness.store harness.system results.analysis "
-        "results.paper results.track3"
+        "harness.choice harness.paper harness.show harness.store harness.system results.compare "
+        "results.frames results.track3"
     ),
     "results.tables": (
-        "harness.cost harness.display harness.paper harness.store results.analysis harness.show "
-        "results.paper results.track3"
+        "harness.choice harness.config harness.cost harness.paper harness.show harness.store "
+        "results.compare results.frames results.track3"
     ),
     "results.commands": (
-        "harness.errors harness.paper harness.store harness.system results.analysis results.figures "
-        "harness.show results.tables results.track3"
+        "harness.errors harness.paper harness.show harness.store harness.system results.compare "
+        "results.figures results.frames results.tables results.track3"
     ),
-    "results.report": (
-        "harness.config harness.display harness.errors harness.paper harness.store harness.system "
-        "results.analysis results.figures harness.show results.ledger results.tables"
+    "results.page": (
+        "harness.config harness.errors harness.paper harness.show harness.store harness.system "
+        "results.compare results.figures results.frames results.tables"
     ),
 }
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
     "harness.bench": ("contract loop machine maps optimizers peers spectra train"),
-    "harness.building": "model optimizer",
-    "harness.cost": "ledger passes steps",
-    "harness.data": "augment images loss randaugment task text",
-    "harness.export": "card downstream evaluation_harness huggingface scoring trained",
-    "harness.parallel": "batch_norm device overlap sharding",
-    "harness.train": "building checkpoint compiling curvature learner loop run spectra",
-    "models": "gpt2 llama resnet transformer vit",
+    "harness.cost": ("ledger passes steps"),
+    "harness.data": ("augment images loss randaugment task text"),
+    "harness.export": ("card downstream evaluation_harness huggingface scoring trained"),
+    "harness.parallel": ("batch_norm device overlap sharding"),
+    "harness.train": ("building checkpoint compiling curvature learner loop run spectra"),
+    "models": ("gpt2 llama resnet transformer vit"),
     "optimizers": (
         "adam assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap "
         "spectral stacks watch"
@@ -147,7 +141,7 @@ TORCH = {
         "contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
         "soft_muon soft_polar stream_power"
     ),
-    "sweeps.local": "preload",
+    "sweeps.run": ("preload"),
 }
 
 # Whose home is one room only.
