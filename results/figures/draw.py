@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.style
-import seaborn as sns
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
@@ -50,6 +49,8 @@ def render(groups: Sequence[Sequence[Panel]]) -> dict[str, bytes]:
 
 def look() -> Any:
     """The settings of matplotlib under which figures are drawn, as a context."""
+    import seaborn as sns
+
     style = sns.axes_style("ticks") | sns.plotting_context("paper")
     style |= {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
     style |= {"xtick.labelsize": 7, "ytick.labelsize": 7, "hatch.linewidth": 0.6, "axes.linewidth": 0.8}
@@ -67,6 +68,8 @@ def draw(groups: Sequence[Sequence[Panel]]) -> Canvas:
     Facets of seaborn all have one height, and their titles one line; ours have rows of optimizers, and texts
     of several lines.
     """
+    import seaborn as sns  # loads scipy.stats, for a second
+
     columns = max(map(_columns, groups))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
     rows = [group[start : start + columns] for group in groups for start in range(0, len(group), columns)]

@@ -286,5 +286,5 @@ def _column(values: Sequence[Any]) -> pd.Series[Any]:
 
 def tuned_columns(frame: pd.DataFrame) -> list[str]:
     """The frame's columns that hold settings that compete, lr and p first."""
-    columns = list(next(iter(rows(frame)), frame))
+    columns = [str(name) for name in next(iter(rows(frame)), frame)]
     return columns[columns.index(run_row.FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]

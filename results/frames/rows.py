@@ -46,7 +46,7 @@ def parts(frame: pd.DataFrame | None, columns: Sequence[str]) -> list[pd.DataFra
 
 def part(frame: pd.DataFrame, places: Sequence[int]) -> pd.DataFrame:
     """The rows at some places of a frame; they are shared with it."""
-    found, made = rows(frame), frame.iloc[places]
+    found, made = rows(frame), frame.iloc[list(places)]
     _note(made, [found[at] for at in places])
     return made
 
