@@ -10,7 +10,7 @@
     {name:and}, {name:or}     several words: a, b and c
     {name:; }                 several words, with this between them
     {name:shell}              quoted for a shell
-    [[ ... ]]                 left out where a value in it is missing, empty, False or 0; not one that chooses
+    [[ ... ]]                 left out where a value in it is missing, empty, False or 0
 
 No code reads such a sentence: who needs the fact looks at the kind and the fields.
 """
@@ -93,7 +93,7 @@ def messages() -> dict[str, str]:
 
 def _filled(template: str, fields: Mapping[str, Any]) -> str:
     def optional(match: re.Match[str]) -> str:
-        names = [name for name, choice, _ in _FIELD.findall(match[1]) if not choice]
+        names = [name for name, _, _ in _FIELD.findall(match[1])]
         return match[1] if all(fields.get(name) for name in names) else ""
 
     return _FIELD.sub(

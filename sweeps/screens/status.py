@@ -243,7 +243,7 @@ def _progress(screen: Screen) -> list[Note]:
                 at_work=len(at_work),
                 silent=silent,
                 seconds=total,
-                least=int(None in seconds),
+                least=1 if None in seconds else 2,
                 eta=total / working if total and working and not warming_up else 0,
                 warming_up=int(warming_up),
             )

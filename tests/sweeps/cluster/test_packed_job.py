@@ -460,7 +460,7 @@ def test_the_plan_counts_the_jobs_as_submit_would_group_them(htbench, write_spec
     base = "base: {task: digits, model: resnet-nano, steps: 8}\nseeds: [0, 1, 2, 3, 4]"
     path = write_spec(f"{base}\nblocks:\n{blocks}resources: {wants}\n")
     words = ["sweep", "plan", path, "--no-measure"]
-    assert "  6 jobs of up to 2 runs, 2 at once" in htbench(*words).stdout.splitlines()
+    assert "6 jobs of up to 2 runs, 2 at once" in htbench(*words).stdout.splitlines()
     (view,) = json.loads(htbench(*words, "--json").stdout)
     row = {"jobs": 3, "runs": 5, "runs_per_job": 2, "runs_at_once": 2}
     assert view["jobs"] == [{"blocks": [name], **row} for name in ("sgdm", "muon")]
