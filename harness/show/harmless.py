@@ -7,7 +7,10 @@ rest for their formats. JSON and Parquet are data and stay as they are.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
+from typing import Any
 
 # Controls but for tab and line feed; marks without a width, and those that turn the direction of what follows
 # (Trojan Source, CVE-2021-42574); separators of lines; halves of characters.
@@ -57,3 +60,20 @@ def markdown(text: str) -> str:
 def markdown_cell(text: str) -> str:
     """A cell of a Markdown table."""
     return markdown(text).replace("|", "\\|").replace("`", "\\`")
+
+
+@contextlib.contextmanager
+def obeyed(stream: Any) -> Iterator[None]:
+    """Let what is written to a stream meanwhile control its terminal: colours, and bars that are drawn again.
+
+    All words in it must have passed `in_a_line` or `visible`. Other streams than those of `system/streams.py`
+    obey whatever comes.
+    """
+    if not hasattr(stream, "obeys"):
+        yield
+        return
+    stream.obeys = True
+    try:
+        yield
+    finally:
+        stream.obeys = False

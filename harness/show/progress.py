@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from harness.show.harmless import in_a_line
+from harness.show.harmless import in_a_line, obeyed
 from harness.show.numbers import memory
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ class Progress:
         if not quiet and sys.stderr.isatty():
             self._bar = _bar(unit)
             self._task = self._bar.add_task("", total=total, said="")
-            self._bar.start()
 
     def __enter__(self) -> Progress:
         return self
@@ -42,7 +41,8 @@ class Progress:
     def close(self) -> None:
         """End; the bar stays on the screen."""
         if self._bar is not None:
-            self._bar.stop()
+            with obeyed(sys.stderr):
+                self._bar.stop()
             self._bar = None
 
     def begin(self, label: str) -> None:
@@ -71,7 +71,8 @@ class Progress:
     def note(self, line: str) -> None:
         """A line above the bar, or in the file."""
         if self._bar is not None:
-            self._bar.console.print(in_a_line(line), markup=False, highlight=False)
+            with obeyed(sys.stderr):
+                self._bar.console.print(in_a_line(line), markup=False, highlight=False)
         elif not self._quiet:
             print(in_a_line(line), file=sys.stderr, flush=True)
 
@@ -90,7 +91,9 @@ class Progress:
         now = time.monotonic()
         if self._bar is not None and (at_once or now - self._shown > 0.1 or self.done == self.total):
             self._shown = now
-            self._bar.refresh()
+            with obeyed(sys.stderr):
+                self._bar.start()  # not before the first work is done: what is said until then stands above
+                self._bar.refresh()
 
 
 def _bar(unit: str) -> Bar:
@@ -112,4 +115,6 @@ def _bar(unit: str) -> Bar:
         TextColumn("{task.fields[said]}", markup=False),
         console=Console(stderr=True),
         auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
     )

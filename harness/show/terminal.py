@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from harness.show.harmless import in_a_line, visible
+from harness.show.harmless import in_a_line, obeyed, visible
 from harness.show.note import Note
 from harness.show.report import CHOSEN, Cell, Column, Report, Section
 
@@ -35,8 +35,8 @@ def show(reports: Sequence[Report], stream: TextIO | None = None) -> None:
         from rich.text import Text
 
         console = Console(file=stream, width=width, highlight=False)  # knows NO_COLOR and what TERM can do
-        for report in reports:
-            for line in _lines(report, width):
+        with obeyed(stream):
+            for line in (line for report in reports for line in _lines(report, width)):
                 text = Text(line, no_wrap=True, overflow="ignore")
                 for pattern, style in _STYLES:
                     text.highlight_regex(pattern, style)

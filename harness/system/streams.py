@@ -28,7 +28,7 @@ _PLAIN = {
     "’": "'",
 }
 _HANDLER = "htbench.plain"
-# How bars of progress begin what they write: back to the first column, up a line, clear the rest of it.
+# How bars of other libraries begin what they write: to the first column, up a line, clear the rest of it.
 _BAR = re.compile(r"(\r|\n|\x1b\[[AK])+")
 
 
@@ -54,12 +54,18 @@ class _Output(io.FileIO):
 
 
 class _Text(io.TextIOWrapper):
-    """Standard output or error as text."""
+    """Standard output or error as text.
+
+    Attributes:
+        obeys: whether the terminal obeys what is written (`harmless.obeyed`).
+    """
+
+    obeys = False
 
     def write(self, text: str, /) -> int:
         """As that of any stream; on stderr, bars of progress may begin their line anew."""
         begin = _BAR.match(text) if self.fileno() == 2 else None
-        size = begin.end() if begin else 0
+        size = len(text) if self.obeys else begin.end() if begin else 0
         super().write(text[:size] + visible(text[size:]))
         return len(text)
 

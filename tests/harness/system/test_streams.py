@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -14,6 +15,7 @@ from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE, RunFailedError
 from harness.show.status import Status
 from harness.store import Store
 from harness.system import streams
+from harness.system.environment import HOME
 from harness.train.monitor import Monitor, handle
 from harness.train.run import run
 from tests.helpers.command import HTBENCH, TINY, Htbench
@@ -163,3 +165,15 @@ def test_a_hangup_asks_for_a_stop_unless_nohup_forbids_it(ignored):
 
 def test_words_are_given_for_every_command():
     assert COMMANDS.keys() == cli.COMMANDS.keys()
+
+
+def test_colours_and_bars_of_ours_are_obeyed_and_words_of_others_are_not(tmp_path):
+    """As on a terminal: what `harmless.obeyed` lets through, and what any other writing may not do."""
+    code = (
+        "import sys; from harness.show.harmless import obeyed; from harness.system import streams\n"
+        "streams.settle()\n"
+        "with obeyed(sys.stdout): sys.stdout.write('\\x1b[31mred\\x1b[0m')\n"
+        "sys.stdout.write('\\x1b[31m')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=HOME)
+    assert done.stdout == "\x1b[31mred\x1b[0m\\x1b[31m", done.stderr
