@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from harness.show.note import Note
+from harness.errors import UsageError
+from harness.show.note import Note, text
 from harness.show.report import Report
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ def guarded(what: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
     """The findings of one check of `what`."""
     try:
         return list(check(what))
+    except UsageError as error:
+        return [problem("store", text(str(error)))]
     except Exception as error:  # the command must report on any machine
         broken = Note("check_broke", error=type(error).__name__, why=one_line(str(error)))
         return [problem(check.__name__.strip("_"), broken)]

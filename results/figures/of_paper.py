@@ -432,11 +432,14 @@ def loss(view: Side) -> list[of_losses.Losses]:
         runs = {
             name: kept for name, found in rows.items() if (kept := of_losses.curves_of(found, view.store))
         }
+        if not runs:
+            panels.append(None)
+            continue
         below = _below(view, "c4", model, f"lr {_LOSS_RATE}" if full else "each at its best lr")
         unit = loss_unit(view.ours.runs(experiments.place(own[0], view.scale)))
         window = _LOSS_WINDOW if full else None
         title = _workload(view, "c4", model)
-        panels.append(of_losses.losses(title, below, unit, runs, window) if runs else None)
+        panels.append(of_losses.losses(title, below, unit, runs, window))
     return _lettered(panels)
 
 

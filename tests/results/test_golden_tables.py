@@ -51,6 +51,16 @@ def test_archived_runs_have_the_same_tables(tmp_path):
     check_same(golden_snapshot.read("demo").values, packed.values)
 
 
+def test_each_experiment_of_the_paper_has_its_tables_and_figures_alone(tmp_path, monkeypatch):
+    """`htbench reproduce nano NAME` plans one of them; tables and figures of the others then have no run."""
+    root = tmp_path / "store"
+    golden_stores.nano(root)
+    monkeypatch.setattr(golden_snapshot.RENDER, golden_snapshot._undrawn)
+    for sweep in sorted(path.name for path in (root / "sweeps").iterdir()):
+        golden_snapshot.say("table", "--root", root, "--sweep", sweep)
+        golden_snapshot.say("figure", "--root", root, "--sweep", sweep, "--out", tmp_path / sweep)
+
+
 def test_the_golden_files_have_something_of_everything():
     """What no store has could change unseen."""
     files = [golden_snapshot.read(name) for name in golden_stores.STORES]

@@ -21,7 +21,6 @@ from harness.train.monitor import Monitor
 from sweeps.cluster import (
     job_array,
     job_log,
-    packed_job,
     sbatch,
     snapshot,
     submit,
@@ -31,6 +30,7 @@ from sweeps.cluster.queue import ORDER
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
+from sweeps.run import schedule
 from sweeps.spec import sweep_file
 from sweeps.spec.resources import Resources
 from tests.helpers.fake_slurm import FakeSlurm
@@ -237,8 +237,8 @@ def test_a_run_that_only_dies_begins_again_a_few_times(tmp_path, own):
     job = Job(tmp_path, points(own, 1), DIES="1")
     status, said = job.ends()
     assert status == 1 and job.attempts() == [0]
-    assert len(re.findall("begins again", said)) == packed_job.MOST_DEATHS
-    assert len(job.log(0).splitlines()) == packed_job.MOST_DEATHS + 1
+    assert len(re.findall("begins again", said)) == schedule.MOST_DEATHS
+    assert len(job.log(0).splitlines()) == schedule.MOST_DEATHS + 1
 
 
 @pytest.mark.slow
