@@ -194,9 +194,11 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
             # The parser of `plan` has none of these flags.
             wishes = submit.Wishes(args.block or "", False, bool(args.replace), bool(args.exclude_failing))
             view.arrays += submit.scripts(store, view.spec, view.planned, wishes)
-        if args.test_only:
+    try:
+        for view in views if args.test_only else []:
             view.answers += submit.ask_about(view.spec.name, view.arrays)
-    emit(screen.report(views, with_arrays=args.sbatch, with_points=args.points), args)
+    finally:  # what SLURM refuses is shown, too
+        emit(screen.report(views, with_arrays=args.sbatch, with_points=args.points), args)
     queue.say_if_silent(store, loaded)
     return 0
 
