@@ -111,7 +111,7 @@ def grid_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: 
         rows: texts without the head, one for each column.
         width: of the terminal; None: nothing is shortened or left out.
     """
-    cells = [[column.head for column in columns], *([in_a_line(text) for text in row] for row in rows)]
+    cells = [[in_a_line(text) for text in row] for row in [[column.head for column in columns], *rows]]
     whole = [max(map(len, texts)) for texts in zip(*cells, strict=True)]
     least = [
         size

@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,3 +103,20 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch):
     assert "\x1b[" in coloured and re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     assert shown(monkeypatch, Terminal(), NO_COLOR="1").count("\x1b[3") == 0
     assert shown(monkeypatch, Terminal(), TERM="dumb") == plain
+
+
+def test_no_word_of_a_report_is_obeyed_wherever_it_stands(monkeypatch):
+    """A terminal obeys the colours that we write, so all words are made harmless before, also those of heads."""
+    evil = "a\x1b]0;title\x07\x1b[2J"
+    note = Note("text", text=evil)
+    columns = [Column(evil, kind="text"), Column("x", label=evil), Column(f"{evil}3", importance=0)]
+    section = table(columns, [[evil, Cell(1, notes=(note,)), evil]], title=evil, notes=[note], above=[note])
+    report = Report(evil, evil, [replace(section, verbatim=evil)], [note])
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for width in ("300", "60"):
+        monkeypatch.setenv("COLUMNS", width)
+        stream = Terminal()
+        stream.obeys = False
+        show([report], stream)
+        assert re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).count("\x1b") == 0
+        assert "\x07" not in stream.getvalue()
