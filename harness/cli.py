@@ -7,7 +7,6 @@ Subcommands are named as strings and imported when called, so that `htbench --he
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib
 import os
 import sys
@@ -68,11 +67,13 @@ COMMANDS = {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
-# What a command of `harness` takes from the packages above it: its arguments get these functions.
-FROM_ABOVE = {"data": {"configs_of_sweep": "sweeps.plan.planned:configs_of"}}
-
-# What `doctor` asks of the packages above `harness`: the cache of tables, and a job that looks at its nodes.
-ABOVE = {"rows": "results.frames.row_cache", "probe": "sweeps.cluster.probe"}
+# What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, and
+# a job that looks at its node.
+ABOVE = {
+    "plan": "sweeps.plan.planned",
+    "rows": "results.frames.row_cache",
+    "probe": "sweeps.cluster.probe",
+}
 
 _WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store itself
 
@@ -152,8 +153,6 @@ def _command(name: str) -> tuple[Callable[[argparse.Namespace], int], _Parser]:
     parser = _Parser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
     add_root(parser)
     getattr(module, f"add_{name}_arguments")(parser)
-    above = FROM_ABOVE.get(name, {}).items()
-    parser.set_defaults(**{word: functools.partial(_call_from_above, place) for word, place in above})
     return getattr(module, name), parser
 
 
@@ -169,12 +168,7 @@ def invoke(name: str, **given: Any) -> int:
     """
     command, parser = _command(name)
     defaults = {action.dest: action.default for action in reversed(parser._actions)}  # the first one counts
-    return command(argparse.Namespace(**parser._defaults | defaults | given))
-
-
-def _call_from_above(place: str, *words: object, **options: object) -> object:
-    module, _, function = place.partition(":")
-    return getattr(importlib.import_module(module), function)(*words, **options)
+    return command(argparse.Namespace(**defaults | given))
 
 
 def _check_root(root: Path) -> None:

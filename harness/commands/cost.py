@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from harness import tasks
 from harness.commands.run import given_settings
@@ -110,7 +109,14 @@ def report(estimate: Estimate, offers: Sequence[Offer], data: int | None) -> Rep
         "optimizer_share": share,
         "memory": memory,
         "disk": disk | {"data": data},
-        "offers": [_offer(offer) for offer in offers],
+        "offers": [
+            offer.facts()
+            | {
+                "data_sheet": plain(offer.times) | {"step": offer.times.step},
+                "source": offer.processor.source,
+            }
+            for offer in offers
+        ],
     }
     flops = {"model": estimate.training, "optimizer": work.optimizer, "share": share, "total": total}
     notes = [
@@ -131,22 +137,7 @@ def report(estimate: Estimate, offers: Sequence[Offer], data: int | None) -> Rep
     return Report("cost", title, [table(_COLUMNS, map(_row, offers), above=notes)], data=facts)
 
 
-def _offer(offer: Offer) -> dict[str, Any]:
-    return {
-        "gpu": offer.processor.name,
-        "count": offer.count,
-        "seconds_per_step": offer.step,
-        "seconds": offer.seconds,
-        "gpu_hours": offer.gpu_hours,
-        "basis": offer.basis,
-        "fits": offer.fits,
-        "data_sheet": plain(offer.times) | {"step": offer.times.step},
-        "source": offer.processor.source,
-    }
-
-
 def _row(offer: Offer) -> list[object]:
-    name, share = offer.processor.name, offer.times.optimizer / offer.times.step
+    share = offer.times.optimizer / offer.times.step
     fits = {None: "-", True: "yes", False: "NO"}[offer.fits]
-    gpu = f"{offer.count} x {name}" if offer.count > 1 else name
-    return [gpu, offer.step, 100 * share, offer.seconds, offer.gpu_hours, fits, offer.basis]
+    return [offer.label, offer.step, 100 * share, offer.seconds, offer.gpu_hours, fits, offer.basis]

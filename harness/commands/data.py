@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from harness import tasks
+from harness.cli import ABOVE
 from harness.config import RunConfig, parts
 from harness.config.names import flatten
 from harness.config.settings import resolve_config
@@ -164,7 +166,7 @@ def _given(args: argparse.Namespace) -> Iterator[RunConfig]:
             parts.allow(parts.named(settings), Path(word).parent)
             yield resolve_config(settings)
         else:
-            yield from args.configs_of_sweep(word, args.root)
+            yield from importlib.import_module(ABOVE["plan"]).configs_of(word, args.root)
 
 
 def _planned(root: Path, task: str) -> Iterator[RunConfig]:

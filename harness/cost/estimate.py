@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness import tasks
 from harness.config import RunConfig
@@ -97,6 +98,23 @@ class Offer:
     def gpu_hours(self) -> float | None:
         """Of all processors together."""
         return None if self.seconds is None else self.count * self.seconds / 3600
+
+    @property
+    def label(self) -> str:
+        """The processors of a run: "a100-80gb", "8 x a100-80gb"."""
+        return f"{self.count} x {self.processor.name}" if self.count > 1 else self.processor.name
+
+    def facts(self) -> dict[str, Any]:
+        """For JSON documents, which have no more of the processor than its name."""
+        return {
+            "gpu": self.processor.name,
+            "count": self.count,
+            "seconds_per_step": self.step,
+            "seconds": self.seconds,
+            "gpu_hours": self.gpu_hours,
+            "basis": self.basis,
+            "fits": self.fits,
+        }
 
 
 def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estimate:

@@ -72,7 +72,7 @@ class Progress:
         """A line above the bar, or in the file."""
         if self._bar is not None:
             with obeyed(sys.stderr):
-                self._bar.console.print(in_a_line(line), markup=False, highlight=False)
+                self._bar.console.print(in_a_line(line), markup=False, highlight=False, emoji=False)
         elif not self._quiet:
             print(in_a_line(line), file=sys.stderr, flush=True)
 
@@ -93,6 +93,7 @@ class Progress:
             self._shown = now
             with obeyed(sys.stderr):
                 self._bar.start()  # not before the first work is done: what is said until then stands above
+                self._bar.console.show_cursor(True)  # a killed process would leave the terminal without one
                 self._bar.refresh()
 
 

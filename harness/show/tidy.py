@@ -165,10 +165,8 @@ def write_parquet(report: Report) -> bytes:
     """A report as Parquet: words are strings, numbers float64, counts of seeds Int64; missing is null.
 
     The file tells pandas that counts are its nullable Int64: they would else be float64 as soon as one is
-        missing.
-    It holds no time, and nothing of the machine: the same report gives the same bytes with the same
-        versions of
-    pandas and pyarrow.
+    missing. It holds no time, and nothing of the machine: the same report gives the same bytes with the same
+    versions of pandas and pyarrow.
     """
     import pandas as pd
     import pyarrow

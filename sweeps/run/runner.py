@@ -2,8 +2,7 @@
 
 It decides which point starts next, waits for points that other processes work on, and plans replicas when all
 search points of their objective are settled: before the first of them starts, they are in the store's plan. A
-settled point needs no more work: it has a result, has
-failed, or was given up after several killed workers.
+settled point needs no more work: it has a result, has failed, or was given up after several killed workers.
 """
 
 from __future__ import annotations

@@ -198,14 +198,7 @@ def _estimate(row: Priced) -> dict[str, Any]:
         **{"runs": row.work.runs, "steps": cost.steps, "parameters": cost.work.parameters},
         **{"flops_per_step": cost.training, "optimizer_flops_per_step": cost.work.optimizer},
         "memory": asdict(cost.memory) | {"peak": cost.memory.peak},
-        "offers": [
-            {
-                **{"gpu": offer.processor.name, "count": offer.count, "seconds_per_step": offer.step},
-                **{"seconds": offer.seconds, "gpu_hours": offer.gpu_hours},
-                **{"fits": offer.fits, "basis": str(offer.basis)},
-            }
-            for offer in row.offers
-        ],
+        "offers": [offer.facts() for offer in row.offers],
     }
 
 
@@ -317,8 +310,9 @@ def _estimated(priced: Sequence[tuple[Priced, str]]) -> Section:
         for offer in row.offers:
             whole = [None if one is None else runs * one for one in (offer.seconds, offer.gpu_hours)]
             times = [offer.seconds, *whole]
-            on = f"{offer.count} x {offer.processor.name}" if offer.count > 1 else offer.processor.name
-            lines.append([*start, on, offer.step, *("-" if t is None else t for t in times), offer.basis])
+            lines.append(
+                [*start, offer.label, offer.step, *("-" if t is None else t for t in times), offer.basis]
+            )
         if not row.offers:
             lines.append(start)
     return table(columns, lines, above=[Note("estimated")])

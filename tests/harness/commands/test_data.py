@@ -16,7 +16,6 @@ from harness.data import cache
 from harness.data.cache import damaged
 from harness.data.corpus import C4
 from harness.store import points
-from sweeps.plan.planned import configs_of
 from tests.helpers import miniature
 from tests.helpers.command import Htbench
 from tests.helpers.sweeping import results
@@ -78,7 +77,7 @@ def needed(root, *words):
     parser.add_argument("--root")
     data.add_data_arguments(parser)
     args = parser.parse_args([*PREPARE[1:], "c4", *map(str, words)])
-    args.root, args.configs_of_sweep = root, configs_of
+    args.root = root
     return data._train_files(C4, args, root / "cache")
 
 

@@ -106,7 +106,7 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch):
 
 
 def test_no_word_of_a_report_is_obeyed_wherever_it_stands(monkeypatch):
-    """A terminal obeys the colours that we write, so all words are made harmless before, also those of heads."""
+    """A terminal obeys the colours that we write, so all words are made harmless before, heads as well."""
     evil = "a\x1b]0;title\x07\x1b[2J"
     note = Note("text", text=evil)
     columns = [Column(evil, kind="text"), Column("x", label=evil), Column(f"{evil}3", importance=0)]
