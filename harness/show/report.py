@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from harness.show.note import Note
 from harness.show.numbers import UNITS, setting
@@ -19,21 +19,24 @@ CHOSEN = "*"
 _MOST_STEPS = 16  # columns of a grid that a page holds; a search tries a new value in each trial
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Mean and spread of one metric over seeds.
+class Spread(Protocol):
+    """Mean and spread of one metric over seeds, as `results/compare/stats.py` makes them.
 
     Attributes:
         mean: of the values.
         std: sample standard deviation (ddof=1); None for a single value, which has no spread.
         n: number of values.
-        interval: the 95 % interval of the mean; None for a single value.
+        interval: the 95 % interval of the mean; None for a single value. It may take time to ask for it.
     """
 
-    mean: float
-    std: float | None
-    n: int
-    interval: tuple[float, float] | None = None
+    @property
+    def mean(self) -> float: ...  # noqa: D102 - above
+    @property
+    def std(self) -> float | None: ...  # noqa: D102
+    @property
+    def n(self) -> int: ...  # noqa: D102
+    @property
+    def interval(self) -> tuple[float, float] | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Cell:
     """A cell.
 
     Attributes:
-        value: a word, a number or a summary over seeds; None together with a `state` says why there is none.
+        value: a word, a number or a `Spread` over seeds; None together with a `state` says why there is none.
         digits: decimals of a number; None prints up to six significant digits.
         state: why there is no value.
         detail: what the symbol of the state needs beside it, for example the step.
@@ -109,9 +112,9 @@ class Cell:
     runs: tuple[str, ...] = ()
 
     @property
-    def spread(self) -> Any:
+    def spread(self) -> Spread | None:
         """The value if it is a summary, else None."""
-        return self.value if hasattr(self.value, "interval") else None  # numbers of numpy have a mean, too
+        return self.value if hasattr(self.value, "n") else None  # not by its interval, which takes time
 
     def number(self) -> float | None:
         """The number without its spread; None if there is none."""

@@ -423,7 +423,7 @@ def _layers(view: Side, place: Place, beside: str, column: str) -> Panel | None:
 
 def loss(view: Side) -> list[of_losses.Losses]:
     """Training losses of Muon beside HTMuon, a panel for each model with a completed run."""
-    panels = []
+    panels: list[of_losses.Losses | None] = []
     for model in _LLAMA if view.ours is not None and view.store is not None else ():
         assert view.store is not None and view.ours is not None
         full = view.scale == "paper"
