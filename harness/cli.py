@@ -55,7 +55,7 @@ COMMANDS = {
     ),
     "zoo": ("harness.commands.zoo", "List the optimizers"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
-    "bench": ("sweeps.run.start_up", "Measure the optimizers, the spectral maps and the training loop"),
+    "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "data": ("harness.commands.data", "Fetch and prepare the large data sets, and list what is prepared"),
     "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
     "cost": ("harness.commands.cost", "Tell what a run costs before it runs: operations, memory, disk, time"),
@@ -67,12 +67,13 @@ COMMANDS = {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
-# What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, and
-# a job that looks at its node.
+# What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, a
+# job that looks at its node, and the start of runs.
 ABOVE = {
     "plan": "sweeps.plan.planned",
     "rows": "results.frames.row_cache",
     "probe": "sweeps.cluster.probe",
+    "start_up": "sweeps.run.start_up",
 }
 
 _WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store itself

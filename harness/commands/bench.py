@@ -1,20 +1,17 @@
-"""`htbench bench`: the time of the harness and the optimizers here, and the accuracy of their maps.
-
-What lies above `harness` and is measured, too, comes as an argument (`sweeps/run/start_up.py`).
-"""
+"""`htbench bench`: the time of the harness and the optimizers here, and the accuracy of their maps."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import models
+from harness.cli import ABOVE
 from harness.commands.counts import at_least
-from harness.config import Value
-from harness.errors import UsageError
+from harness.errors import EXIT_OK, UsageError
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.report import Report
@@ -29,10 +26,9 @@ SUBJECTS = {
     "maps": "how exact each map of the singular values is",
     "spectra": "the spectra of a model's layers, beside Gram matrices and eigenvalues alone",
 }
-StartUp = Callable[[Path, Mapping[str, Value], int], list[float]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     """SUBJECT and how to measure it."""
     subjects = parser.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
     added = {
@@ -81,27 +77,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(everywhere, "--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
-def measure(args: argparse.Namespace, start_up: StartUp) -> None:
-    """Measure a subject and print it.
-
-    Args:
-        args: the command line.
-        start_up: as `loop.measure` takes it.
-    """
-    if args.subject == "loop":
-        report = _loop(args, start_up)
-    else:
-        report = {"optimizers": _optimizers, "train": _train, "maps": _maps, "spectra": _spectra}[
-            args.subject
-        ](args)
-    emit(report, args)
+def bench(args: argparse.Namespace) -> int:
+    """Measure a subject and print it."""
+    subjects = {"loop": _loop, "optimizers": _optimizers, "train": _train, "maps": _maps, "spectra": _spectra}
+    emit(subjects[args.subject](args), args)
+    return EXIT_OK
 
 
-def _loop(args: argparse.Namespace, start_up: StartUp) -> Report:
+def _loop(args: argparse.Namespace) -> Report:
     at_least(args, 1, "rounds", "starts")
 
     from harness.bench import loop
 
+    start_up = importlib.import_module(ABOVE["start_up"]).start_up
     make_folder(args.root)
     print(Note("bench_loop_begins", steps=40 * (args.rounds + 1), starts=args.starts), file=sys.stderr)
     # Below the root, so that it is the store's disk that runs write to.

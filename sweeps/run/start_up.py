@@ -1,33 +1,17 @@
-"""`htbench bench`, and what of it lies here: how long a run in the local pool takes to its first step.
-
-Torch-free.
-"""
+"""How long a run in the local pool takes to its first step, for `htbench bench loop`. Torch-free."""
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.commands.bench import add_arguments, measure
 from harness.config import Value
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
-from harness.errors import EXIT_OK, RunFailedError
+from harness.errors import RunFailedError
 from harness.store.points import SEARCH, Point
 from sweeps.run.pool import Pool
-
-
-def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
-    """SUBJECT and how to measure it."""
-    add_arguments(parser)
-
-
-def bench(args: argparse.Namespace) -> int:
-    """Measure and print."""
-    measure(args, start_up)
-    return EXIT_OK
 
 
 def start_up(root: Path, settings: Mapping[str, Value], starts: int) -> list[float]:

@@ -252,13 +252,19 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
     return [*parts, *([table([], [], notes=answers)] if answers else [])]
 
 
+# Which runs a line is of; these columns stay longest.
+_WHICH = (
+    Column("to run", importance=12),
+    Column("task", kind="text", least=6, importance=11),
+    Column("model", kind="text", importance=11),
+    Column("optimizer", kind="text", least=20, importance=11),
+)
+
+
 def _card(rows: Sequence[Row], names: Sequence[str]) -> Section:
     """What finished runs and measurements say of the time and the memory of the runs."""
     columns = [
-        Column("to run", importance=9),
-        Column("task", kind="text", least=6, importance=8),
-        Column("model", kind="text", importance=8),
-        Column("optimizer", kind="text", least=20, importance=8),
+        *_WHICH,
         Column("params", unit="count", importance=1),
         Column("/".join(dict.fromkeys(row.unit for row in rows)), unit="count", importance=2),
         Column("steps", importance=4),
@@ -283,10 +289,7 @@ def _card(rows: Sequence[Row], names: Sequence[str]) -> Section:
 def _estimated(priced: Sequence[tuple[Priced, str]]) -> Section:
     """What nothing has measured: a line for each processor that was named, at least one for each row."""
     columns = [
-        Column("to run", importance=12),
-        Column("task", kind="text", least=6, importance=11),
-        Column("model", kind="text", importance=11),
-        Column("optimizer", kind="text", least=20, importance=11),
+        *_WHICH,
         Column("params", unit="count", importance=1),
         Column("FLOP a step", importance=3),
         Column("optimizer's", kind="number", importance=2),

@@ -84,8 +84,8 @@ PICTURE = {
         "sweeps.plan sweeps.spec"
     ),
     "sweeps.run": (
-        "harness.commands harness.config harness.cost harness.errors harness.parallel harness.show "
-        "harness.store harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
+        "harness.config harness.cost harness.errors harness.parallel harness.show harness.store "
+        "harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
         "harness.config harness.errors harness.show harness.store harness.system harness.tasks "
