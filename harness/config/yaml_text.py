@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from harness.config.names import flatten
 from harness.errors import UsageError
 
 DEEPEST = 50  # levels; a sweep file needs about six, and parsers above ours are recursive
+_TOO_DEEP = f"It is nested more than {DEEPEST} levels deep; no setting is."
 LONGEST = 100  # digits of a number; Python itself refuses to read 4300
 
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
@@ -114,15 +116,21 @@ def check(text: str) -> None:
     import yaml
 
     depth = 0
-    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEEPEST:
-                raise UsageError(f"It is nested more than {DEEPEST} levels deep; no setting is.")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.ScalarEvent) and not event.style:  # plain: neither quoted nor a block
-            _check_scalar(event.value)
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > DEEPEST:
+                    raise UsageError(_TOO_DEEP)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.ScalarEvent) and not event.style:  # plain: neither quoted nor a block
+                _check_scalar(event.value)
+    except yaml.YAMLError:
+        # From 6.0.4 on, PyYAML's scanner, which runs ahead of the events, ends at 1,000 levels by itself.
+        if max(accumulate((c in "[{") - (c in "]}") for c in text), default=0) > DEEPEST:
+            raise UsageError(_TOO_DEEP) from None
+        raise
 
 
 def check_word(name: str, value: object) -> None:
