@@ -14,12 +14,11 @@ from harness.config import RunConfig, parts
 from harness.config.names import flatten
 from harness.config.settings import resolve_config
 from harness.config.yaml_text import read_yaml
-from harness.data import copies
+from harness.data import copies, raw
 from harness.data.corpus import CORPORA, Corpus
 from harness.data.pictures import SETS
 from harness.data.stamps import ImageFiles, Prepared
 from harness.errors import UsageError, nearest
-from harness.prepare import raw
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.progress import Progress
@@ -121,7 +120,7 @@ def _prepare(args: argparse.Namespace) -> Note:
         train_files = int(copies.row(task)["parts"]["train"]["files"])
     workers = args.workers or max(1, int(usable_cores()))
 
-    from harness.prepare.processes import prepare, source_of  # loads much
+    from harness.data.prepare import prepare, source_of  # loads much
 
     write_for_the_group(args.root)
     source = source_of(task, raw_folder)

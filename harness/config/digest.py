@@ -20,10 +20,10 @@ from harness.system.environment import HOME
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
     "harness.data": (
-        "augment corpus digits glyphs images loss order pictures pydocs randaugment stamps task text"
+        "augment corpus digits glyphs images loss order pictures prepare_images prepare_text pydocs "
+        "randaugment stamps task text"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
-    "harness.prepare": "corpus pictures",
     "harness.train": "building curvature divergence learner loop schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (

@@ -10,6 +10,7 @@ import abc
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -91,6 +92,20 @@ class Published(abc.ABC):
     def published(self) -> dict[str, Any]:
         """The row of the published copy."""
         return row(self.task)
+
+    def check_total(self, part: str, kind: str, number: int, stamps: Iterable[Path]) -> None:
+        """Raise UsageError unless a part has as many `kind` ("documents", "images") as the published one.
+
+        The stamps of its raw files are removed then, so that they are read again.
+        """
+        published = self.published["parts"][part][kind]
+        if number != published:
+            for stamp in stamps:
+                stamp.unlink(missing_ok=True)
+            raise UsageError(
+                f"The {part} {kind} of '{self.task}' are {number} instead of the published {published}: they "
+                f"are of another or a partial copy; download them again."
+            )
 
     def fingerprint(self) -> str:
         """Sixteen hex digits over the description of the copy and the recipe, not over its bytes."""

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from harness.prepare import processes, raw
+from harness.data import prepare, raw
 from tests.helpers import photographs
 
 WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()
@@ -186,8 +186,8 @@ def prepare_here(task, cache, train_files=3, raw_folder=None):
     """What `htbench data prepare` does, without its processes. The environment names the miniature."""
     progress = Silent()
     folder = raw_folder or raw.folder(Path(cache), task)
-    with mock.patch.object(processes, "make", make_here):
-        processes.prepare(processes.source_of(task, folder), Path(cache), folder, train_files, 1, progress)
+    with mock.patch.object(prepare, "make", make_here):
+        prepare.prepare(prepare.source_of(task, folder), Path(cache), folder, train_files, 1, progress)
     return progress
 
 

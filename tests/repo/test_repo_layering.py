@@ -40,7 +40,7 @@ PICTURE = {
     "harness.config": ("harness.errors harness.system harness.tasks models optimizers optimizers.zoo"),
     "harness.parallel": "harness.errors harness.show harness.system",
     "harness.spectra": "harness.errors harness.show harness.system",
-    "harness.data": "harness.errors harness.parallel harness.system",
+    "harness.data": "harness.errors harness.parallel harness.show harness.system",
     "harness.store": ("harness.config harness.errors harness.show harness.system optimizers.zoo"),
     "harness.choice": "harness.config harness.store harness.tasks optimizers.zoo",
     "harness.cli": "harness.errors harness.show harness.store harness.system",
@@ -48,7 +48,6 @@ PICTURE = {
         "harness.config harness.errors harness.paper harness.show harness.store harness.system "
         "harness.tasks optimizers.zoo"
     ),
-    "harness.prepare": "harness.data harness.errors harness.show harness.system",
     "harness.train": (
         "harness.config harness.data harness.errors harness.parallel harness.show harness.spectra "
         "harness.store harness.system harness.tasks models optimizers"
@@ -68,8 +67,8 @@ PICTURE = {
     ),
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.cost harness.data harness.errors "
-        "harness.exchange harness.export harness.parallel harness.prepare harness.show harness.spectra "
-        "harness.store harness.system harness.tasks harness.train models optimizers optimizers.zoo"
+        "harness.exchange harness.export harness.parallel harness.show harness.spectra harness.store "
+        "harness.system harness.tasks harness.train models optimizers optimizers.zoo"
     ),
     # sweeps
     "sweeps": "",
@@ -339,9 +338,9 @@ def test_the_house_stays_small_enough_to_hold():
     It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
     """
     assert sum(map(code_lines, HOUSE.files.values())) <= 32_320
-    assert len(folders(HOUSE)) <= 31
+    assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
-    assert sum(map(len, harness.values())) <= 95 and floors(harness) <= 9
+    assert sum(map(len, harness.values())) <= 91 and floors(harness) <= 9
 
 
 def test_lines_of_code_are_neither_blank_nor_words(tmp_path):

@@ -66,9 +66,9 @@ def test_every_module_is_either_watched_or_known_to_make_no_numbers():
         *("optimizers.zoo.spectral", "optimizers.zoo.subspace", "optimizers.watch"),
         *("models", "models.imported", "models.registry"),
         *("harness.data", "harness.data.cache", "harness.data.copies"),
-        *("harness.prepare", "harness.prepare.processes", "harness.prepare.raw"),
+        *("harness.data.prepare", "harness.data.raw"),
     }
-    folders = ("optimizers", "models", "harness/data", "harness/prepare")
+    folders = ("optimizers", "models", "harness/data")
     files = [path for folder in folders for path in (HOME / folder).rglob("*.py")]
     modules = {
         ".".join(path.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__") for path in files

@@ -137,7 +137,7 @@ def test_the_protocol_of_the_paper_reports_what_it_selects_on(cache):
 
 
 def test_a_document_that_spells_out_an_end_token_does_not_end_there(published_corpora):
-    from harness.prepare.corpus import PublishedTokenizer
+    from harness.data.prepare_text import PublishedTokenizer
 
     for name, end in (("c4", "</s>"), ("openwebtext", "<|endoftext|>")):
         row = CORPORA[name].published["tokenizer"]

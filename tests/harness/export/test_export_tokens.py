@@ -6,9 +6,9 @@ import pytest
 
 from harness import tasks
 from harness.data import copies
+from harness.data.prepare_text import PublishedTokenizer
 from harness.errors import UsageError
 from harness.export import tokens
-from harness.prepare.corpus import PublishedTokenizer
 from tests.helpers import miniature
 
 transformers = pytest.importorskip("transformers")

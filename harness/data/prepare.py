@@ -23,15 +23,15 @@ from typing import TypeAlias
 
 from tqdm import tqdm
 
+from harness.data import raw
 from harness.data.cache import TOKENIZER
 from harness.data.copies import RawFile
 from harness.data.corpus import CORPORA
 from harness.data.pictures import SETS
+from harness.data.prepare_images import PictureSource
+from harness.data.prepare_text import CorpusSource
 from harness.data.stamps import ImageFiles, Prepared
 from harness.errors import RunFailedError, UsageError
-from harness.prepare import raw
-from harness.prepare.corpus import CorpusSource
-from harness.prepare.pictures import PictureSource
 from harness.show.progress import Progress
 from harness.system import atomic
 

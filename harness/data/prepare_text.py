@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import re
-import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
+from harness.data import raw
 from harness.data.cache import MANIFEST, TOKEN_BYTES, TOKENIZER, digest, wrong_size
 from harness.data.copies import RawFile
 from harness.data.corpus import Corpus
 from harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
 from harness.errors import UsageError
-from harness.prepare import raw
 from harness.system import atomic
 
 BATCH = 1000  # documents that are tokenised at once
@@ -37,7 +36,7 @@ Stamp = list[dict[str, Any]]  # of a raw file: a shard with its digests each
 
 @dataclass(frozen=True)
 class CorpusSource:
-    """A corpus for `processes.prepare`. Its instances go to other processes."""
+    """A corpus for `prepare`. Its instances go to other processes."""
 
     data: Corpus
 
@@ -141,7 +140,12 @@ class CorpusSource:
             for file, stamp in stamps.items()
             if file.part != "train" or file.number < train_files
         }
-        self._check_total(folder, ready)
+        for part, published in row["parts"].items():
+            files = [file for file in ready if file.part == part]
+            if len(files) == published["files"]:
+                documents = sum(shard["shard"]["documents"] for file in files for shard in ready[file])
+                stamps_of_part = [_stamp(folder, file) for file in files]
+                self.data.check_total(part, "documents", documents, stamps_of_part)
         shards = [shard for stamp in ready.values() for shard in stamp]
         tokenizer = PublishedTokenizer.read(folder / TOKENIZER, row["tokenizer"])
         prepared = Prepared(
@@ -163,45 +167,15 @@ class CorpusSource:
         prepared.write(folder)
         return prepared
 
-    def _check_total(self, folder: Path, stamps: Mapping[RawFile, Stamp]) -> None:
-        """Raise UsageError if a part is complete and has not as many documents as published."""
-        for part, published in self.data.published["parts"].items():
-            files = [file for file in stamps if file.part == part]
-            documents = sum(shard["shard"]["documents"] for file in files for shard in stamps[file])
-            if len(files) == published["files"] and documents != published["documents"]:
-                for file in files:
-                    _stamp(folder, file).unlink(missing_ok=True)  # so that it is read again
-                raise UsageError(
-                    f"The {part} files of '{self.data.task}' have {documents} documents instead of the "
-                    f"published {published['documents']}: they are of another copy; download them again."
-                )
-
 
 def _stamp(folder: Path, file: RawFile) -> Path:
     return folder / f"{file.stem}.json"
 
 
 def _documents(corpus: Corpus, path: Path) -> Iterator[Mapping[str, list[str]]]:
-    """The wanted columns of a raw file, in batches.
-
-    Streaming a local file needs no second copy on the disk. Other columns are left out, since copies differ
-    in their types.
-    """
-    import datasets
-
-    form = corpus.published["format"]
-    try:
-        # The library writes a lock file; the home folder may be read-only.
-        with tempfile.TemporaryDirectory(prefix="htbench-") as scratch:
-            rows = datasets.load_dataset(
-                form, data_files=[str(path)], split="train", streaming=True, cache_dir=scratch
-            )
-            yield from rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH)
-    except Exception as error:  # of gzip, json, pyarrow and datasets
-        raise UsageError(
-            f"'{path}' can't be read as {form} ({type(error).__name__}: {raw.first_line(error)}); "
-            f"download it again."
-        ) from None
+    """The wanted columns of a raw file, in batches; the types of others differ from copy to copy."""
+    with raw.rows(path, corpus.published["format"], [path]) as rows:
+        yield from rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH)
 
 
 class _Writer:

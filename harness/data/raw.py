@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import tempfile
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from harness.errors import UsageError
 from harness.system import atomic
@@ -44,9 +47,37 @@ def check(folder: Path) -> None:
         )
 
 
-def first_line(error: Exception) -> str:
+@contextlib.contextmanager
+def rows(path: Path, form: str, files: Iterable[Path], **options: Any) -> Iterator[Any]:
+    """The rows of local files. Streaming them needs no second copy on the disk.
+
+    Args:
+        path: the file or the folder, as a sentence names it.
+        form: "json", "parquet" or "imagefolder".
+        files: what is read.
+        options: of `datasets.load_dataset`.
+
+    Raises:
+        UsageError: they can't be read, there or inside of the block.
+    """
+    import datasets
+
+    names = [str(file) for file in files]
+    try:
+        # The library writes a lock file; the home folder may be read-only.
+        with tempfile.TemporaryDirectory(prefix="htbench-") as scratch:
+            yield datasets.load_dataset(
+                form, data_files=names, split="train", streaming=True, cache_dir=scratch, **options
+            )
+    except UsageError:
+        raise
+    except Exception as error:  # of gzip, json, pyarrow and datasets
+        raise UsageError(f"'{path}' can't be read as {form} ({_reason(error)}); download it again.") from None
+
+
+def _reason(error: Exception) -> str:
     """What an exception of a library says, cut to a line."""
-    return (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
 
 
 # --- the hub ---
@@ -98,7 +129,7 @@ def fetch(repository: str, revision: str, name: str, folder: Path, kind: str = "
         )
     except Exception as error:  # the hub has some twenty kinds
         raise UsageError(
-            f"'{name}' of {repository} can't be fetched ({type(error).__name__}: {first_line(error)}); "
+            f"'{name}' of {repository} can't be fetched ({_reason(error)}); "
             f"the same command goes on from here."
         ) from None
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.data import raw
 from harness.data.cache import MANIFEST, digest, wrong_size
 from harness.data.copies import RawFile
 from harness.data.pictures import Pictures
 from harness.data.stamps import IMAGES, INDEX, ImageFiles, write_index
 from harness.errors import UsageError
-from harness.prepare import raw
 from harness.system import atomic
 
 BATCH = 100  # images that are read at once
@@ -31,7 +31,7 @@ Row = Mapping[str, Any]  # of the published copy
 
 @dataclass(frozen=True)
 class PictureSource:
-    """A set for `processes.prepare`, as it lies on this machine. Its instances go to other processes.
+    """A set for `prepare`, as it lies on this machine. Its instances go to other processes.
 
     Attributes:
         data: which set.
@@ -144,14 +144,9 @@ class PictureSource:
         for part in row["parts"]:
             stamps = {self._shard(file): self.done(file, folder) or {} for file in self._units(part)}
             shards[part] = {name: len(stamp["labels"]) for name, stamp in stamps.items()}
-            images, published = sum(shards[part].values()), row["parts"][part]["images"]
-            if images != published:
-                for name in stamps:  # so that they are read again
-                    (folder / f"{name}.json").unlink()
-                raise UsageError(
-                    f"The {part} images of '{self.data.task}' are {images} instead of the published "
-                    f"{published}: they are another or a partial copy; download them again."
-                )
+            self.data.check_total(
+                part, "images", sum(shards[part].values()), [folder / f"{name}.json" for name in stamps]
+            )
             hashes, labels = (
                 np.array([number for stamp in stamps.values() for number in stamp[key]], dtype=np.uint64)
                 for key in ("hashes", "labels")
@@ -211,49 +206,26 @@ def _decode(published: Row, encoded: bytes, path: Path) -> npt.NDArray[Any]:
 
 def _rows(published: Row, path: Path, label: int | None) -> Iterator[tuple[bytes, int]]:
     """The encoded images of a file with their classes, or those of the folder of one class, `label`."""
-    try:
-        for image, its in _of_file(published, path) if label is None else _of_folder(path, label):
-            if not 0 <= its < published["classes"]:
-                raise UsageError(
-                    f"'{path}' has the class {its}; there should be {published['classes']}, from 0 on."
-                )
-            yield image["bytes"] or Path(image["path"]).read_bytes(), its
-    except UsageError:
-        raise
-    except Exception as error:  # of pyarrow and datasets
-        raise UsageError(
-            f"'{path}' can't be read ({type(error).__name__}: {raw.first_line(error)}); download it again."
-        ) from None
-
-
-def _of_file(published: Row, path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    rows = _dataset("parquet", [path])
-    columns = rows.column_names or list(next(iter(rows)))
-    image, label = (_column(published, path, columns, kind) for kind in ("image", "label"))
-    for batch in _encoded(rows, image).iter(batch_size=BATCH):
-        yield from zip(batch[image], batch[label], strict=True)
-
-
-def _of_folder(path: Path, label: int) -> Iterator[tuple[dict[str, Any], int]]:
-    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-    rows = _dataset("imagefolder", files, drop_labels=True)
-    for batch in _encoded(rows, "image").iter(batch_size=BATCH):
-        yield from ((image, label) for image in batch["image"])
-
-
-def _dataset(form: str, files: list[Path], **options: Any) -> Any:
-    """Rows of local files. Streaming them needs no second copy on the disk."""
     import datasets
 
-    names = [str(file) for file in files]
-    return datasets.load_dataset(form, data_files=names, split="train", streaming=True, **options)
-
-
-def _encoded(rows: Any, image: str) -> Any:
-    """The rows with images as they are in their files."""
-    import datasets
-
-    return rows.cast_column(image, datasets.Image(decode=False))
+    form, files, options = "parquet", [path], dict[str, Any]()
+    if label is not None:
+        form, options = "imagefolder", {"drop_labels": True}
+        files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    with raw.rows(path, form, files, **options) as rows:
+        image, classes = "image", ""
+        if label is None:
+            columns = rows.column_names or list(next(iter(rows)))
+            image, classes = (_column(published, path, columns, kind) for kind in ("image", "label"))
+        # Images as they are in their files.
+        for batch in rows.cast_column(image, datasets.Image(decode=False)).iter(batch_size=BATCH):
+            labels = batch[classes] if classes else [label] * len(batch[image])
+            for encoded, number in zip(batch[image], labels, strict=True):
+                if not 0 <= number < published["classes"]:
+                    raise UsageError(
+                        f"'{path}' has the class {number}; there should be {published['classes']}, from 0 on."
+                    )
+                yield encoded["bytes"] or Path(encoded["path"]).read_bytes(), number
 
 
 def _column(published: Row, path: Path, columns: list[str], kind: str) -> str:
