@@ -29,7 +29,6 @@ from harness.config.settings import resolve_config, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import Stream, TextTask
-from harness.parallel.group import ALONE, Group
 from harness.show.note import Note
 from harness.show.report import Column, Report, table
 from harness.store import Attempt, Store
@@ -109,13 +108,13 @@ class Turns:
     harness does for a step, looks at the loss and metrics file included, evaluation and record left out.
     """
 
-    def __init__(self, batch: Callable[[int], Batch], bare: Iterator[None]) -> None:
+    def __init__(self, batch: Callable[..., Batch], bare: Iterator[None]) -> None:
         self._batch, self._bare = batch, bare
         self.harness: list[Seconds] = []
         self.bare: list[Seconds] = []
         self._began = _clocks()
 
-    def batch(self, step: int, group: Group = ALONE) -> Batch:
+    def batch(self, step: int, *group: Any) -> Batch:
         """The task's batch; after each odd step of the harness the bare loop makes two steps first."""
         if step > 0:
             self._note(self.harness)
@@ -124,7 +123,7 @@ class Turns:
                 next(self._bare)
                 self._note(self.bare)
         self._began = _clocks()
-        return self._batch(step)
+        return self._batch(step, *group)
 
     def _note(self, steps: list[Seconds]) -> None:
         cpu, wall = _clocks()
@@ -164,7 +163,7 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
         training = loop.Training.start(run, attempt, cache_folder(root), Monitor())
         bare = bare_loop(cast(TextTask, training.task), total, log_every, losses)
         turns = Turns(training.task.batch, bare)
-        training.task.batch = turns.batch  # type: ignore[method-assign]
+        training.task.batch = turns.batch  # type: ignore[method-assign, assignment]
         training.outcome()
     return Timing(_means(turns.harness, length)[1:], _means(turns.bare, length)[1:], losses)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
-from harness.export.families import Family, family
+from models.families import Family, family
 
 if TYPE_CHECKING:
     from torch import nn
@@ -60,8 +60,8 @@ def counterpart(name: str, settings: Mapping[str, Any]) -> Any:
     row = _family(name)
     described = row.config(settings)
     del described["model_type"]  # of the class
-    config = getattr(transformers, row.config_class)(**described, **_FOR_TRAINING)
-    return getattr(transformers, row.architecture)(config).train()
+    architecture = getattr(transformers, row.architecture)
+    return architecture(architecture.config_class(**described, **_FOR_TRAINING)).train()
 
 
 def _family(name: str) -> Family:

@@ -71,8 +71,9 @@ def downstream(args: argparse.Namespace) -> int:
         raise UsageError("--tasks names no task; for example: --tasks arc_easy,piqa.")
 
     from harness.export.downstream import Options, evaluate  # imports torch
+    from harness.parallel.device import choose
 
-    options = Options(names, args.limit, args.batch_size, args.device, args.again, args.include_path)
+    options = Options(names, args.limit, args.batch_size, choose(args.device), args.again, args.include_path)
     with contextlib.ExitStack() as stack:
 
         def begin(task: str, answers: int) -> Callable[[int], Any]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config.names import settings_of
-from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.show.emit import emit
 from harness.show.progress import Progress
@@ -151,7 +150,7 @@ def _of_run(word: str, files: RunFolder) -> Place:
     tensors, step = checkpoint.load_weights(files)
     record = RunRecord.from_json(atomic.read_json(files.record))
     try:
-        settings = record.settings if record else settings_of(read_yaml(files.config, resolve=False))
+        settings = record.settings if record else settings_of(files.read_config())
     except UsageError:
         settings = {}
     steps = settings.get("steps") if step is None else step

@@ -16,7 +16,6 @@ from harness.export import cloze, evaluation_harness, tokens
 from harness.export.results import CLOZE, Entry, default_tasks, is_done, share
 from harness.export.scoring import Scorer, right
 from harness.export.trained import Trained
-from harness.parallel import device as devices
 from harness.show.status import Status
 from harness.store import Store
 from harness.store.layout import cache_folder
@@ -34,7 +33,7 @@ class Options:
         tasks: their names; empty: those of the run's task.
         limit: the first questions of a task only; None: all.
         batch_size: answers that are scored at once.
-        device: "auto", "cpu" or "cuda".
+        device: "cpu" or "cuda".
         again: evaluate what the record has, too.
         include: a folder with tasks of one's own for lm-evaluation-harness.
     """
@@ -42,7 +41,7 @@ class Options:
     tasks: Sequence[str] = ()
     limit: int | None = None
     batch_size: int = 32
-    device: str = "auto"
+    device: str = "cpu"
     again: bool = False
     include: Path | None = None
 
@@ -99,14 +98,14 @@ def _scorer(trained: Trained, cache: Path, options: Options) -> Scorer:
             f"The task '{trained.task}' is not one of htbench, so the model's tokenizer is not known; "
             f"export the model and evaluate it with lm-evaluation-harness itself."
         )
-    tokenizer, device = task_tokens.tokenizer(), devices.choose(options.device)
+    tokenizer = task_tokens.tokenizer()
     return Scorer(
-        trained.module().to(device),
+        trained.module().to(options.device),
         lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids),
         task_tokens.end,
         trained.settings["max_length"],
         options.batch_size,
-        device,
+        options.device,
     )
 
 

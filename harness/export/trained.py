@@ -10,13 +10,12 @@ import torch
 from torch import Tensor, nn
 
 import models
-from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
-from harness.export.families import FAMILIES, Family, family
 from harness.store import Store
 from harness.store.record import RunRecord
 from harness.store.run_folder import RunFolder
 from harness.train.checkpoint import load_weights
+from models.families import FAMILIES, Family, family
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Trained:
         """
         key = store.find(word)
         files, record = store.files(key), store.record(key)
-        config = record.config if record is not None else read_yaml(files.config, resolve=False)
+        config = record.config if record is not None else files.read_config()
         model, titles = str(config.get("model")), " and ".join(row.title for row in FAMILIES.values())
         if model not in models.SIZES:
             raise UsageError(

@@ -20,7 +20,6 @@ from typing import IO, Any
 from harness.config.key import stored_keys
 from harness.config.names import settings_of
 from harness.config.settings import as_stored
-from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.show.status import Status
 from harness.store import Attempt, Reason, Store, curve, layout
@@ -119,7 +118,7 @@ class _Run:
         if path.exists() and (record is None or not isinstance(record.config, dict)):
             raise _DamagedError("its record.json is damaged")
         try:
-            config = record.config if record is not None else read_yaml(self.source.config, resolve=False)
+            config = record.config if record is not None else self.source.read_config()
             known = _keys(config)
         except (UsageError, ValueError) as error:
             raise _DamagedError(f"this code can't read its config: {error}") from None

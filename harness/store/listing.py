@@ -12,7 +12,6 @@ from typing import Any
 from harness.config import Value
 from harness.config.names import canonical, settings_of
 from harness.config.settings import FIELDS, is_setting, known_settings
-from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError, nearest
 from harness.show.note import Note
 from harness.show.status import ENDED, Status
@@ -111,7 +110,7 @@ def _unfinished(store: Store, key: str) -> Row:
     if state.record is not None:  # it has finished meanwhile
         return _finished(state.record, files.record.stat().st_mtime)
     try:
-        config = read_yaml(files.config, resolve=False)
+        config = files.read_config()
     except UsageError:
         config = {}
     status = Status.DAMAGED if state.lost is not None else state.status

@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict
 
+from harness.config.yaml_text import read_yaml
 from harness.store.run_file import RunFile, names_in
 from harness.system import atomic, typed
 
@@ -121,6 +122,14 @@ class RunFolder:
     def record(self) -> Path:
         """The result."""
         return self.path / RECORD
+
+    def read_config(self) -> dict[str, Any]:
+        """The nested config as it stands there: nothing of this user's environment is put into it.
+
+        Raises:
+            UsageError: there is none, or it can't be read.
+        """
+        return read_yaml(self.config, resolve=False)
 
     def last_attempt(self) -> int:
         """The highest number of an attempt; 0 if there is none."""

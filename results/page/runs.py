@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from harness.config.names import settings_of
-from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.show.numbers import duration, memory, setting
 from harness.show.report import Cell, Report
@@ -132,7 +131,7 @@ def _config(record: RunRecord | None, files: RunFolder) -> Pairs:
     if record is not None:
         return _plain(record.settings)
     try:
-        return _plain(settings_of(read_yaml(files.config, resolve=False)))
+        return _plain(settings_of(files.read_config()))
     except UsageError:  # the run has not started
         return {}
 

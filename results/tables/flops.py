@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable
 
 from harness.choice.winner import grouped
-from harness.cost import counted
-from harness.cost.counted import Counted
 from harness.paper import scales
 from harness.show.note import Note
 from harness.show.report import Cell, Column, Report, Section
 from results.compare.view import View
+from results.tables import counted
+from results.tables.counted import Counted
 
 P, NS_STEPS = 0.125, 5  # of the paper's experiments and of all released code
 _GIGA = 1e9

@@ -53,17 +53,16 @@ PICTURE = {
         "harness.store harness.system harness.tasks models optimizers"
     ),
     "harness.cost": (
-        "harness.config harness.data harness.errors harness.paper harness.parallel harness.show "
-        "harness.store harness.system harness.tasks harness.train models optimizers"
+        "harness.config harness.data harness.errors harness.parallel harness.show harness.store "
+        "harness.system harness.tasks harness.train models optimizers"
     ),
     "harness.export": (
-        "harness.config harness.data harness.errors harness.parallel harness.show harness.store "
-        "harness.system harness.tasks harness.train models"
+        "harness.data harness.errors harness.show harness.store harness.system harness.tasks "
+        "harness.train models"
     ),
     "harness.bench": (
-        "harness.config harness.cost harness.data harness.errors harness.export harness.parallel "
-        "harness.show harness.spectra harness.store harness.system harness.tasks harness.train models "
-        "optimizers optimizers.zoo"
+        "harness.config harness.cost harness.data harness.errors harness.show harness.spectra "
+        "harness.store harness.system harness.tasks harness.train models optimizers optimizers.zoo"
     ),
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.cost harness.data harness.errors "
@@ -340,7 +339,7 @@ def test_the_house_stays_small_enough_to_hold():
     assert sum(map(code_lines, HOUSE.files.values())) <= 32_320
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
-    assert sum(map(len, harness.values())) <= 91 and floors(harness) <= 9
+    assert sum(map(len, harness.values())) <= 86 and floors(harness) <= 9
 
 
 def test_lines_of_code_are_neither_blank_nor_words(tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.cost import counted
 from results.compare.view import View
+from results.tables import counted
 from results.tables.flops import htmuon_ns, muon, table
 from tests.helpers.rendering import render
 

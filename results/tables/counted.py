@@ -1,21 +1,21 @@
 """Operations of an update of each matrix of the paper's models, counted once and kept as `counted.csv`.
 
-The table of FLOPs puts them beside the formulas of the paper. `python -m harness.cost.counted --write` counts
-them anew; only that loads torch.
+The table of FLOPs puts them beside the formulas of the paper. `python -m results.tables.counted --write`
+counts them anew; only that loads torch.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from harness.config.settings import resolve_config
 from harness.paper import scales
-from harness.system import atomic
 
 OPTIMIZERS = ("muon", "htmuon_ns", "htmuon")
 FILE = Path(__file__).with_suffix(".csv")
@@ -44,17 +44,10 @@ class Counted:
     decompositions: int
 
 
-_WORDS = ("task", "model", "optimizer")
-
-
 def kept() -> list[Counted]:
     """What the file has, in its order."""
-    with FILE.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [
-        Counted(**{name: value if name in _WORDS else int(value) for name, value in row.items()})  # type: ignore[arg-type]
-        for row in rows
-    ]
+    rows: list[dict[Any, Any]] = pd.read_csv(FILE).to_dict("records")
+    return [Counted(**row) for row in rows]
 
 
 def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
@@ -71,18 +64,18 @@ def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
 
 def text() -> str:
     """The file as it has to be: every workload of the paper, then their twins in miniature."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(field.name for field in fields(Counted))
     workloads = (scales.workload(scale, *pair) for scale in ("paper", "nano") for pair in scales.WORKLOADS)
-    for task, model in dict.fromkeys(workloads):
-        for optimizer in OPTIMIZERS:
-            writer.writerows(map(astuple, count(task, model, optimizer)))
-    return out.getvalue()
+    updates = [
+        update
+        for task, model in dict.fromkeys(workloads)
+        for optimizer in OPTIMIZERS
+        for update in count(task, model, optimizer)
+    ]
+    return pd.DataFrame(updates).to_csv(index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        atomic.write_text(FILE, text())
+        FILE.write_text(text())
     else:
         sys.exit(0 if FILE.read_text() == text() else f"{FILE} is not what this code counts: --write")

@@ -1,7 +1,7 @@
 """Our architectures that `transformers` has, too: its names of the weights and its config. Torch-free.
 
-Nothing is imported from there: an export is plain JSON beside the weights, and `harness.bench.twin` builds
-the same models from the same tables.
+Nothing is imported from there: an exported model is plain JSON beside its weights, and `htbench bench train`
+builds the same models from the same tables.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ class Family:
 
     Attributes:
         title: for people.
-        architecture: the class in `transformers`; its config has a class of its own.
-        config_class: that class.
+        architecture: the class in `transformers`.
         names: beginnings and parts of names, ours and theirs; each is replaced once, in this order.
         turned: part of the names of matrices that are transposed there; empty: none.
         tied: the name there of a matrix that is another one's; empty: none.
@@ -33,7 +32,6 @@ class Family:
 
     title: str
     architecture: str
-    config_class: str
     names: Mapping[str, str]
     turned: str
     tied: str
@@ -124,7 +122,6 @@ FAMILIES = {
     "llama": Family(
         title="LLaMA",
         architecture="LlamaForCausalLM",
-        config_class="LlamaConfig",
         names=_LLAMA_NAMES,
         turned="",
         tied="",
@@ -134,7 +131,6 @@ FAMILIES = {
     "gpt2": Family(
         title="GPT-2",
         architecture="GPT2LMHeadModel",
-        config_class="GPT2Config",
         names=_GPT2_NAMES,
         turned="blocks.",
         tied="lm_head.weight",
