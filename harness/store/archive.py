@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from harness.errors import UsageError
-from harness.store.layout import is_key
+from harness.store.layout import ARCHIVED, ATTEMPTS, is_key
 from harness.system import atomic
 from harness.system.links import no_follow
 
@@ -36,10 +36,7 @@ ENDING = ".zip"
 CONTENTS = "contents.json"
 LARGEST = 64 << 20  # bytes of a file: a hundred times the curve of ten thousand steps
 _NAMED = re.compile(rf"([0-9]+)(?:-[0-9a-f]{{12}})?{re.escape(ENDING)}")  # the first ones had a number only
-# As `harness/store/run_folder.py` has them; the checkpoint and the weights are large, and stay outside.
-_FILE = re.compile(
-    r"config\.yaml|metrics\.jsonl|spectra\.jsonl|log\.txt|record\.json|attempts/[0-9]{1,9}\.json"
-)
+_ATTEMPT = re.compile(rf"{ATTEMPTS}/[0-9]{{1,9}}\.json")
 _COMMENT = b"htbench 1: %s at %012d, %012d of %012d bytes, crc %08x"
 _TOLD = re.compile(rb"htbench 1: contents\.json at (\d{12}), (\d{12}) of (\d{12}) bytes, crc ([0-9a-f]{8})\Z")
 _COMMENT_BYTES = len(_COMMENT % (CONTENTS.encode(), 0, 0, 0, 0))
@@ -114,9 +111,10 @@ class Archive:
                 raise FileNotFoundError(errno.ENOENT, "another archive has its name now", str(self.path))
             return _inflated(file, member, self.path, f"{name} of run {key}")
 
-    def stat(self, member: Member) -> os.stat_result:
-        """What `os.stat` would say of a file, with the inode and the time of change of the archive."""
+    def stat(self, key: str, name: str) -> os.stat_result:
+        """What `os.stat` would say of a file of a run, with the archive's inode and time of change."""
         inode, _, changed = self.mark
+        member = Member(*self.runs[key][name])
         second, rest = divmod(member.modified, 10**9)
         times = {
             "st_mtime": second + 1e-9 * rest,  # rounded as Python rounds it
@@ -128,20 +126,20 @@ class Archive:
         return os.stat_result(words, times)
 
 
-def mark_of(found: os.stat_result) -> Mark:
+def mark_of(file: os.stat_result) -> Mark:
     """The mark of a file."""
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return file.st_ino, file.st_size, file.st_mtime_ns
 
 
 def number_of(name: str) -> int:
     """The number of an archive by its file's name; 0: it is none."""
-    found = _NAMED.fullmatch(name)
-    return int(found[1]) if found else 0
+    match = _NAMED.fullmatch(name)
+    return int(match[1]) if match else 0
 
 
 def may_have(name: str) -> bool:
     """Whether an archive has files of this name of a run."""
-    return _FILE.fullmatch(name) is not None
+    return name in ARCHIVED or _ATTEMPT.fullmatch(name) is not None
 
 
 def write(folder: Path, number: int, runs: Iterable[tuple[str, Iterable[tuple[str, Content]]]]) -> Path:
@@ -196,7 +194,9 @@ def read(path: Path) -> Archive:
         FileNotFoundError: there is none.
         DamagedError: it has no sound list.
     """
-    with _opened(path) as file:
+    if path.is_symlink():
+        raise DamagedError(path, "it is a link")
+    with open(path, "rb", opener=no_follow) as file:
         mark = mark_of(os.fstat(file.fileno()))
         file.seek(max(0, mark[1] - _COMMENT_BYTES))
         told = _TOLD.match(file.read(_COMMENT_BYTES))
@@ -208,12 +208,6 @@ def read(path: Path) -> Archive:
     if runs is None:
         raise DamagedError(path, f"{CONTENTS} is no list of files of runs")
     return Archive(path, mark, runs)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    if path.is_symlink():
-        raise DamagedError(path, "it is a link")
-    return open(path, "rb", opener=no_follow)
 
 
 def _listed(text: bytes, available: int) -> dict[str, dict[str, list[int]]] | None:
@@ -269,25 +263,15 @@ def salvage(path: Path) -> Iterator[tuple[str, str, Content]]:
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             start = data.find(_BEGIN)
-            while start >= 0:
-                key, name, content, end = _member(data, start)
+            while 0 <= start <= len(data) - _HEADER.size:
+                crc, stored, size, long, extra = _HEADER.unpack_from(data, start)[6:]
+                name_at = start + _HEADER.size
+                body = name_at + long + extra
+                content = _sound(data[body : body + min(stored, 2 * LARGEST)], size, crc)
+                key, _, name = data[name_at : name_at + long].decode(errors="replace").partition("/")
                 if content is not None and is_key(key) and may_have(name):
-                    yield key, name, content
-                start = data.find(_BEGIN, end)
-
-
-def _member(data: mmap.mmap, start: int) -> tuple[str, str, Content | None, int]:
-    """Key, name and content of a file, which is None unless it is sound, and where to look for the next."""
-    name_at = start + _HEADER.size
-    if name_at > len(data):
-        return "", "", None, len(data)
-    crc, stored, size, long, extra = _HEADER.unpack_from(data, start)[6:]
-    body = name_at + long + extra
-    content = _sound(data[body : body + min(stored, 2 * LARGEST)], size, crc)
-    if content is None:
-        return "", "", None, start + 1
-    key, _, name = data[name_at : name_at + long].decode(errors="replace").partition("/")
-    return key, name, Content(content, _modified(data[name_at + long : body])), body + stored
+                    yield key, name, Content(content, _modified(data[name_at + long : body]))
+                start = data.find(_BEGIN, start + 1 if content is None else body + stored)
 
 
 def _modified(extra: bytes) -> int:

@@ -41,6 +41,10 @@ class Packed:
     runs: Mapping[str, Archive] = field(default_factory=dict)
     others: Mapping[str, list[Archive]] = field(default_factory=dict)
 
+    def files(self, key: str) -> Mapping[str, list[int]]:
+        """The files of a run by their names, as its `Archive` has them; none if it is not packed."""
+        return self.runs[key].runs[key] if key in self.runs else {}
+
 
 class Archives:
     """The archives of one store.
@@ -60,10 +64,10 @@ class Archives:
         Raises:
             DamagedError: one can't be read, and which runs are in it is unknown.
         """
-        found = self.look()
-        for error in found.damaged.values():
+        packed = self.look()
+        for error in packed.damaged.values():
             raise error
-        return found
+        return packed
 
     def look(self) -> Packed:
         """As `now`, but damaged archives are no error."""
@@ -92,10 +96,10 @@ class Archives:
 
     def _mark(self) -> tuple[int, int] | None:
         try:
-            found = os.stat(self.folder)
+            folder = os.stat(self.folder)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return found.st_ino, found.st_mtime_ns
+        return folder.st_ino, folder.st_mtime_ns
 
     def _marks(self) -> dict[Path, Mark]:
         return {path: archive.mark_of(os.lstat(path)) for path in numbered(self.folder)}
@@ -109,10 +113,10 @@ class Archives:
             except DamagedError as error:
                 damaged[path] = error
         runs, others = dict[str, Archive](), dict[str, list[Archive]]()
-        for one in sound.values():
-            for key in runs.keys() & one.runs.keys():
+        for newer in sound.values():
+            for key in runs.keys() & newer.runs.keys():
                 others.setdefault(key, []).insert(0, runs[key])
-            runs |= dict.fromkeys(one.runs, one)
+            runs |= dict.fromkeys(newer.runs, newer)
         return Packed(sound, damaged, runs, others)
 
 

@@ -19,7 +19,18 @@ from harness.store import Store, copies, submissions
 from harness.store.archive import DamagedError
 from harness.store.copies import Difference
 from harness.store.integrity import LOST, contradiction, lost
-from harness.store.layout import INDEX, RUNS, STUDIES, SWEEPS, is_key, run_keys, sweeps_folder
+from harness.store.layout import (
+    ATTEMPTS,
+    INDEX,
+    METRICS,
+    RECORD,
+    RUNS,
+    STUDIES,
+    SWEEPS,
+    is_key,
+    run_keys,
+    sweeps_folder,
+)
 from harness.store.owner import STALE_SECONDS, Owner, is_ahead
 from harness.store.points import (
     POINTS,
@@ -34,7 +45,7 @@ from harness.store.points import (
 )
 from harness.store.record import RunRecord
 from harness.store.run_file import RunFile
-from harness.store.run_folder import ATTEMPTS, METRICS, RECORD, RunFolder, read_attempt
+from harness.store.run_folder import RunFolder, read_attempt
 from harness.system import atomic
 from harness.system.finding import Finding, note, ok, problem
 

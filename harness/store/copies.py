@@ -18,9 +18,8 @@ from typing import Any
 
 from harness.store import Store, archive
 from harness.store.archive import Archive, Content
-from harness.store.layout import run_keys
+from harness.store.layout import RECORD, run_keys
 from harness.store.record import RunRecord
-from harness.store.run_folder import RECORD
 from harness.system import atomic
 from harness.system.links import OwnFile, leads_away
 

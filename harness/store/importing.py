@@ -25,10 +25,10 @@ from harness.show.status import Status
 from harness.store import Attempt, Reason, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
 from harness.store.integrity import CHANGED, contradiction
-from harness.store.layout import PACKED, RUNS, SWEEPS
+from harness.store.layout import CHECKPOINT, LOG, METRICS, PACKED, RUNS, SPECTRA, SWEEPS, WEIGHTS
 from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord, is_imported, key_of_imported
-from harness.store.run_folder import CHECKPOINT, LOG, METRICS, SPECTRA, WEIGHTS, RunFolder
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.links import leads_away

@@ -15,8 +15,9 @@ from typing import Any
 from harness.show.note import Note
 from harness.show.status import Status
 from harness.store import curve as metrics
+from harness.store.layout import METRICS, SPECTRA
 from harness.store.record import RunRecord
-from harness.store.run_folder import METRICS, SPECTRA, Reason, RunFolder
+from harness.store.run_folder import Reason, RunFolder
 from harness.system import atomic
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only

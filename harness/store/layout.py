@@ -1,6 +1,14 @@
-"""The folders right below the root of a store, each name once. Torch-free.
+"""The names of all files and folders of a store, each once. Torch-free.
 
-runs/<k2>/<key>/    one folder per run (`harness/store/run_folder.py`)
+runs/<k2>/<key>/    one folder per run:
+    config.yaml         the resolved config, for people
+    attempts/<n>.json   attempt n: its process, its start and its outcome (`harness/store/attempt.py`)
+    metrics.jsonl       the curve: losses by step (`harness/store/curve.py`)
+    spectra.jsonl       singular values by step and layer, if the config asks for them (the same code)
+    log.txt             the log, for people; no program reads it
+    checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
+    weights.pt          the final weights, if the config asks for them
+    record.json         the result, written last (`harness/store/record.py`)
 packed/<n>-<id>.zip a thousand finished runs each, by `htbench runs pack` (`harness/store/archive.py`)
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
@@ -25,6 +33,10 @@ from harness.system.links import OwnFile
 
 RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code", "cache", "index.jsonl"
 PACKED, STORE = "packed", "store.json"
+CONFIG, ATTEMPTS, METRICS, SPECTRA = "config.yaml", "attempts", "metrics.jsonl", "spectra.jsonl"
+LOG, CHECKPOINT, WEIGHTS, RECORD = "log.txt", "checkpoint.pt", "weights.pt", "record.json"
+# What goes into an archive beside the attempts; the checkpoint and the weights are large, and stay outside.
+ARCHIVED = (CONFIG, METRICS, SPECTRA, LOG, RECORD)
 
 FORMAT = 1  # of version 0.1.0
 
@@ -44,15 +56,15 @@ def runs_folder(root: Path) -> Path:
 def run_keys(root: Path) -> list[str]:
     """The keys of all runs that have a folder, sorted; `Records.keys` has packed ones, too."""
     runs = runs_folder(root)
-    found = (key for place in _names(runs) for key in _names(runs / place) if key[:2] == place)
-    return sorted(filter(is_key, found))
+    keys = (key for place in _names(runs) for key in _names(runs / place) if key[:2] == place)
+    return sorted(filter(is_key, keys))
 
 
 def _names(folder: Path) -> list[str]:
     """The names of the folders in a folder; none if it is none. Links are left out."""
     try:
-        with os.scandir(folder) as found:
-            return [one.name for one in found if one.is_dir(follow_symlinks=False)]
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -82,25 +94,18 @@ def cache_folder(root: Path) -> Path:
     return root / CACHE
 
 
-def index_file(root: Path) -> Path:
-    """The file of the index."""
-    return OwnFile(root, INDEX)
-
-
-def store_file(root: Path) -> Path:
-    """The file with the store's format; and with its nonce, if it has searches in a database."""
-    return OwnFile(root, STORE)
-
-
 def about(root: Path) -> dict[str, Any]:
-    """What the store says of itself; empty if it says nothing that can be read."""
-    content = atomic.read_json(store_file(root))
+    """What the store says of itself; empty if it says nothing that can be read.
+
+    It is the store's `format`; and its `nonce`, if it has searches in a database.
+    """
+    content = atomic.read_json(OwnFile(root, STORE))
     return content if isinstance(content, dict) else {}
 
 
 def note(root: Path, **more: Any) -> None:
     """Let the store say its format, and more. The caller holds the lock."""
-    atomic.write_json(store_file(root), about(root) | {"format": FORMAT} | more)
+    atomic.write_json(OwnFile(root, STORE), about(root) | {"format": FORMAT} | more)
 
 
 def locked(root: Path) -> AbstractContextManager[None]:
@@ -118,15 +123,11 @@ def begin(root: Path) -> None:
 
 def check_format(root: Path) -> None:
     """Raise UsageError if the store has runs, and is not of our format."""
-    found = about(root).get("format")
-    if found == FORMAT or not (run_keys(root) or _has_archives(root)):
+    format = about(root).get("format")
+    if format == FORMAT or not (run_keys(root) or any(packed_folder(root).glob("*.zip"))):
         return
-    says = "no format" if found is None else f"format {found}"
+    says = "no format" if format is None else f"format {format}"
     raise UsageError(
         f"The store '{root}' was written before version 0.1.0, or by newer code ({STORE} has {says}, this "
         f"code reads format {FORMAT}), and its runs have other keys; name another one."
     )
-
-
-def _has_archives(root: Path) -> bool:
-    return any(packed_folder(root).glob("*.zip"))

@@ -23,9 +23,8 @@ from harness.errors import RunFailedError
 from harness.store import Store, archive, copies
 from harness.store.archive import Archive, Content, DamagedError, number_of
 from harness.store.archives import numbered
-from harness.store.layout import packed_folder, run_keys
+from harness.store.layout import CHECKPOINT, WEIGHTS, packed_folder, run_keys
 from harness.store.owner import Owner
-from harness.store.run_folder import CHECKPOINT, WEIGHTS
 from harness.system import atomic
 from harness.system.folders import make_folder
 

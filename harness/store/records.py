@@ -15,10 +15,10 @@ from harness.store import archives, layout
 from harness.store.index import Index, Mark, mark_of
 from harness.store.record import RunRecord
 from harness.store.run_file import RunFile
-from harness.store.run_folder import RECORD, RunFolder
+from harness.store.run_folder import RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
-from harness.system.links import leads_away
+from harness.system.links import OwnFile, leads_away
 
 
 class Records:
@@ -30,7 +30,7 @@ class Records:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
-        self.index = Index(layout.index_file(self.root))
+        self.index = Index(OwnFile(self.root, layout.INDEX))
         self.packed = archives.of_store(str(self.root))
         self._folders: dict[str, RunFolder] = {}
 
@@ -205,7 +205,7 @@ class Records:
         before = self.packed.known
         folder = self._place(key)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = os.lstat(f"{folder}/{RECORD}")
+            found = os.lstat(f"{folder}/{layout.RECORD}")
             if stat.S_ISREG(found.st_mode) and not leads_away(folder, 2):
                 return mark_of(found)
         packed = self.packed.look()
@@ -219,7 +219,9 @@ class Records:
         """The marks of the records of packed runs that have no folder, without a look for each."""
         packed = self.packed.now().runs
         here = set(layout.run_keys(self.root)) if packed else ()
-        found = ((key, archive.member(key, RECORD)) for key, archive in packed.items() if key not in here)
+        found = (
+            (key, archive.member(key, layout.RECORD)) for key, archive in packed.items() if key not in here
+        )
         return {key: Mark(member.size, member.modified) for key, member in found if member is not None}
 
     def _read_and_note(self, key: str) -> RunRecord | None:

@@ -6,11 +6,13 @@ A link is not there, whether it stands for a file, the folder of the run, or the
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,30 +36,21 @@ class RunFile(OwnFile):
 
     def open(self, mode: str = "r", *args: Any, **named: Any) -> Any:
         """The open file; from an archive, its content in memory."""
-        here = super().open
+        here = partial(super().open, mode, *args, **named)
         if set(mode) & set("wax+"):
             self._refuse_links(self.parent)
-            return here(mode, *args, **named)
+            return here()
 
         def there(archive: Archive, key: str, name: str) -> Any:
             data = io.BytesIO(archive.read(key, name))
-            names = ("buffering", "encoding", "errors", "newline")
-            given = dict(zip(names, args, strict=False)) | named
-            given.pop("buffering", None)
-            return data if "b" in mode else io.TextIOWrapper(data, **given)
+            named.pop("buffering", None)
+            return data if "b" in mode else io.TextIOWrapper(data, *args[1:], **named)
 
-        return self._either(lambda: here(mode, *args, **named), there)
+        return self._either(here, there)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As `os.stat`; for a file in an archive its size and modification time are those it had."""
-        here = super().stat
-
-        def there(archive: Archive, key: str, name: str) -> os.stat_result:
-            member = archive.member(key, name)
-            assert member is not None, name
-            return archive.stat(member)
-
-        return self._either(lambda: here(follow_symlinks=follow_symlinks), there)
+        return self._either(partial(super().stat, follow_symlinks=follow_symlinks), Archive.stat)
 
     def exists(self, **_: Any) -> bool:
         """Whether there is such a file, in the folder or in an archive."""
@@ -89,26 +82,28 @@ class RunFile(OwnFile):
     def _either(self, here: Callable[[], T], there: Callable[[Archive, str, str], T]) -> T:
         """`here()`, and if there is no such file `there(archive, key, name)`."""
         place = _place(self)
+        if place is None:
+            return here()
         for _ in range(_TRIES):
-            before = place.archives.known if place is not None else None
+            before = place.archives.known
             try:
-                if place is not None and place.leads_away(place.name.rpartition("/")[0]):
+                if place.leads_away(place.name.rpartition("/")[0]):
                     raise FileNotFoundError(errno.ENOENT, "a link is not followed", str(self))
                 return here()
             except OSError as error:
-                if place is None or not place.name or error.errno not in _GONE:
+                if not place.name or error.errno not in _GONE:
                     raise
                 packed = place.look()
-                own = packed.runs.get(place.key)
-                if own is not None and place.name in own.runs[place.key]:
-                    try:
-                        return there(own, place.key, place.name)
-                    except OSError as error:
-                        if error.errno not in _GONE:
-                            raise
-                        place.archives.look_again()
-                elif packed is before:  # else it may have left its archive after we had looked for it
+                if place.name not in packed.files(place.key):
+                    if packed is before:  # else it may have left its archive after we had looked for it
+                        raise
+                    continue
+            try:
+                return there(packed.runs[place.key], place.key, place.name)
+            except OSError as error:
+                if error.errno not in _GONE:
                     raise
+                place.archives.look_again()
         raise FileNotFoundError(errno.ENOENT, "it moves between folder and archive all the time", str(self))
 
 
@@ -117,18 +112,17 @@ def names_in(folder: Path) -> set[str]:
     place = _place(folder)
     while True:
         before = place.archives.known if place is not None else None
-        try:
-            away = place is not None and place.leads_away(place.name)
-            here = set() if away else set(os.listdir(folder))
-        except (FileNotFoundError, NotADirectoryError):
-            here = set()
+        names = set[str]()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if place is None or not place.leads_away(place.name):
+                names.update(os.listdir(folder))
         if place is None:
-            return here
+            return names
         packed = place.look()
         if packed is before:  # else a run may have left its archive after we had looked for its folder
-            found = packed.runs[place.key].runs[place.key] if place.key in packed.runs else ()
             start = f"{place.name}/" if place.name else ""
-            return here | {one[len(start) :].partition("/")[0] for one in found if one.startswith(start)}
+            inner = (name for name in packed.files(place.key) if name.startswith(start))
+            return names | {name[len(start) :].partition("/")[0] for name in inner}
 
 
 class _Place(NamedTuple):
@@ -160,8 +154,8 @@ class _Place(NamedTuple):
 
 def _place(path: Path) -> _Place | None:
     """Where a path may be; None if it is in no folder of a run."""
-    found = _PLACE.fullmatch(str(path))
-    if found is None:
+    match = _PLACE.fullmatch(str(path))
+    if match is None:
         return None
-    root, folder, key, name = found["root"], found["folder"], found["key"], found["name"]
+    root, folder, key, name = match["root"], match["folder"], match["key"], match["name"]
     return _Place(of_store("." if root is None else root or "/"), folder, key, name or "")

@@ -1,34 +1,15 @@
-"""The names of the files in a run's folder, `<root>/runs/<first two digits of key>/<key>/`. Torch-free.
-
-config.yaml         the resolved config, for people
-attempts/<n>.json   attempt n: its process, its start and its outcome (`harness/store/attempt.py`)
-metrics.jsonl       the curve: losses by step (`harness/store/curve.py`)
-spectra.jsonl       singular values by step and layer, if the config asks for them (the same piece of code)
-log.txt             the log, for people; no program reads it
-checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
-weights.pt          the final weights, if the config asks for them
-record.json         the result, written last (`harness/store/record.py`)
-"""
+"""The folder of one run, and what its attempts have noted. Torch-free."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict
 
 from harness.config.yaml_text import read_yaml
+from harness.store import layout
 from harness.store.run_file import RunFile, names_in
 from harness.system import atomic, typed
-
-CONFIG = "config.yaml"
-ATTEMPTS = "attempts"
-METRICS = "metrics.jsonl"
-SPECTRA = "spectra.jsonl"
-LOG = "log.txt"
-CHECKPOINT = "checkpoint.pt"
-WEIGHTS = "weights.pt"
-RECORD = "record.json"
 
 
 class Reason(str, Enum):
@@ -69,59 +50,38 @@ class _Noted(TypedDict, total=False):
     outcome: _Outcome | None
 
 
-@dataclass(frozen=True)
+class _Named:
+    """A file of a run by its name; as an attribute of a `RunFolder` it is the path."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, files: RunFolder, _: type[RunFolder]) -> Path:
+        return files.path / self.name
+
+
 class RunFolder:
-    """The paths of the files of one run; any of them may be missing, or in an archive (`RunFile`)."""
+    """The paths of the files of one run (`layout`); any of them may be missing, or in an archive (`RunFile`).
 
-    path: Path
+    Args:
+        path: the folder.
+    """
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.path, RunFile):
-            object.__setattr__(self, "path", RunFile(self.path))
+    config = _Named(layout.CONFIG)
+    attempts = _Named(layout.ATTEMPTS)
+    metrics = _Named(layout.METRICS)
+    spectra = _Named(layout.SPECTRA)
+    log = _Named(layout.LOG)
+    checkpoint = _Named(layout.CHECKPOINT)
+    weights = _Named(layout.WEIGHTS)
+    record = _Named(layout.RECORD)
 
-    @property
-    def config(self) -> Path:
-        """The resolved config as YAML."""
-        return self.path / CONFIG
-
-    @property
-    def attempts(self) -> Path:
-        """The folder of the attempts."""
-        return self.path / ATTEMPTS
+    def __init__(self, path: Path) -> None:
+        self.path = path if isinstance(path, RunFile) else RunFile(path)
 
     def attempt(self, number: int) -> Path:
         """The file of attempt `number`, from 1; its modification time is the heartbeat."""
-        return RunFile(f"{self.path}/{ATTEMPTS}/{number}.json")  # not by `/`: status has thousands
-
-    @property
-    def metrics(self) -> Path:
-        """The curve, as JSON lines."""
-        return self.path / METRICS
-
-    @property
-    def spectra(self) -> Path:
-        """Spectra of weights and updates, as JSON lines."""
-        return self.path / SPECTRA
-
-    @property
-    def log(self) -> Path:
-        """The log of all attempts."""
-        return self.path / LOG
-
-    @property
-    def checkpoint(self) -> Path:
-        """The latest checkpoint."""
-        return self.path / CHECKPOINT
-
-    @property
-    def weights(self) -> Path:
-        """The final weights."""
-        return self.path / WEIGHTS
-
-    @property
-    def record(self) -> Path:
-        """The result."""
-        return self.path / RECORD
+        return RunFile(f"{self.path}/{layout.ATTEMPTS}/{number}.json")  # not by `/`: status has thousands
 
     def read_config(self) -> dict[str, Any]:
         """The nested config as it stands there: nothing of this user's environment is put into it.
@@ -133,8 +93,7 @@ class RunFolder:
 
     def last_attempt(self) -> int:
         """The highest number of an attempt; 0 if there is none."""
-        names = names_in(self.attempts)
-        stems = (stem for stem, _, _ in (name.partition(".") for name in names))
+        stems = (name.partition(".")[0] for name in names_in(self.attempts))
         return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 
     def read_attempt(self, number: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The store: one folder per run, one owner per folder, one record per run.
 
-    <root>/runs/<k2>/<key>/   the files of one run (`harness/store/run_folder.py`)
+    <root>/runs/<k2>/<key>/   the files of one run (`harness/store/layout.py`)
     <root>/packed/<n>.zip     those of a thousand finished runs (`harness/store/archive.py`)
     <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
 

@@ -73,8 +73,7 @@ class OwnFile(PosixPath):
             FileNotFoundError: there is no such file, or only a link, and it is to be read.
             LinkError: it is a link, and is to be written.
         """
-        given = dict(zip(("buffering", "encoding", "errors", "newline"), args, strict=False)) | named
-        return open(self, mode, opener=no_follow, **given)
+        return open(self, mode, *args, opener=no_follow, **named)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As `os.stat`.

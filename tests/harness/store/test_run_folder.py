@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import Store, layout, run_folder
+from harness.store import Store, layout
 from harness.store.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
 KEY = "0123456789ab"
-FILES = {run_folder.CONFIG, run_folder.METRICS, run_folder.LOG, run_folder.CHECKPOINT, run_folder.WEIGHTS}
-FILES |= {run_folder.SPECTRA, run_folder.RECORD}
+FILES = {layout.CONFIG, layout.METRICS, layout.LOG, layout.CHECKPOINT, layout.WEIGHTS}
+FILES |= {layout.SPECTRA, layout.RECORD}
 FOLDERS = {
-    run_folder.ATTEMPTS,
+    layout.ATTEMPTS,
     layout.RUNS,
     layout.SWEEPS,
     layout.STUDIES,
@@ -45,7 +45,7 @@ def names_used(source: str) -> set[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_other_module_spells_them(path):
-    if path.name not in ("run_folder.py", "layout.py"):
+    if path.name != "layout.py":
         assert names_used(path.read_text()) == set()
 
 
