@@ -235,7 +235,7 @@ def _pack(args: argparse.Namespace, store: Store) -> int:
     facts = {
         "runs": len(choice.keys),
         "archives": len(todo.runs),
-        "old": max(0, sum(map(len, todo.runs)) + len(todo.gone) - len(choice.keys)) if todo.runs else 0,
+        "old": sum(map(len, todo.runs)) - len(choice.keys),
         "left": choice.left.total(),
         "why": [f"{n} {why}" for why, n in sorted(choice.left.items())],
     }

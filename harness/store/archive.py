@@ -111,6 +111,10 @@ class Archive:
                 raise FileNotFoundError(errno.ENOENT, "another archive has its name now", str(self.path))
             return _inflated(file, member, self.path, f"{name} of run {key}")
 
+    def content(self, key: str, name: str) -> Content:
+        """A file of a run: as `read`, with its time."""
+        return Content(self.read(key, name), self.runs[key][name][-1])
+
     def stat(self, key: str, name: str) -> os.stat_result:
         """What `os.stat` would say of a file of a run, with the archive's inode and time of change."""
         inode, _, changed = self.mark

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import Store, archive
-from harness.store.archive import Archive, Content
+from harness.store.archive import Content
 from harness.store.layout import RECORD, run_keys
 from harness.store.record import RunRecord
 from harness.system import atomic
@@ -47,19 +48,18 @@ class Difference:
 
 def same_result(ours: RunRecord, theirs: RunRecord) -> bool:
     """Whether two records tell the same of the training, but for what depends on the machine."""
-    return _result(ours) == _result(theirs) and ours.digest == theirs.digest
+    return _result(ours) == _result(theirs)
 
 
 def differences(ours: RunRecord, theirs: RunRecord) -> list[Difference]:
     """All in which two records contradict each other; what only one of them has is no contradiction."""
     here, there = _result(ours), _result(theirs)
-    found = [Difference(name, here.get(name), there.get(name)) for name in here | there]
-    found.append(Difference("digest", ours.digest, theirs.digest))
+    compared = [Difference(name, here.get(name), there.get(name)) for name in here | there]
     for task in sorted(ours.downstream.keys() & theirs.downstream.keys()):
-        entries = ours.downstream[task], theirs.downstream[task]
-        if _questions(entries[0]) == _questions(entries[1]):
-            found += [Difference(f"{task}.{name}", *(one.get(name) for one in entries)) for name in _FIGURES]
-    return [one for one in found if one.here != one.there]
+        here, there = ours.downstream[task], theirs.downstream[task]
+        if _questions(here) == _questions(there):
+            compared += [Difference(f"{task}.{name}", here.get(name), there.get(name)) for name in _FIGURES]
+    return [difference for difference in compared if difference.here != difference.there]
 
 
 def completed(ours: RunRecord, theirs: RunRecord) -> RunRecord:
@@ -73,7 +73,7 @@ def completed(ours: RunRecord, theirs: RunRecord) -> RunRecord:
 
 
 def _result(record: RunRecord) -> dict[str, Any]:
-    return {"status": record.status, "steps": record.steps, **record.metrics}
+    return {"status": record.status, "steps": record.steps, **record.metrics, "digest": record.digest}
 
 
 def _questions(entry: Mapping[str, Any]) -> float:
@@ -93,13 +93,19 @@ class Copy:
         place: its folder, or an archive.
         names: of its files.
         read: the content of a file by its name.
-        record: None if there is none, or a damaged one.
     """
 
     place: Path
     names: Collection[str]
     read: Callable[[str], Content]
-    record: RunRecord | None
+
+    @functools.cached_property
+    def record(self) -> RunRecord | None:
+        """None if there is none, or a damaged one."""
+        with contextlib.suppress(ValueError):
+            if RECORD in self.names:
+                return RunRecord.from_json(atomic.parse_json(self.read(RECORD).data))
+        return None
 
 
 @dataclass(frozen=True)
@@ -122,17 +128,20 @@ class Run:
     def contradictions(self) -> dict[Path, list[Difference]]:
         """The archives whose record contradicts the one that readers see, with all differences."""
         ours = self.record
-        told = [(copy.place, copy.record) for copy in (*self.seen, *self.others)]
-        found = {place: differences(ours, one) for place, one in told if ours is not None and one is not None}
-        return {place: what for place, what in found.items() if what}
+        compared = {
+            copy.place: differences(ours, copy.record)
+            for copy in (*self.seen, *self.others)
+            if ours is not None and copy.record is not None
+        }
+        return {place: different for place, different in compared.items() if different}
 
     def merged(self) -> RunRecord | None:
         """The record that readers see, with what other copies have besides."""
-        found = self.record
+        whole = self.record
         for copy in self._fitting():
             if copy.record is not None:
-                found = completed(found, copy.record) if found is not None else copy.record
-        return found
+                whole = completed(whole, copy.record) if whole is not None else copy.record
+        return whole
 
     def adds(self) -> bool:
         """Whether other copies have something that readers don't see."""
@@ -167,9 +176,14 @@ def find(store: Store, key: str) -> Run:
         DamagedError: an archive can't be read.
     """
     packed = store.packed.now()
-    there = [packed.runs[key], *packed.others.get(key, ())] if key in packed.runs else []
-    copies = [_in_archive(one, key) for one in there]
-    return Run([_in_folder(store.run_folder(key)), *copies[:1]], copies[1:])
+    archives = [packed.runs[key], *packed.others.get(key, ())] if key in packed.runs else []
+    packed_copies = [Copy(one.path, one.runs[key], functools.partial(one.content, key)) for one in archives]
+    files = packable(store.run_folder(key))
+
+    def read(name: str) -> Content:
+        return Content(files[name].read_bytes(), files[name].stat().st_mtime_ns)
+
+    return Run([Copy(store.run_folder(key), files, read), *packed_copies[:1]], packed_copies[1:])
 
 
 def several(store: Store, keys: Iterable[str]) -> dict[str, Run]:
@@ -188,49 +202,28 @@ def contradicting(runs: Iterable[Run]) -> set[Path]:
     return {place for run in runs for place in run.contradictions()}
 
 
-def _in_folder(folder: Path) -> Copy:
-    files = packable(folder)
-
-    def read(name: str) -> Content:
-        path = files[name]
-        return Content(path.read_bytes(), path.stat().st_mtime_ns)
-
-    return Copy(folder, files, read, _record(read(RECORD).data) if RECORD in files else None)
-
-
-def _in_archive(one: Archive, key: str) -> Copy:
-    def read(name: str) -> Content:
-        return Content(one.read(key, name), one.runs[key][name][-1])
-
-    names = one.runs[key]
-    return Copy(one.path, names, read, _record(read(RECORD).data) if RECORD in names else None)
-
-
-def _record(data: bytes) -> RunRecord | None:
-    with contextlib.suppress(ValueError):
-        return RunRecord.from_json(atomic.parse_json(data))
-    return None
+# --- the files in a folder ---
 
 
 def packable(folder: Path) -> dict[str, Path]:
     """The files in the folder of a run that may go into an archive, by their names."""
-    return {name: path for name, path in sorted(paths(folder).items()) if not unpackable(name, path)}
+    return {name: path for name, path in paths(folder).items() if not unpackable(name, path)}
 
 
 def unpackable(name: str, path: Path) -> str:
     """Why a file of a run stays out of archives, in a word or two; empty if it can be packed."""
-    found = path.lstat()
-    if not stat.S_ISREG(found.st_mode):
+    file = path.lstat()
+    if not stat.S_ISREG(file.st_mode):
         return "with links"
     if not archive.may_have(name):
         return "with other files"
-    return "with large files" if found.st_size > archive.LARGEST else ""
+    return "with large files" if file.st_size > archive.LARGEST else ""
 
 
 def paths(folder: Path) -> dict[str, Path]:
-    """What is in the folder of a run by its name there; of links only that they are there."""
+    """What is in the folder of a run by its name there, sorted; of links only that they are there."""
     found = dict[str, Path]()
     for place, folders, names in () if leads_away(str(folder), 2, again=True) else os.walk(folder):
-        for name in (*names, *(one for one in folders if os.path.islink(f"{place}/{one}"))):
+        for name in (*names, *(inner for inner in folders if os.path.islink(f"{place}/{inner}"))):
             found[os.path.relpath(f"{place}/{name}", folder)] = OwnFile(place, name)
-    return found
+    return dict(sorted(found.items()))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from harness.errors import RunFailedError
 from harness.store import Store, archive, copies
-from harness.store.archive import Archive, Content, DamagedError, number_of
+from harness.store.archive import Content, DamagedError, number_of
 from harness.store.archives import numbered
 from harness.store.layout import CHECKPOINT, WEIGHTS, packed_folder, run_keys
 from harness.store.owner import Owner
@@ -63,10 +62,10 @@ def choose(store: Store, keys: Collection[str] | None = None, older_than: float 
     ended = 0
     for key, record in store.each_record(wanted):
         ended += 1
-        paths = _paths(store.run_folder(key))
-        if not paths and store.run_folder(key).joinpath(WEIGHTS).exists():
+        files = copies.paths(store.run_folder(key))
+        if files.pop(WEIGHTS, None) is not None and not files:  # they are large and stay
             continue  # the rest is packed
-        why = "pruned" if record.status == "pruned" else _why_not(store, key, paths, older_than)
+        why = "pruned" if record.status == "pruned" else _why_not(store, key, files, older_than)
         if why:
             choice.left[why] += 1
         else:
@@ -76,11 +75,11 @@ def choose(store: Store, keys: Collection[str] | None = None, older_than: float 
     return choice
 
 
-def _why_not(store: Store, key: str, paths: Mapping[str, Path], older_than: float) -> str:
+def _why_not(store: Store, key: str, files: Mapping[str, Path], older_than: float) -> str:
     """Why a finished run stays in its folder, in a word or two; empty if it can be packed."""
-    if CHECKPOINT in paths or any(map(atomic.is_temporary, (path.name for path in paths.values()))):
+    if CHECKPOINT in files or any(atomic.is_temporary(path.name) for path in files.values()):
         return "with a checkpoint or temporary files"
-    if whys := list(filter(None, (copies.unpackable(name, path) for name, path in paths.items()))):
+    if whys := list(filter(None, (copies.unpackable(name, path) for name, path in files.items()))):
         return min(whys)
     if older_than and time.time() - store.files(key).record.stat().st_mtime < older_than:
         return "too young"
@@ -93,11 +92,6 @@ def _why_not(store: Store, key: str, paths: Mapping[str, Path], older_than: floa
     return ""
 
 
-def _paths(folder: Path) -> dict[str, Path]:
-    """The files in a run's folder by their names in an archive; the weights are large and stay."""
-    return {name: path for name, path in sorted(copies.paths(folder).items()) if name != WEIGHTS}
-
-
 # --- pack ---
 
 
@@ -108,12 +102,10 @@ class Packing:
     Attributes:
         runs: the keys of each new archive.
         replaced: the archives that go.
-        gone: the runs whose files are in an archive already, as a command was killed; these files go.
     """
 
-    runs: list[list[str]] = field(default_factory=list)
-    replaced: list[Path] = field(default_factory=list)
-    gone: dict[str, Signs] = field(default_factory=dict)
+    runs: list[list[str]]
+    replaced: list[Path]
 
 
 @contextmanager
@@ -138,48 +130,30 @@ def plan(store: Store, keys: Iterable[str]) -> Packing:
     Raises:
         DamagedError: an archive can't be read.
     """
-    packed, found, fresh = store.packed.now(), Packing(), dict[str, None]()
-    for key in keys:
-        signs = _packed(store, key, packed.runs.get(key))
-        if signs is None:
-            fresh[key] = None
-        else:
-            found.gone[key] = signs
+    packed = store.packed.now()
     several = copies.several(store, packed.runs)
-    fresh |= dict.fromkeys(key for key, run in several.items() if run.adds())
+    fresh = dict.fromkeys([*keys, *(key for key, run in several.items() if run.adds())])
     kept = copies.contradicting(several.values())
-    stale, short = [], []
-    for one in packed.archives.values():
-        own = [key for key in one.runs if packed.runs[key] is one]
-        if one.path in kept and not own:
+    counting = {
+        path: [key for key in one.runs if packed.runs[key] is one] for path, one in packed.archives.items()
+    }
+    stale, short = set[Path](), set[Path]()
+    for path, one in packed.archives.items():
+        if path in kept and not counting[path]:
             continue  # there is nothing to take from it
-        if len(own) < len(one.runs) or any(key in fresh for key in own):
-            stale.append(one)
-        elif len(own) < RUNS:
-            short.append(one)
-    merges = -(-sum(len(one.runs) for one in short) // RUNS) < len(short)
-    chosen = {one.path for one in (*stale, *(short if fresh or stale or merges else ()))}
-    old = [one for path, one in packed.archives.items() if path in chosen]
-    pool = dict.fromkeys(key for one in old for key in one.runs if packed.runs[key] is one)
-    found.runs = chunks(list(pool | fresh))
-    found.replaced = [one.path for one in old if one.path not in kept]
-    return found
+        if len(counting[path]) < len(one.runs) or any(key in fresh for key in counting[path]):
+            stale.add(path)
+        elif len(counting[path]) < RUNS:
+            short.add(path)
+    merges = -(-sum(len(counting[path]) for path in short) // RUNS) < len(short)
+    old = [path for path in counting if path in stale or (path in short and (fresh or stale or merges))]
+    pool = dict.fromkeys(key for path in old for key in counting[path])
+    return Packing(chunks(list(pool | fresh)), [path for path in old if path not in kept])
 
 
 def chunks(keys: Sequence[str]) -> list[list[str]]:
     """The keys in parts of a full archive."""
     return [list(keys[start : start + RUNS]) for start in range(0, len(keys), RUNS)]
-
-
-def _packed(store: Store, key: str, own: Archive | None) -> Signs | None:
-    """The files in the folder of a run, if its archive has them byte for byte; else None."""
-    signs = Signs()
-    for name, path in _paths(store.run_folder(key)).items():
-        signs[name] = _sign(path)
-        member = own.member(key, name) if own is not None else None
-        if member is None or member.modified != signs[name][2] or member.crc != zlib.crc32(path.read_bytes()):
-            return None
-    return signs
 
 
 def pack(store: Store, todo: Packing, begin: Begin, advance: Advance) -> None:
@@ -192,9 +166,6 @@ def pack(store: Store, todo: Packing, begin: Begin, advance: Advance) -> None:
         advance: called once for each run.
     """
     write(store, todo.runs, begin, advance)
-    for key, signs in todo.gone.items():
-        _clear(store, key, signs)
-        advance()
     remove(store, todo.replaced)
 
 
@@ -210,43 +181,32 @@ def write(store: Store, shares: Iterable[Sequence[str]], begin: Begin, advance: 
     Raises:
         RunFailedError: an archive could not be read back.
     """
-    folder = packed_folder(store.root)
+    folder, signs = packed_folder(store.root), dict[str, Signs]()
+
+    def contents(key: str) -> Iterator[tuple[str, Content]]:
+        """Wherever the files are; what changes with those of the folder is noted before they are read."""
+        signs[key] = {name: _sign(path) for name, path in copies.packable(store.run_folder(key)).items()}
+        yield from copies.find(store, key).files()
+
     for keys in shares:
         number = max((number_of(path.name) for path in numbered(folder)), default=0) + 1
         begin(f"{folder.name}/{number:04d}")
-        signs = dict[str, Signs]()
-        _read_back(archive.write(folder, number, ((key, _contents(store, key, signs)) for key in keys)))
+        path = archive.write(folder, number, ((key, contents(key)) for key in keys))
+        if not is_sound(path):
+            path.unlink()
+            raise RunFailedError(
+                f"The archive '{path}' could not be read back as it was written, so it is gone again and "
+                "every run is where it was; does the disk have errors?"
+            )
         for key in keys:
             _clear(store, key, signs[key])
             advance()
 
 
-def _read_back(path: Path) -> None:
-    """Read all of a new archive, and remove it unless it is what was written.
-
-    Raises:
-        RunFailedError: it is not.
-    """
-    with contextlib.suppress(DamagedError):
-        if is_sound(archive.read(path)):
-            return
-    path.unlink()
-    raise RunFailedError(
-        f"The archive '{path}' could not be read back as it was written, so it is gone again and every run "
-        "is where it was; does the disk have errors?"
-    )
-
-
-def _contents(store: Store, key: str, signs: dict[str, Signs]) -> Iterator[tuple[str, Content]]:
-    """The files of a run, wherever they are; notes in `signs` those of its folder before they are read."""
-    signs[key] = {name: _sign(path) for name, path in copies.packable(store.run_folder(key)).items()}
-    yield from copies.find(store, key).files()
-
-
 def _sign(path: Path) -> tuple[int, int, int, int]:
     """Nobody can set back the last of them, the time of the last change of the inode."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    file = path.stat()
+    return file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns
 
 
 def _clear(store: Store, key: str, signs: Signs) -> None:
@@ -272,12 +232,12 @@ def remove(store: Store, paths: Iterable[Path]) -> None:
     atomic.sync_folder(packed_folder(store.root))
 
 
-def is_sound(one: Archive) -> bool:
+def is_sound(path: Path) -> bool:
     """Whether all of an archive can be read."""
-    try:
-        for key, names in one.runs.items():
+    with contextlib.suppress(DamagedError):
+        made = archive.read(path)
+        for key, names in made.runs.items():
             for name in names:
-                one.read(key, name)
-    except DamagedError:
-        return False
-    return True
+                made.read(key, name)
+        return True
+    return False

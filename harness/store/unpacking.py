@@ -92,17 +92,16 @@ def salvage(store: Store) -> list[Saved]:
 
     The archives stay beside the others, each under a name of its own that ends in `.damaged`.
     """
-    packed, noted, found = store.packed.look(), store.index.rows(), dict[Path, set[str]]()
-    sound = [one for one in packed.archives.values() if packing.is_sound(one)]
-    damaged = {*packed.archives, *packed.damaged}.difference(one.path for one in sound)
-    for path in sorted(damaged, key=archives.rank, reverse=True):  # the newest first: what is there stays
-        found[path] = _bring_back_from(path, store, sound)
-    asides = [_set_aside(path) for path in found]
-    done = []
-    for aside, keys in zip(asides, found.values(), strict=True):
-        whole = sum(_has_record(store, key, noted.get(key, (None, None))[1]) for key in keys)
-        done.append(Saved(aside, whole, len(keys) - whole))
-    return done
+    packed, noted = store.packed.look(), store.index.rows()
+    sound = [archive for path, archive in packed.archives.items() if packing.is_sound(path)]
+    damaged = {*packed.archives, *packed.damaged}.difference(archive.path for archive in sound)
+    newest_first = sorted(damaged, key=archives.rank, reverse=True)  # what is there stays
+    keys = [_bring_back_from(path, store, sound) for path in newest_first]
+    saved = []
+    for aside, runs in zip([_set_aside(path) for path in newest_first], keys, strict=True):
+        whole = sum(_has_record(store, key, noted.get(key, (None, None))[1]) for key in runs)
+        saved.append(Saved(aside, whole, len(runs) - whole))
+    return saved
 
 
 def _bring_back_from(path: Path, store: Store, sound: Sequence[Archive]) -> set[str]:
