@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
 
 from harness.config.key import stored_keys
 from harness.config.names import settings_of
@@ -113,16 +112,16 @@ class _Run:
 
     def _their_record(self) -> RunRecord | None:
         """Raises _DamagedError unless the record, or without one the config, is what the key stands for."""
-        path = self.source.record
-        record = RunRecord.from_json(atomic.read_json(path))
-        if path.exists() and (record is None or not isinstance(record.config, dict)):
+        record = RunRecord.from_json(atomic.read_json(self.source.record))
+        if record is None and self.source.record.exists():
             raise _DamagedError("its record.json is damaged")
         try:
             config = record.config if record is not None else self.source.read_config()
-            known = _keys(config)
+            imported = is_imported(config)
+            keys = {key_of_imported(config)} if imported else stored_keys(as_stored(settings_of(config)))
         except (UsageError, ValueError) as error:
             raise _DamagedError(f"this code can't read its config: {error}") from None
-        if self.key not in known or (record is not None and record.key != self.key):
+        if self.key not in keys or (record is not None and record.key != self.key):
             raise _DamagedError("its config is that of another key")
         if record is not None and record.digest:
             raise _DamagedError(str(CHANGED))
@@ -130,34 +129,35 @@ class _Run:
 
     def merge(self, dry_run: bool) -> None:
         """Import the run if the other store's got further."""
-        if self.ours is not None and self.ours.status != "pruned":
+        if self.ours is not None and self.ours.status is not Status.PRUNED:
             self._compare(self.ours, dry_run)
-        elif self.theirs is not None and self.theirs.status != "pruned":
+        elif self.theirs is not None and self.theirs.status is not Status.PRUNED:
             self._take(self.theirs, _OF_FINAL, dry_run)
         else:
             further = _progress(self.source) > _progress(self.target)
             if further and self.theirs is None and self.other.state(self.key).status is Status.RUNNING:
                 self.done.left[self.key] = "somebody is at work on it there"
             elif further or self._new_prunings():
-                self._take(self._pruned_record(), _OF_ANY if further else (), dry_run)
+                # The record of the run that got further; None if neither has one.
+                records = [record for record in (self.theirs, self.ours) if record is not None]
+                record = max(records, key=lambda record: record.steps, default=None)
+                self._take(record, _OF_ANY if further else (), dry_run)
             else:
                 self.done.here += bool(self.target.path.exists())
 
     def _compare(self, ours: RunRecord, dry_run: bool) -> None:
-        """Hold their result against ours, and take in what is missing here."""
-        theirs = self.theirs if self.theirs is not None and self.theirs.status != "pruned" else None
-        what = differences(ours, theirs) if theirs is not None else []
-        if what:
-            self.done.conflicts[self.key] = what
+        """Hold their result against ours, and take in the files and figures that are missing here."""
+        theirs = self.theirs if self.theirs is not None and self.theirs.status is not Status.PRUNED else None
+        if theirs is not None and (contradictions := differences(ours, theirs)):
+            self.done.conflicts[self.key] = contradictions
         else:
             self.done.here += 1
-        if theirs is not None and same_result(ours, theirs):
-            self._complete(ours, theirs, dry_run)
-
-    def _complete(self, ours: RunRecord, theirs: RunRecord, dry_run: bool) -> None:
-        names = [name for name in _OF_FINAL if _only_there(self.source.path / name, self.target.path / name)]
-        if names and (what := contradiction(self.source.path, theirs, thorough=True)):
-            self.done.refused[self.key] = str(what)
+        if theirs is None or not same_result(ours, theirs):
+            return
+        there, here = self.source.path, self.target.path
+        names = [name for name in _OF_FINAL if (there / name).exists() and not (here / name).exists()]
+        if names and (against := contradiction(there, theirs, thorough=True)):
+            self.done.refused[self.key] = str(against)
             return
         more = completed(ours, theirs).downstream
         tasks = [task for task in more if more[task] != ours.downstream.get(task)]
@@ -166,8 +166,8 @@ class _Run:
         if dry_run:
             return
         for name in names:  # after any of them the same command goes on
-            make_folder(self.target.path)
-            _copy_file(self.source.path / name, self.target.path / name)
+            make_folder(here)
+            _copy_file(there / name, here / name)
         if tasks:
             self.store.amend(self.key, lambda now: completed(now, theirs))
 
@@ -176,13 +176,8 @@ class _Run:
         theirs = self.theirs.pruned_by if self.theirs is not None else []
         return [study for study in theirs if self.ours is None or study not in self.ours.pruned_by]
 
-    def _pruned_record(self) -> RunRecord | None:
-        """The record of the run that got further; None if neither has one."""
-        records = [record for record in (self.theirs, self.ours) if record is not None]
-        return max(records, key=lambda record: record.steps, default=None)
-
     def _take(self, record: RunRecord | None, names: Sequence[str], dry_run: bool) -> None:
-        final = record is not None and record.status != "pruned"
+        final = record is not None and record.status is not Status.PRUNED
         state = self.store.state(self.key)
         if state.status is Status.RUNNING:
             self.done.left[self.key] = f"{state.owner or 'somebody'} is at work on it here"
@@ -197,7 +192,8 @@ class _Run:
         with _staged(self.source.path, self.target.path, names) as staged:
             if final:
                 self.store.reset_failure(self.key)  # the imported result replaces the failure
-            claim = self.store.claim(self.key, _read_text(self.source.config))
+            config = self.source.config.read_text(encoding="utf-8") if self.source.config.exists() else ""
+            claim = self.store.claim(self.key, config)
             if not isinstance(claim, Attempt):
                 self.done.left[self.key] = "somebody was quicker; import again"
                 return False
@@ -211,22 +207,9 @@ class _Run:
                 claim.end(Reason.STOPPED, "imported")
             else:
                 claim.finish(replace(record, pruned_by=self._new_prunings()))
-                self._date(record)
+                if record is self.theirs:
+                    self.store.date(self.key, self.source.record.stat().st_mtime_ns)
         return True
-
-    def _date(self, record: RunRecord) -> None:
-        """Give the record's file its old modification time."""
-        if record is self.theirs:
-            self.store.date(self.key, self.source.record.stat().st_mtime_ns)
-
-
-def _keys(config: dict[str, Any]) -> set[str]:
-    """The keys that a run with this stored config may have."""
-    return {key_of_imported(config)} if is_imported(config) else stored_keys(as_stored(settings_of(config)))
-
-
-def _only_there(there: Path, here: Path) -> bool:
-    return there.exists() and not here.exists()
 
 
 def _progress(files: RunFolder) -> int:
@@ -234,12 +217,6 @@ def _progress(files: RunFolder) -> int:
     if not files.checkpoint.exists():
         return 0
     return max((row["step"] for row in curve.read(files.metrics) if "loss" in row), default=0)
-
-
-def _read_text(path: Path) -> str:
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_text(encoding="utf-8")
-    return ""
 
 
 # --- files ---
@@ -262,15 +239,8 @@ def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
 
 def _copy_file(source: Path, target: Path) -> None:
     """Copy a file with its time; who may read it is up to the folder that it goes to."""
-    with source.open("rb") as old:
-        then = source.stat()
-
-        def fill(new: IO[bytes]) -> None:
-            shutil.copyfileobj(old, new, 1 << 20)
-            new.flush()
-            os.utime(new.fileno(), ns=(then.st_atime_ns, then.st_mtime_ns))
-
-        atomic.write_with(target, fill)
+    with source.open("rb") as file:
+        atomic.write_from(target, file, source.stat().st_mtime_ns)
 
 
 # --- sweeps ---

@@ -5,11 +5,11 @@ An archive goes once the files of its runs are on the disk, and those that stay 
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from harness.store import Store, archive, archives, copies, packing
 from harness.store.archive import Archive, Content
@@ -60,13 +60,7 @@ def _restore(path: Path, content: Content) -> None:
     """Write a file with its time, unless the folder has another one, which is newer."""
     if not OwnFile(path).exists():
         make_folder(path.parent)
-        atomic.write_with(path, lambda file: _fill(file, content))
-
-
-def _fill(file: IO[bytes], content: Content) -> None:
-    file.write(content.data)
-    file.flush()
-    os.utime(file.fileno(), ns=(content.modified, content.modified))
+        atomic.write_from(path, io.BytesIO(content.data), content.modified)
 
 
 # --- damaged archives ---

@@ -146,6 +146,17 @@ def write_named(path: Path, write: Callable[[IO[bytes]], object], name: Callable
     return found[0]
 
 
+def write_from(path: Path, source: IO[bytes], modified: int) -> None:
+    """Replace `path` by what is read from `source`, with this time (nanoseconds since 1970)."""
+
+    def fill(file: IO[bytes]) -> None:
+        shutil.copyfileobj(source, file, 1 << 20)
+        file.flush()
+        os.utime(file.fileno(), ns=(modified, modified))
+
+    write_with(path, fill)
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path` by `data` atomically and durably."""
     write_with(path, lambda file: file.write(data))

@@ -73,7 +73,7 @@ class OwnFile(PosixPath):
             FileNotFoundError: there is no such file, or only a link, and it is to be read.
             LinkError: it is a link, and is to be written.
         """
-        return open(self, mode, *args, opener=no_follow, **named)
+        return open(self, mode, *args, **(named | {"opener": no_follow}))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As `os.stat`.
