@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
 from harness.paper.scales import SCALES
 from harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit
@@ -18,14 +16,11 @@ from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.machine import without_collection
-from results.compare.select import OPTIMIZER
 from results.compare.view import PUBLISHED, SOURCES, View
-from results.frames.load import load, tell
+from results.frames.load import load_rows, tell
 from results.tables.ledger import ledger as ledger_reports
 from results.tables.registry import TABLES
 from results.track3.table import NAME as BENCHMARK
-
-_OF_EMPTY = ("sweep", "stage", *OPTIMIZER, "rule", "replica", "lr")  # columns that a ledger asks for
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +46,8 @@ def table(args: argparse.Namespace) -> int:
     names, sweeps = _select(args, TABLES, "table")
     _look_beside_the_store(args, names)
     store = Store(args.root)
-    frame = None if args.source == PUBLISHED else load(store, sweeps, tell)  # published numbers need no store
+    # published numbers need no store
+    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, tell)
     view = View(frame, args.source, args.scale, store, named=args.names)
     reports = [TABLES[name](view) for name in names]
     named = any(word in TABLES for word in args.names)
@@ -126,7 +122,7 @@ def figure(args: argparse.Namespace) -> int:
     folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
     _look_beside_the_store(args, names)
     store = Store(args.root)
-    frame = None if args.source == PUBLISHED else load(store, sweeps, tell)
+    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, tell)
     shown = views(frame, store, args.source, args.scale)
     if args.out:
         check_folder(args.out, names)
@@ -154,8 +150,8 @@ def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
 def ledger(args: argparse.Namespace) -> int:
     """Print the ledger. Its exit status is 0 whatever the verdicts."""
     store = Store(args.root)
-    frame = load(store, warn=tell) if sweep_names(args.root) else pd.DataFrame(columns=list(_OF_EMPTY))
-    emit(ledger_reports(frame, store, args.scale), args)
+    found = load_rows(store, warn=tell) if sweep_names(args.root) else []
+    emit(ledger_reports(found, store, args.scale), args)
     return 0
 
 

@@ -5,43 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
-
-import pandas as pd
 
 from harness.choice.edge import Edge, Outlook, of_range, of_values
 from harness.show.status import UNFINISHED
-from harness.store.points import SEARCH
-from results.compare.select import OPTIMIZER, Candidate, Choice, Row, searched
+from results.compare.select import Candidate, Choice, Row
 from results.compare.summary import metric_summary
 from results.frames.identity import setting_name
-from results.frames.load import tuned_columns
-from results.frames.metrics import Metric
-from results.frames.rows import rows
+from results.frames.metrics import Metric, is_missing
 
 
-def edges(frame: pd.DataFrame, chosen: Candidate, columns: Iterable[str]) -> dict[str, Edge]:
-    """The edges at which a candidate lies, by column.
+def edges(choice: Choice, columns: Iterable[str]) -> dict[str, Edge]:
+    """The edges at which a winner lies, by column.
 
     In a grid its neighbours are the candidates of all sweeps that agree with it in every other tuned setting;
     if it is alone there, the values of its blocks. In a search the edges are the ends of the range.
 
     Args:
-        frame: the tidy frame.
-        chosen: the winner.
+        choice: its, within an optimizer on a workload.
         columns: the tuned ones.
     """
-    place = itemgetter("stage", *OPTIMIZER)
-    wanted = (SEARCH, *map(chosen.value, OPTIMIZER))
-    rivals = [row for row in rows(frame) if place(row) == wanted]
-    own = [row for row in rivals if row["candidate"] == chosen.name]
+    assert choice.winner is not None
+    rivals = choice.rows
+    own = [row for row in rivals if row["candidate"] == choice.winner.name]
     from_grid = [row for row in own if not row["slot"]]
-    tuned = searched(rivals, tuned_columns(frame))
     find = _of_grid if from_grid else _of_search
     found = {}
     for column in columns:
-        others = [name for name in tuned if name != column]
+        others = [name for name in choice.axes if name != column]
         near = _numbers(row[column] for row in rivals if all(agree(row, own[0], name) for name in others))
         edge = find(column, from_grid or own, rivals, near)
         if edge is not None:
@@ -78,7 +69,7 @@ def _axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
 
 def _numbers(values: Iterable[Any]) -> list[float]:
     """The distinct numbers, ascending; nothing if some are no numbers."""
-    known = [value for value in values if not _is_missing(value)]
+    known = [value for value in values if not is_missing(value)]
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in known):
         return []
     return sorted(set(known))
@@ -87,13 +78,9 @@ def _numbers(values: Iterable[Any]) -> list[float]:
 def agree(row: Row, chosen: Row, name: str) -> bool:
     """Whether a row has the chosen row's value in a column, or will have it once it has run."""
     a, b = row[name], chosen[name]
-    if _is_missing(a) or _is_missing(b):  # some defaults, such as aux_lr, are filled in by the run
-        return _is_missing(a) and (_is_missing(b) or row["state"] in UNFINISHED)
+    if is_missing(a) or is_missing(b):  # some defaults, such as aux_lr, are filled in by the run
+        return is_missing(a) and (is_missing(b) or row["state"] in UNFINISHED)
     return bool(a == b)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or value != value
 
 
 # --- could one more point change the winner? ---
@@ -117,7 +104,7 @@ def outlook(choice: Choice, best: Choice, column: str, axes: Iterable[str], metr
         other
         for other in choice.candidates
         if other is not winner
-        and not _is_missing(other.value(column))
+        and not is_missing(other.value(column))
         and other.value(column) != winner.value(column)
         and all(_same(other.value(axis), winner.value(axis)) for axis in axes if axis != column)
     ]
@@ -141,7 +128,7 @@ def leader(choices: Sequence[Choice], metric: Metric) -> Choice | None:
 
 
 def _same(a: object, b: object) -> bool:
-    return a == b or (_is_missing(a) and _is_missing(b))
+    return a == b or (is_missing(a) and is_missing(b))
 
 
 def _level(candidate: Candidate | None, metric: Metric) -> float | None:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import functools
 
-import pandas as pd
-
 from harness.paper import experiments, scales
 from harness.paper.experiments import Place
 from harness.paper.reported import Reported
 from harness.store import Store
 from results.compare.select import OPTIMIZER, Choice, choose
-from results.frames.rows import part, rows
+from results.frames.rows import Frame, Rows, rows
 
 # The columns that a place fixes, besides hyperparameters.
 _PLACE = ("task", "model", "rule", "replica")
 
 
-def of_scale(frame: pd.DataFrame, scale: str) -> pd.DataFrame:
+def of_scale(frame: Frame, scale: str) -> Rows:
     """The rows of the sweeps of a scale; of those outside the list of experiments if `scale` is empty."""
-    scales = {name: experiments.scale_of(str(name)) for name in frame["sweep"].unique()}
-    return part(frame, [at for at, row in enumerate(rows(frame)) if scales[row["sweep"]] == scale])
+    sweeps = {row["sweep"] for row in rows(frame)}
+    wanted = {name for name in sweeps if experiments.scale_of(str(name)) == scale}
+    return [row for row in rows(frame) if row["sweep"] in wanted]
 
 
 class Ours:
@@ -32,23 +31,23 @@ class Ours:
         store: where the curves are; None: times to a target are not known.
     """
 
-    def __init__(self, frame: pd.DataFrame, scale: str, store: Store | None = None) -> None:
+    def __init__(self, frame: Frame, scale: str, store: Store | None = None) -> None:
         self.scale = scale
         self.store = store
         self.frame = of_scale(frame, scale)
-        self._rows = rows(self.frame)
         self._groups: dict[tuple[str, ...], list[int]] = {}  # positions in the frame
-        for position, row in enumerate(self._rows):
+        for position, row in enumerate(self.frame):
             self._groups.setdefault(tuple(row[name] for name in _PLACE), []).append(position)
 
     def __bool__(self) -> bool:
         """Whether anything is planned at this scale."""
-        return not self.frame.empty
+        return bool(self.frame)
 
     @functools.cache  # noqa: B019 - lives as long as one command
-    def runs(self, *places: Place) -> pd.DataFrame:
+    def runs(self, *places: Place) -> Rows:
         """The rows of the frame at some places, each once; none if they are not planned."""
-        return part(self.frame, list(dict.fromkeys(at for place in places for at in self._positions(place))))
+        positions = dict.fromkeys(at for place in places for at in self._positions(place))
+        return [self.frame[at] for at in positions]
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def _positions(self, place: Place) -> list[int]:
@@ -56,7 +55,7 @@ class Ours:
         setting = place.setting
         group = self._groups.get((task, model, setting.optimizer, setting.replica), [])
         hyper = setting.hyper.items()
-        return [i for i in group if all(self._rows[i].get(name) == value for name, value in hyper)]
+        return [i for i in group if all(self.frame[i].get(name) == value for name, value in hyper)]
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
@@ -64,7 +63,7 @@ class Ours:
 
         Fixed: all but the learning rate, and that, too, if it is given.
         """
-        own = (self._rows[i] for i in self._positions(place))
+        own = (self.frame[i] for i in self._positions(place))
         return choose([row for row in own if lr is None or row["lr"] == lr], OPTIMIZER)
 
     def of(self, line: Reported) -> list[Choice]:

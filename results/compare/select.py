@@ -6,19 +6,20 @@ What it reports of the winner comes from the replicate stage: runs of its settin
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
-
-import pandas as pd
 
 from harness.choice.winner import Score, grouped, mean_score, winner
 from harness.show.status import HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
 from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
-from results.frames.rows import Rows, rows
+from results.frames.load import tuned_columns
+from results.frames.metrics import is_missing
+from results.frames.rows import Frame, rows
 
 Row = Mapping[str, Any]  # of the tidy frame
 
@@ -63,6 +64,7 @@ class Choice:
             sweep plans, the winner's rows.
         stale: replicas that do not count, by the sweep whose search used their seed.
         dropped: number of other settings that were tried for it and that no plan has any more.
+        rows: those of the search stage, also of a run that an earlier one of them stands for.
     """
 
     fixed: dict[str, Any]
@@ -72,6 +74,12 @@ class Choice:
     replicas: list[Row]
     stale: Counter[str]
     dropped: int = 0
+    rows: Sequence[Row] = ()
+
+    @functools.cached_property
+    def axes(self) -> list[str]:
+        """The tuned columns in which its rows have two values or more, over all sweeps."""
+        return [name for name in tuned_columns(self.rows) if _has_two_values(self.rows, name)]
 
     @property
     def tried(self) -> int:
@@ -92,34 +100,30 @@ class Choice:
         return Counter(state for state in states if state in UNFINISHED)
 
 
-def choose(frame: pd.DataFrame | Rows, fixed: Sequence[str]) -> list[Choice]:
+def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    stages = {stage: _unique(rows(frame), stage) for stage in (SEARCH, REPLICATE, DROPPED)}
-    place = _place(fixed)
-    replicas = grouped(stages[REPLICATE], itemgetter("candidate"))
-    dropped = grouped(stages[DROPPED], place)
+    stages = grouped(rows(frame), itemgetter("stage"))
+    place = itemgetter(*fixed)
+    replicas = grouped(_unique(stages.get(REPLICATE, ())), itemgetter("candidate"))
+    dropped = grouped(stages.get(DROPPED, ()), place)
     return [
         _choose(dict(zip(fixed, values, strict=True)), group, replicas, dropped.get(values, ()))
-        for values, group in grouped(stages[SEARCH], place).items()
+        for values, group in grouped(stages.get(SEARCH, ()), place).items()
     ]
 
 
-def _unique(found: Rows, stage: str) -> list[Row]:
-    """The rows of a stage by key, in the order of the plan. A run that two sweeps share counts once."""
+def _unique(found: Iterable[Row]) -> list[Row]:
+    """The rows by key, in the order of the plan. A run that two sweeps share counts once."""
     unique: dict[str, Row] = {}
     for row in found:
-        if row["stage"] == stage:
-            unique.setdefault(row["key"], row)
+        unique.setdefault(row["key"], row)
     return list(unique.values())
 
 
-def _place(columns: Sequence[str]) -> Callable[[Row], tuple[Any, ...]]:
-    return lambda row: tuple([row[name] for name in columns])
-
-
 def _choose(
-    fixed: dict[str, Any], group: list[Row], replicas: Mapping[str, list[Row]], dropped: Iterable[Row]
+    fixed: dict[str, Any], rows: list[Row], replicas: Mapping[str, list[Row]], dropped: Iterable[Row]
 ) -> Choice:
+    group = _unique(rows)
     candidates = {
         name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
         for name, runs in grouped(group, itemgetter("candidate")).items()
@@ -138,7 +142,7 @@ def _choose(
         fresh = chosen.runs if chosen is not None else []
     others = {run["candidate"] for run in dropped} - candidates.keys()
     ties = [candidates[name] for name in tied]
-    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, len(others))
+    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, len(others), rows)
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
@@ -153,14 +157,18 @@ def has_stages(run: Row) -> bool:
     return bool(run["sweep"]) and not run[IMPORTED]
 
 
-def searched(frame: pd.DataFrame | Rows, columns: Iterable[str]) -> list[str]:
+def searched(frame: Frame, columns: Iterable[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
-    groups = grouped((row for row in rows(frame) if row["stage"] == SEARCH), _place(OPTIMIZER)).values()
+    groups = grouped((row for row in rows(frame) if row["stage"] == SEARCH), itemgetter(*OPTIMIZER)).values()
     return [name for name in columns if any(_has_two_values(group, name) for group in groups)]
 
 
+def axes_of(choices: Sequence[Choice]) -> list[str]:
+    """The tuned columns along which any of some choices was searched."""
+    tuned = tuned_columns(choices[0].rows) if choices else []
+    return [name for name in tuned if any(name in choice.axes for choice in choices)]
+
+
 def _has_two_values(group: Sequence[Row], name: str) -> bool:
-    first = group[0][name]
-    if all(row[name] is first for row in group):  # most columns are of other optimizers
-        return False
-    return len({x for row in group if (x := row[name]) is not None and x == x}) > 1  # NaN: no such setting
+    values = {row[name] for row in group}  # most columns are of other optimizers: NaN for all
+    return len(values) > 1 and sum(not is_missing(value) for value in values) > 1

@@ -154,10 +154,19 @@ def _groups(a: Sample, b: Sample) -> tuple[tuple[float, int], ...]:
     else:
         groups = [list(a.values.values()), list(b.values.values())]
     largest = max(abs(value) for sample in (a, b) for value in sample.values.values())
-    variances = [statistics.variance(group) for group in groups]
+    variances = [_variance(group) for group in groups]
     if all(math.sqrt(variance) <= _ROUNDING * largest for variance in variances):
         return ()
     return tuple((variance, len(group)) for variance, group in zip(variances, groups, strict=True))
+
+
+def _variance(values: Sequence[float]) -> float:
+    """As `statistics.variance`, rounded once, in a tenth of its time: in whole numbers of the finest unit."""
+    ratios = [value.as_integer_ratio() for value in values]
+    unit = max(denominator for _, denominator in ratios)  # all are powers of two
+    whole = [numerator * (unit // denominator) for numerator, denominator in ratios]
+    n = len(values)
+    return (n * sum(x * x for x in whole) - sum(whole) ** 2) / (n * (n - 1) * unit * unit)
 
 
 # --- how many seeds ---

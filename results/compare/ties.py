@@ -167,9 +167,9 @@ def _resampled_means(rows: Sequence[Sample]) -> np.ndarray:
     for line, row in zip(means, rows, strict=True):
         seeds = frozenset(row.values)
         if seeds not in drawn:
-            drawn[seeds] = source.randint(len(seeds), size=(_RESAMPLES, len(seeds)))
+            drawn[seeds] = source.randint(len(seeds), size=(_RESAMPLES, len(seeds))).T.copy()
         values = np.array([row.values[seed] for seed in sorted(seeds)])
-        line[:] = values[drawn[seeds]].mean(axis=1)
+        line[:] = values[drawn[seeds]].mean(axis=0)
         if row.test_variance:
             line += source.normal(0, row.test_variance**0.5, _RESAMPLES)
     return means

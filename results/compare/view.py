@@ -6,11 +6,10 @@ import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from harness.paper import experiments, scales
 from harness.store import Store
 from results.compare.ours import Ours, of_scale
+from results.frames.rows import Frame, rows
 
 PUBLISHED, RUNS, BOTH = "published", "runs", "both"
 SOURCES = (BOTH, PUBLISHED, RUNS)
@@ -54,13 +53,13 @@ class View:
 
     def __init__(
         self,
-        frame: pd.DataFrame | None = None,
+        frame: Frame | None = None,
         source: str = BOTH,
         chosen: Sequence[str] | None = None,
         store: Store | None = None,
         named: Collection[str] = (),
     ) -> None:
-        self.frame = None if source == PUBLISHED else frame
+        self.frame = None if source == PUBLISHED or frame is None else rows(frame)
         self.published = source != RUNS
         self.asked = source == PUBLISHED  # for published numbers, whatever is planned
         self.store = store
@@ -76,7 +75,7 @@ class View:
         """The scales whose runs are shown."""
         if self.frame is None:
             return []
-        planned = {experiments.scale_of(str(name)) for name in self.frame["sweep"].unique()}
+        planned = {experiments.scale_of(str(name)) for name in {row["sweep"] for row in self.frame}}
         return [name for name in scales.SCALES if name in (planned if self._chosen is None else self._chosen)]
 
     @functools.cached_property
@@ -91,7 +90,7 @@ class View:
         return [*([Side(True, None, self.asked)] if alone else []), *runs]
 
     @functools.cached_property
-    def others(self) -> pd.DataFrame | None:
+    def others(self) -> Frame | None:
         """The runs of sweeps that belong to no experiment of the paper."""
         return None if self.frame is None else of_scale(self.frame, "")
 

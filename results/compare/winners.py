@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from harness.show.status import Status
 from results.compare.edges import agree
 from results.compare.select import OPTIMIZER, Candidate, Choice, Row, choose, searched
 from results.frames.load import tuned_columns
+from results.frames.metrics import is_missing
+from results.frames.rows import Frame, parts
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,19 @@ class Winner:
         return Status.COMPLETED if self.runs else Status.WAITING
 
 
-def winners(part: pd.DataFrame) -> list[Winner]:
+def winners(part: Frame) -> list[Winner]:
     """The winner of each optimizer of one workload, in the order of the plan."""
     choices = choose(part, OPTIMIZER)
     return [Winner(str(choice.fixed["optimizer"]), choice, _reported(choice)) for choice in choices]
 
 
-def winners_along(part: pd.DataFrame, column: str) -> list[Winner]:
+def winners_along(part: Frame, column: str) -> list[Winner]:
     """As `winners`, but one per value of a column for each optimizer that was searched along it."""
     found = []
-    for _, own in part.groupby("optimizer", sort=False):
-        if column in own and searched(own, [column]):
-            choices = choose(own[own[column].notna()], (*OPTIMIZER, column))
+    for own in parts(part, ["optimizer"]):
+        if column in own[0] and searched(own, [column]):
+            known = [row for row in own if not is_missing(row[column])]
+            choices = choose(known, (*OPTIMIZER, column))
             found += [Winner(str(one.fixed["optimizer"]), one, _reported(one)) for one in choices]
         else:
             found += winners(own)
@@ -60,7 +61,7 @@ def _reported(choice: Choice) -> list[Row]:
     return choice.winner.runs
 
 
-def along(part: pd.DataFrame, choice: Choice, column: str) -> list[Candidate]:
+def along(part: Frame, choice: Choice, column: str) -> list[Candidate]:
     """The candidates that differ from the winner in one tuned column only, it among them, ascending there.
 
     Args:

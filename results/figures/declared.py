@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from harness.store import Store
 from results.compare.view import Side
 from results.figures import of_losses, of_paper, of_runs, of_spectra, of_track3
 from results.figures.kinds import Panel
+from results.frames.rows import Frame
 
 Panels = Sequence[Panel | of_losses.Losses]
 
@@ -26,12 +25,12 @@ class Figure:
     """
 
     paper: Callable[[Side], Panels] | None = None
-    sweeps: Callable[[pd.DataFrame, Store], Panels] | None = None
+    sweeps: Callable[[Frame, Store], Panels] | None = None
     hint: str = ""
 
 
 def _of_any(
-    panels: Callable[[pd.DataFrame, Store], list[Panel]],
+    panels: Callable[[Frame, Store], list[Panel]],
     published: Callable[[Side], list[Panel]] | None = None,
 ) -> Figure:
     """A figure that shows our runs of the paper's experiments as it shows any other sweep."""

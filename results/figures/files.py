@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from harness.paper import reported
 from harness.store import Store
 from harness.store.points import sweep_names
@@ -21,6 +19,7 @@ from results.compare.view import BOTH, Side, View
 from results.figures.declared import FIGURES, Figure, Panels
 from results.figures.kinds import Panel
 from results.figures.of_losses import Losses
+from results.frames.rows import Frame
 
 REVISION = 1  # raised when the drawing changes, so that old pictures are drawn again
 SUFFIXES = ("png", "pdf", "csv")
@@ -39,7 +38,7 @@ class FigureResult:
 
 
 def views(
-    frame: pd.DataFrame | None, store: Store, source: str = BOTH, scales: Sequence[str] | None = None
+    frame: Frame | None, store: Store, source: str = BOTH, scales: Sequence[str] | None = None
 ) -> list[Side]:
     """The views of a store.
 
@@ -95,7 +94,7 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
 
 
 def update(
-    name: str, frame: pd.DataFrame | None, store: Store, folder: Path, shown: Sequence[Side] | None = None
+    name: str, frame: Frame | None, store: Store, folder: Path, shown: Sequence[Side] | None = None
 ) -> FigureResult:
     """Bring one figure up to date: two pictures and the CSV file of its values.
 
@@ -161,7 +160,7 @@ def _why_nothing(name: str, shown: Sequence[Side]) -> str:
     return "the paper has it as a picture only: no values of it are published"
 
 
-def groups(figure: Figure, frame: pd.DataFrame | None, store: Store, shown: Sequence[Side]) -> list[Panels]:
+def groups(figure: Figure, frame: Frame | None, store: Store, shown: Sequence[Side]) -> list[Panels]:
     """The panels of a figure: a group for each view of the paper, then one for all other sweeps."""
     found = [figure.paper(view) for view in shown] if figure.paper else []
     if figure.sweeps and frame is not None:

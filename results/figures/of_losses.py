@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,12 +17,14 @@ import pandas as pd
 
 from harness.store import Store, curve
 from results.compare.select import OPTIMIZER, Row, choose
+from results.compare.summary import finite_values
 from results.compare.winners import over_seeds
 from results.figures import kinds
 from results.figures.kinds import Panel, lines, ranged, tidy
-from results.figures.of_runs import titles, workloads
+from results.figures.of_runs import has_values, titles, workloads
 from results.frames import imported
 from results.frames.metrics import loss_unit, reported
+from results.frames.rows import Frame, Rows, parts
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
 _START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest
@@ -134,7 +137,7 @@ def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None,
     return (end - margin, start + margin), False
 
 
-def loss(frame: pd.DataFrame, store: Store) -> list[Losses]:
+def loss(frame: Frame, store: Store) -> list[Losses]:
     """One panel per workload with completed replicas: the training loss of each optimizer's winner.
 
     Of runs that others made it is the validation loss, if they have one: they log the training loss as they
@@ -149,18 +152,21 @@ def loss(frame: pd.DataFrame, store: Store) -> list[Losses]:
         below, unit = lines(setting, best), loss_unit(part)
         if runs and not imported.source(part):
             panels.append(losses(title, below, unit, runs))
-        elif runs and "val_loss" in part and part["val_loss"].notna().any():
+        elif runs and has_values(part, "val_loss"):
             panels.append(replace(losses(title, below, unit, runs, window=1), name="val_loss"))
     return panels
 
 
-def _best(found: Runs, part: pd.DataFrame) -> tuple[Runs, str]:
+def _best(found: Runs, part: Rows) -> tuple[Runs, str]:
     """All optimizers, or if too many to tell apart the best ones, which a remark says."""
     if len(found) <= _MOST:
         return found, ""
     metric = reported(part)[0]
     sign = -1 if metric.higher_is_better else 1
-    ends = part[part["state"] == "completed"].groupby("optimizer")[f"val_{metric.name}"].mean()
+    ends = {
+        str(own[0]["optimizer"]): statistics.fmean(finite_values(own, f"val_{metric.name}") or [math.nan])
+        for own in parts(part, ["optimizer"])
+    }
     order = sorted(found, key=lambda name: (sign * ends[name], name))[:_BEST]
     return {name: own for name, own in found.items() if name in order}, f"the {_BEST} best of {len(found)}"
 

@@ -8,8 +8,6 @@ from dataclasses import replace
 from string import ascii_lowercase
 from typing import TypeVar
 
-import pandas as pd
-
 from harness.paper import experiments, reported, scales
 from harness.paper.reported import Reported, Setting
 from harness.store import Store
@@ -23,6 +21,7 @@ from results.figures import kinds, of_losses, of_runs, of_spectra
 from results.figures.kinds import Panel, Row, lines, tidy
 from results.figures.style import display_name
 from results.frames.metrics import loss_unit
+from results.frames.rows import Frame
 from results.frames.spectra import of_runs as spectra_of
 
 _LLAMA = ("llama-60m", "llama-135m")
@@ -465,7 +464,7 @@ def hours(view: Side) -> list[Panel]:
 
 
 def as_sweeps(
-    panels: Callable[[pd.DataFrame, Store], list[Panel]],
+    panels: Callable[[Frame, Store], list[Panel]],
     published: Callable[[Side], list[Panel]] | None = None,
 ) -> Callable[[Side], list[Panel]]:
     """A figure of any sweeps for a view: what is published of it, then our runs.
@@ -479,7 +478,7 @@ def as_sweeps(
         found = published(Side(published=True)) if published and view.published else []
         if view.ours is None or view.store is None:
             return found
-        runs = view.ours.frame
-        return [*found, *panels(runs[runs["replica"] == ""], view.store)]  # a rerun is no second chance
+        once = [run for run in view.ours.frame if run["replica"] == ""]  # a rerun is no second chance
+        return [*found, *panels(once, view.store)]
 
     return of_view

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from harness.choice.rates import rate_width as width_of
 from harness.show.numbers import counted
 from harness.store import Store
@@ -23,8 +21,9 @@ from results.figures import kinds
 from results.figures.kinds import Panel, Row, lines, tidy, worst_shown
 from results.figures.style import display_name
 from results.frames.cost import TOTAL_FLOPS
-from results.frames.metrics import Metric, reported, within
+from results.frames.metrics import Metric, is_missing, reported, within
 from results.frames.provenance import timings
+from results.frames.rows import Frame, Rows, parts
 
 _REFERENCE = "muon"
 _INTERVAL = "interval"
@@ -41,15 +40,16 @@ _FEWEST = 3  # evaluations of a run; with fewer, a line between two of them says
 _ENDED = ("completed", "diverged", "pruned")  # states of runs whose curve does not go on
 
 
-def workloads(frame: pd.DataFrame) -> list[pd.DataFrame]:
+def workloads(frame: Frame) -> list[Rows]:
     """The frame in parts, one per workload."""
-    return [part for _, part in frame.groupby(list(WORKLOAD), sort=False)]
+    return parts(frame, WORKLOAD)
 
 
-def titles(part: pd.DataFrame) -> tuple[str, str]:
+def titles(part: Rows) -> tuple[str, str]:
     """The workload, and below it what is fixed and how much is still to come."""
-    task, model, setting = part[list(WORKLOAD)].iloc[0]
-    open_runs = part[(part["stage"] == SEARCH) & part["state"].isin(["waiting", "running"])]["key"].nunique()
+    task, model, setting = (part[0][name] for name in WORKLOAD)
+    searches = (run for run in part if run["stage"] == SEARCH)
+    open_runs = len({run["key"] for run in searches if run["state"] in ("waiting", "running")})
     to_come = f"{counted(open_runs, 'run')} to come" if open_runs else ""
     return f"{task}, {model}", ", ".join(filter(None, [setting, to_come]))
 
@@ -68,26 +68,31 @@ def unit(units: Mapping[str, float], least: float) -> tuple[str, float]:
 # --- the validation metric against a setting ---
 
 
-def lr_curve(frame: pd.DataFrame, _: Store) -> list[Panel]:
+def lr_curve(frame: Frame, _: Store) -> list[Panel]:
     """The validation metric against lr: per optimizer and lr the best of everything else, p among it."""
-    parts = (part for part in workloads(frame) if "lr" in part and part["lr"].notna().any())
-    return [_against(part, "lr", "rates") for part in parts]
+    return [_against(part, "lr", "rates") for part in workloads(frame) if has_values(part, "lr")]
 
 
-def p_curve(frame: pd.DataFrame, _: Store) -> list[Panel]:
+def p_curve(frame: Frame, _: Store) -> list[Panel]:
     """The validation metric against p at each p's best lr, beside Muon's, where p was searched."""
-    parts = (part for part in workloads(frame) if "p" in part and searched(part, ["p"]))
-    return [_against(part, "p", "powers") for part in parts]
+    own = (part for part in workloads(frame) if "p" in part[0] and searched(part, ["p"]))
+    return [_against(part, "p", "powers") for part in own]
 
 
-def _against(part: pd.DataFrame, axis: str, kind: str) -> Panel:
+def has_values(part: Rows, column: str) -> bool:
+    """Whether a column of some rows has any value."""
+    return any(not is_missing(run.get(column)) for run in part)
+
+
+def _against(part: Rows, axis: str, kind: str) -> Panel:
     metric = reported(part)[0]
     overall = {str(choice.fixed["optimizer"]): choice for choice in choose(part, OPTIMIZER)}
     rows = []
-    for name, own in part[part[axis].notna()].groupby("optimizer", sort=False):
+    for own in parts([run for run in part if not is_missing(run[axis])], ["optimizer"]):
         if axis == "lr" or searched(own, [axis]):
-            winner = overall[str(name)].winner
-            rows += _along(own, str(name), axis, metric, winner.value(axis) if winner else None)
+            name = str(own[0]["optimizer"])
+            winner = overall[name].winner
+            rows += _along(own, name, axis, metric, winner.value(axis) if winner else None)
     muon = overall.get(_REFERENCE)
     if axis == "p" and muon and (best := _best(muon, metric)):  # it has no such axis: a line
         rows.append(
@@ -98,7 +103,7 @@ def _against(part: pd.DataFrame, axis: str, kind: str) -> Panel:
     return Panel(kind, *titles(part), tidy(rows), y_label=label, higher_is_better=better)
 
 
-def _along(own: pd.DataFrame, optimizer: str, axis: str, metric: Metric, chosen: Any) -> list[Row]:
+def _along(own: Rows, optimizer: str, axis: str, metric: Metric, chosen: Any) -> list[Row]:
     choices = {float(choice.fixed[axis]): choice for choice in choose(own, (*OPTIMIZER, axis))}
     found = [(x, _best(choices[x], metric)) for x in sorted(choices)]
     points = [replace(row, x=x, role=kinds.CHOSEN if x == chosen else kinds.POINT) for x, row in found if row]
@@ -120,7 +125,7 @@ def _best(choice: Choice, metric: Metric) -> Row | None:
 # --- cost ---
 
 
-def pareto(frame: pd.DataFrame, _: Store) -> list[Panel]:
+def pareto(frame: Frame, _: Store) -> list[Panel]:
     """Per workload the test metric against time, and against operations if its records have them.
 
     An optimizer whose interval was searched has a point for each: that is what an interval is for. Times of
@@ -130,7 +135,7 @@ def pareto(frame: pd.DataFrame, _: Store) -> list[Panel]:
     return [panel for panel in panels if panel is not None]
 
 
-def _costs(part: pd.DataFrame, column: str) -> Panel | None:
+def _costs(part: Rows, column: str) -> Panel | None:
     metric, found = reported(part)[0], winners_along(part, _INTERVAL)
     hardware = timings([run for one in found for run in one.runs if run["state"] == "completed"])
     if column == TIME and hardware > 1:
@@ -278,13 +283,13 @@ def _stacked(
     return Panel(kind, title, subtitle, tidy(sum(entries, [])), label, higher_is_better=better)
 
 
-def seed_spread(frame: pd.DataFrame, _: Store) -> list[Panel]:
+def seed_spread(frame: Frame, _: Store) -> list[Panel]:
     """Every reported run of each optimizer's best setting, mean and 95 % interval."""
     panels = [_seeds(part) for part in workloads(frame)]
     return [panel for panel in panels if len(panel.of(kinds.DOT))]
 
 
-def _seeds(part: pd.DataFrame) -> Panel:
+def _seeds(part: Rows) -> Panel:
     metric, found = reported(part)[0], winners(part)
     sign = -1 if metric.higher_is_better else 1
     entries = [_seeds_of(one, metric) for one in found]
@@ -315,7 +320,7 @@ def _seeds_of(one: Winner, metric: Metric) -> list[Row]:
     return entry("seeds", label, one.optimizer, found.mean, text, spans=spans, dots=dots)
 
 
-def lr_width(frame: pd.DataFrame, _: Store) -> list[Panel]:
+def lr_width(frame: Frame, _: Store) -> list[Panel]:
     """In which range of learning rates each optimizer stays close to its best, where it has two or more.
 
     All other settings are as chosen: an optimizer whose p was searched as well must not look wider for that.
@@ -324,7 +329,7 @@ def lr_width(frame: pd.DataFrame, _: Store) -> list[Panel]:
     panels = []
     for part in workloads(frame):
         title, setting = titles(part)
-        found = winners(part) if "lr" in part else []
+        found = winners(part) if "lr" in part[0] else []
         panels.append(_widths(title, lines(setting, how), [_width_of(part, one) for one in found]))
     return [panel for panel in panels if len(panel.of(kinds.SPAN))]
 
@@ -353,7 +358,7 @@ def _widths(title: str, subtitle: str, entries: list[list[Row]]) -> Panel:
     return _stacked("widths", title, subtitle, kinds.AXES["lr"], sorted(entries, key=width, reverse=True))
 
 
-def _width_of(part: pd.DataFrame, one: Winner) -> list[Row]:
+def _width_of(part: Rows, one: Winner) -> list[Row]:
     if one.choice.winner is None:
         return entry("widths", kinds.AXES["lr"], one.optimizer, text=str(one.choice.state))
     found = along(part, one.choice, "lr")
@@ -383,7 +388,7 @@ def _ranges(
     return entry("widths", kinds.AXES["lr"], optimizer, best, text, keys, spans, source=source)
 
 
-def to_target(frame: pd.DataFrame, store: Store) -> list[Panel]:
+def to_target(frame: Frame, store: Store) -> list[Panel]:
     """How many steps, and how much time, each optimizer needs to be as good as Muon.
 
     The target is that of `results.compare.to_target`: where Muon's run of the same seeds ends. Without Muon
@@ -394,7 +399,7 @@ def to_target(frame: pd.DataFrame, store: Store) -> list[Panel]:
     return [panel for part in workloads(frame) for panel in _targets(part, store)]
 
 
-def _targets(part: pd.DataFrame, store: Store) -> list[Panel]:
+def _targets(part: Rows, store: Store) -> list[Panel]:
     metric, found = reported(part)[0], winners(part)
     goals, whose = _goals(found, metric)
     runs = [run for one in found for run in one.runs if run["state"] in _ENDED]

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from harness.show.numbers import counted
 from harness.store import Store
 from results.compare.select import OPTIMIZER, choose
@@ -17,6 +15,7 @@ from results.figures import kinds
 from results.figures.kinds import Panel, Row, lines, ranged, tidy
 from results.figures.of_runs import titles, workloads
 from results.figures.style import display_name
+from results.frames.rows import Frame, Rows
 from results.frames.spectra import Spectra, is_sound, mean_alpha, of_runs, sound_layers
 
 Measured = Mapping[str, Sequence[Spectra]]  # by optimizer, on one workload
@@ -32,12 +31,12 @@ _MOST_POINTS = 128  # of a sorted spectrum; more are not visible
 # --- the winners of any sweeps ---
 
 
-def alpha_layers(frame: pd.DataFrame, store: Store) -> list[Panel]:
+def alpha_layers(frame: Frame, store: Store) -> list[Panel]:
     """Alpha of each layer."""
     return [_layers(part, found, "alpha") for part, found in _weighed(frame, store)]
 
 
-def alpha_kinds(frame: pd.DataFrame, store: Store) -> list[Panel]:
+def alpha_kinds(frame: Frame, store: Store) -> list[Panel]:
     """Alpha of each layer, a panel for each kind of layer, where a model has several kinds."""
     panels = []
     for part, found in _weighed(frame, store):
@@ -46,12 +45,12 @@ def alpha_kinds(frame: pd.DataFrame, store: Store) -> list[Panel]:
     return panels
 
 
-def norms(frame: pd.DataFrame, store: Store) -> list[Panel]:
+def norms(frame: Frame, store: Store) -> list[Panel]:
     """Spectral and Frobenius norm of each layer."""
     return [_layers(part, found, name) for part, found in _weighed(frame, store) for name in NORMS]
 
 
-def alpha_bars(frame: pd.DataFrame, store: Store) -> list[Panel]:
+def alpha_bars(frame: Frame, store: Store) -> list[Panel]:
     """Mean alpha of each optimizer over the layers that are sound in all of its and the others' runs."""
     panels = []
     for part, found in _weighed(frame, store):
@@ -65,7 +64,7 @@ def alpha_bars(frame: pd.DataFrame, store: Store) -> list[Panel]:
     return panels
 
 
-def update_spectra(frame: pd.DataFrame, store: Store) -> list[Panel]:
+def update_spectra(frame: Frame, store: Store) -> list[Panel]:
     """Singular values of the updates: a panel for each workload and step, of the matrices of one shape."""
     panels = []
     for part, found in _of_winners(frame, store):
@@ -85,7 +84,7 @@ def update_spectra(frame: pd.DataFrame, store: Store) -> list[Panel]:
     return panels
 
 
-def _of_winners(frame: pd.DataFrame, store: Store) -> Iterator[tuple[pd.DataFrame, Measured]]:
+def _of_winners(frame: Frame, store: Store) -> Iterator[tuple[Rows, Measured]]:
     for part in workloads(frame):
         choices = choose(part, OPTIMIZER)
         found = {str(choice.fixed["optimizer"]): of_runs(choice.replicas, store) for choice in choices}
@@ -93,13 +92,13 @@ def _of_winners(frame: pd.DataFrame, store: Store) -> Iterator[tuple[pd.DataFram
             yield part, {name: own for name, own in found.items() if own}
 
 
-def _weighed(frame: pd.DataFrame, store: Store) -> Iterator[tuple[pd.DataFrame, Measured]]:
+def _weighed(frame: Frame, store: Store) -> Iterator[tuple[Rows, Measured]]:
     for part, found in _of_winners(frame, store):
         if measured := with_weights(found):
             yield part, measured
 
 
-def _layers(part: pd.DataFrame, found: Measured, column: str, kind: str = "") -> Panel:
+def _layers(part: Rows, found: Measured, column: str, kind: str = "") -> Panel:
     title, setting = titles(part)
     return layers(", ".join(filter(None, [title, kind])), setting, found, column, kind)
 

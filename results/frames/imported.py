@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from harness.store.points import SEED_FIELDS
 from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
-from results.frames.rows import Rows, rows
+from results.frames.rows import Frame, Rows, rows
 
 GONE = "its record is gone or damaged; `htbench runs import --curves` with the same file writes it again"
 
@@ -53,6 +51,6 @@ def has_one_split(found: Rows, metric: str) -> bool:
     return all(row[IMPORTED] and row.get(_TEST + metric) == row.get(_VAL + metric) for row in found)
 
 
-def source(part: pd.DataFrame | Rows) -> str:
+def source(part: Frame) -> str:
     """The name under which the runs of a workload were imported; empty for our own."""
     return next((str(row[IMPORTED]) for row in rows(part) if row[IMPORTED]), "")

@@ -8,9 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from harness.config.names import canonical, settings_of
 from harness.config.yaml_text import read_yaml
@@ -29,18 +27,38 @@ from harness.store.record import IMPORTED, RunRecord
 from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.frames import identity, row_cache, run_row
-from results.frames.rows import rows
+from results.frames.rows import Frame, Rows, rows
 from results.frames.run_row import EDITED, MARK, PRUNED_BY, TUNED, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NO_SEARCH = {"search": "", "ranges": ""}
 _NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
+_MIXED = ({int, float}, {int, type(None)}, {float, type(None)}, {int, float, type(None)})
 _LOST = "a search whose terms are lost (its study.json is damaged)"
 
 
+Warn = Callable[[UsageError], object]
+
+
+def load(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | None = None) -> pd.DataFrame:
+    """As `load_rows`, as a frame for figures and notebooks."""
+    import pandas as pd
+
+    found = load_rows(store, sweeps, warn)
+    columns = {name: [row[name] for row in found] for name in found[0]}
+    # Words stay Python's strings: to go run by run takes ten times as long with Arrow's.
+    return pd.DataFrame(
+        {
+            name: pd.Series(values, dtype=object if str in set(map(type, values)) else None)
+            for name, values in columns.items()
+        }
+    )
+
+
 @without_collection()
-def load(
-    store: Store, sweeps: Iterable[str] | None = None, warn: Callable[[UsageError], object] | None = None
-) -> pd.DataFrame:
+def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | None = None) -> Rows:
     """One row per point, in the order of the sweeps' names and of their plans, then the unplanned runs.
 
     An unplanned run was made by `htbench run`, or its sweep is gone. It has no `sweep`, and its `setting`
@@ -86,7 +104,7 @@ def load(
         _tell_data_apart(own)
         _tell_variants_apart(own)
     _tell_unplanned_apart(rows)
-    return _frame(rows)
+    return _whole(rows)
 
 
 def tell(left_out: UsageError) -> None:
@@ -94,9 +112,7 @@ def tell(left_out: UsageError) -> None:
     print(f"htbench: {left_out}", file=sys.stderr)
 
 
-def _all_points(
-    store: Store, names: Iterable[str], warn: Callable[[UsageError], object] | None
-) -> list[Point]:
+def _all_points(store: Store, names: Iterable[str], warn: Warn | None) -> list[Point]:
     found: list[Point] = []
     for name in names:
         try:
@@ -267,24 +283,28 @@ def _several(rows: Iterable[Row], name: str, of: str) -> set[str]:
 # --- the frame ---
 
 
-def _frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """The columns always in the same order, whichever kind of run comes first."""
+def _whole(rows: Sequence[Row]) -> Rows:
+    """Every row with all columns, always in the same order, whichever kind of run comes first.
+
+    A missing value is NaN, and in a column of numbers so is None; its whole numbers then are floats.
+    """
     names = dict.fromkeys(name for shape in {tuple(row) for row in rows} for name in shape)
     tuned = {name for shape in {row[TUNED] for row in rows} for name in shape}
     ordered = run_row.columns(names, tuned)
     blank = dict.fromkeys([*ordered, *run_row.HIDDEN], math.nan)
-    whole = ((blank | row).values() for row in rows)
-    columns = dict(zip(blank, zip(*whole, strict=True), strict=True))
-    return pd.DataFrame({name: _column(columns[name]) for name in ordered})
+    whole = [blank | row for row in rows]
+    for name in run_row.HIDDEN:
+        for row in whole:
+            del row[name]
+    for name in ordered:
+        types = {type(row[name]) for row in whole}
+        if types in _MIXED:
+            for row in whole:
+                row[name] = math.nan if row[name] is None else float(row[name])
+    return whole
 
 
-def _column(values: Sequence[Any]) -> pd.Series[Any]:
-    """Words stay Python's strings: tables go run by run, which takes ten times as long with Arrow's."""
-    types = set(map(type, values))
-    return pd.Series(values, dtype=object if str in types else float if types == {float} else None)
-
-
-def tuned_columns(frame: pd.DataFrame) -> list[str]:
+def tuned_columns(frame: Frame) -> list[str]:
     """The frame's columns that hold settings that compete, lr and p first."""
-    columns = [str(name) for name in next(iter(rows(frame)), frame)]
+    columns = list(next(iter(rows(frame))))
     return columns[columns.index(run_row.FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]

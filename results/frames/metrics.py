@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from harness import tasks
 from harness.store.record import IMPORTED, RunRecord
-from results.frames.rows import rows
+from results.frames.rows import Frame, rows
 
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
@@ -68,7 +66,7 @@ def columns(record: RunRecord) -> dict[str, Any]:
     )
 
 
-def reported(part: pd.DataFrame) -> tuple[Metric, ...]:
+def reported(part: Frame) -> tuple[Metric, ...]:
     """The metrics of the task of a part of the frame, first the one by which runs are chosen."""
     kind, metric, higher_is_better = _task(part)
     ours = {one.name: one for found in _REPORTED.values() for one in found}
@@ -80,12 +78,12 @@ def reported(part: pd.DataFrame) -> tuple[Metric, ...]:
     return own, *(one for one in others if first["task"] in tasks.TASKS or f"val_{one.name}" in first)
 
 
-def loss_unit(part: pd.DataFrame) -> str:
+def loss_unit(part: Frame) -> str:
     """In which a task counts its loss; empty for runs that others made, whose unit is not known."""
     return {"lm": "nats/token", IMPORTED: ""}.get(_task(part)[0], "nats")
 
 
-def _task(part: pd.DataFrame) -> tuple[str, str, bool]:
+def _task(part: Frame) -> tuple[str, str, bool]:
     """Kind, metric and direction of the task that a part of the frame has."""
     name = str(rows(part)[0]["task"])
     if name not in tasks.TASKS:
@@ -101,9 +99,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and value == value
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a cell of the frame has no value."""
+    return value is None or bool(value != value)
+
+
 def word(value: Any) -> str:
     """A value of the frame as one word."""
-    if value is None or value != value:
+    if is_missing(value):
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -6,8 +6,6 @@ import argparse
 import sys
 from pathlib import Path
 
-import pandas as pd
-
 from harness.show.numbers import memory
 from harness.store import Store
 from harness.system import atomic
@@ -15,6 +13,7 @@ from harness.system.folders import check_ours, make_folder
 from results.figures.declared import FIGURES
 from results.figures.files import check_folder, of_selection, update, views
 from results.frames.load import load, tell
+from results.frames.rows import Rows, rows
 from results.page.page import MARK, write
 
 
@@ -45,7 +44,7 @@ def report(args: argparse.Namespace) -> int:
     if args.out:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
-    text = write(store, frame, _figures(store, frame, figures))
+    text = write(store, frame, _figures(store, rows(frame), figures))
     atomic.write_text(out, text)
     print(f"{out}: {memory(len(text))}")
     return 0
@@ -58,7 +57,7 @@ def _is_ours(page: Path) -> bool:
         return MARK.encode() in file.read(1024)
 
 
-def _figures(store: Store, frame: pd.DataFrame, folder: Path) -> dict[str, bytes]:
+def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, bytes]:
     """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
     shown = views(frame, store)
     done = [update(name, frame, store, folder, shown) for name in FIGURES]

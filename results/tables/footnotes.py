@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from harness.choice.edge import Edge
 from harness.show.note import Note, text
 from harness.show.report import Cell, Section
@@ -20,7 +18,7 @@ from results.compare.summary import metric_summary
 from results.frames import imported
 from results.frames.identity import DATA
 from results.frames.metrics import Metric, reported, word
-from results.frames.rows import rows
+from results.frames.rows import Frame, rows
 
 SPREAD = Note("spread")
 
@@ -36,19 +34,19 @@ _MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
 # --- the workload ---
 
 
-def title(part: pd.DataFrame) -> str:
+def title(part: Frame) -> str:
     """The workload of a part of the frame: "pydocs, llama-nano (steps=100)"."""
     task, model, setting = identity(part).values()
     return f"{task}, {model}" + (f" ({setting})" if setting else "")
 
 
-def identity(part: pd.DataFrame) -> dict[str, str]:
+def identity(part: Frame) -> dict[str, str]:
     """The workload as CSV columns."""
     first = rows(part)[0]
     return {name: str(first[name]) for name in WORKLOAD}
 
 
-def origin(part: pd.DataFrame) -> tuple[Note, ...]:
+def origin(part: Frame) -> tuple[Note, ...]:
     """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
     name = imported.source(part)
     if name:
@@ -135,7 +133,7 @@ def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
 
 
 def caveats(
-    part: pd.DataFrame, choice: Choice, axes: list[str], rivals: Sequence[Choice] = ()
+    part: Frame, choice: Choice, axes: list[str], rivals: Sequence[Choice] = ()
 ) -> dict[str, tuple[Note, ...]]:
     """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
@@ -150,7 +148,7 @@ def caveats(
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
     metric = reported(part)[0]
-    for column, edge in edges(part, choice.winner, axes).items():
+    for column, edge in edges(choice, axes).items():
         note = Note(
             "edge",
             column=column,
@@ -207,14 +205,14 @@ def _outlook(
 def plain(value: Any) -> str | float | None:
     """A setting as a cell's value: numbers stay numbers, NaN is nothing, the rest is words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return None if pd.isna(value) else value
+        return None if value != value else value
     return None if value is None else word(value)
 
 
 # --- the runs behind a section ---
 
 
-def complete(section: Section, part: pd.DataFrame) -> Section:
+def complete(section: Section, part: Frame) -> Section:
     """The section with marks at the cells of mixed runs, and notes on all runs behind it.
 
     Args:
@@ -266,4 +264,4 @@ def _made_by(runs: Sequence[Row]) -> Note:
 
 
 def _values(runs: Iterable[Row], column: str) -> list[str]:
-    return sorted({word(run.get(column)) for run in runs})
+    return sorted({word(value) for value in {run.get(column) for run in runs}})

@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
 from harness.show.note import Note
 from harness.show.report import Cell, Column, Section
-from results.compare.select import OPTIMIZER, choose, searched
-from results.frames.load import tuned_columns
-from results.frames.metrics import reported
-from results.frames.rows import rows
+from results.compare.select import OPTIMIZER, axes_of, choose
+from results.frames.metrics import is_missing, reported
+from results.frames.rows import Frame, rows
 from results.tables import footnotes
 
 COLUMN_AXIS = "lr"
 
 
-def section(part: pd.DataFrame, row_axis: str) -> Section:
+def section(part: Frame, row_axis: str) -> Section:
     """The validation metric by `row_axis` and lr.
 
     Fixed: task, model, setting, optimizer, lr and `row_axis`. Selected over: all else that was searched.
@@ -28,8 +25,10 @@ def section(part: pd.DataFrame, row_axis: str) -> Section:
         row_axis: a column of the frame.
     """
     metric = reported(part)[0]
-    axes = searched(part, tuned_columns(part))
-    known = [row for row in rows(part) if not any(pd.isna(row.get(axis)) for axis in (COLUMN_AXIS, row_axis))]
+    choices = choose(part, OPTIMIZER)
+    axes = axes_of(choices)
+    both = (COLUMN_AXIS, row_axis)
+    known = [row for row in rows(part) if not any(is_missing(row.get(axis)) for axis in both)]
     fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
     # the best candidate of each cell; numeric rows ascend, optimizers stay in the order of the plan
     grid = {(choice.fixed[row_axis], choice.fixed[COLUMN_AXIS]): choice for choice in choose(known, fixed)}
@@ -37,7 +36,7 @@ def section(part: pd.DataFrame, row_axis: str) -> Section:
     heads = heads if row_axis == "optimizer" else sorted(heads)
     rates = sorted({rate for _, rate in grid})
     seeds = footnotes.seeds_of_search(grid.values())
-    chosen = {choice.winner.name: choice for choice in choose(part, OPTIMIZER) if choice.winner is not None}
+    chosen = {choice.winner.name: choice for choice in choices if choice.winner is not None}
 
     def cell(head: Any, rate: float) -> Cell:
         choice = grid.get((head, rate))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from harness.choice.winner import grouped
 from harness.paper import reported, scales
 from harness.paper.experiments import Place
@@ -15,6 +13,7 @@ from harness.show.report import Cell, Column, Report, Section
 from results.compare.ours import Ours
 from results.compare.select import Choice
 from results.compare.view import View
+from results.frames.rows import Frame
 from results.tables import footnotes
 
 _FIXED = ("weight_decay", "p", "rank_exponent", "interval")
@@ -94,7 +93,7 @@ def place(row: Row, scale: str) -> Place:
     return Place(row["dataset"], row["model"], scales.setting(scale, setting))
 
 
-def _best(choice: Choice, part: pd.DataFrame) -> Cell:
+def _best(choice: Choice, part: Frame) -> Cell:
     """The chosen learning rate with its footnotes, or why there is none."""
     if choice.winner is None:
         return footnotes.missing(choice)

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import pandas as pd
-
 from harness.choice.winner import grouped
 from harness.paper import reported, scales
 from harness.paper.reported import Reported
@@ -22,6 +20,7 @@ from results.compare.measured import UNPLANNED, Measured, is_time, measured, pai
 from results.compare.ours import Ours
 from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary, p_value
 from results.compare.ties import adjusted
+from results.frames.rows import Frame
 
 FULL = scales.SCALES[0]
 WITHIN, BETTER, WORSE = "within noise", "better", "worse"
@@ -43,7 +42,7 @@ _RULES_OF_CLAIMS = (
 )
 
 
-def ledger(frame: pd.DataFrame, store: Store, wanted: Sequence[str] = ()) -> list[Report]:
+def ledger(frame: Frame, store: Store, wanted: Sequence[str] = ()) -> list[Report]:
     """One report per scale: published numbers at full scale, claims at the others.
 
     Args:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-import pandas as pd
-
 from harness.choice.winner import grouped
 from harness.config import hyper_schedules
 from harness.show.note import Note
@@ -16,19 +14,19 @@ from harness.show.numbers import listing
 from harness.show.report import Cell, Column, Section
 from harness.show.status import UNFINISHED, Status
 from harness.store.points import SEARCH
-from results.compare.select import OPTIMIZER, Candidate, Choice, choose, has_stages, searched
+from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
 from results.compare.summary import finite_values, metric_summary, sample_by_seed
 from results.frames import imported
 from results.frames.load import tuned_columns
 from results.frames.metrics import Metric, reported
-from results.frames.rows import rows
+from results.frames.rows import Frame, rows
 from results.tables import footnotes, timing
 from results.tables.verdicts import RULES, Verdicts, compare
 
 Term = TypeVar("Term", bound=Hashable)
 
 
-def section(part: pd.DataFrame) -> Section:
+def section(part: Frame) -> Section:
     """One workload, one row per optimizer.
 
     Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
@@ -38,7 +36,7 @@ def section(part: pd.DataFrame) -> Section:
     """
     choices = choose(part, OPTIMIZER)
     names = [str(choice.fixed["optimizer"]) for choice in choices]
-    axes = searched(part, tuned_columns(part))
+    axes = axes_of(choices)
     staged, of_others = has_stages(rows(part)[0]), bool(imported.source(part))
     metrics = reported(part)
     verdicts = {metric: _verdicts(part, choices, names, metric) for metric in metrics}
@@ -72,7 +70,7 @@ def _chosen(choices: Sequence[Choice], axes: list[str], staged: bool) -> Note:
 
 
 def _verdicts(
-    part: pd.DataFrame, choices: Sequence[Choice], names: Sequence[str], metric: Metric
+    part: Frame, choices: Sequence[Choice], names: Sequence[str], metric: Metric
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
     first = rows(part)[0]
@@ -98,7 +96,7 @@ def _is_settled(choice: Choice) -> bool:
 
 
 def _columns(
-    part: pd.DataFrame,
+    part: Frame,
     choices: Sequence[Choice],
     axes: list[str],
     verdicts: Mapping[Metric, Verdicts | None],
@@ -238,7 +236,7 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
     return [Note("budget", names=own, count=len(own), most=most, rest=rest), *notes]
 
 
-def _terms(part: pd.DataFrame) -> list[Note]:
+def _terms(part: Frame) -> list[Note]:
     """How studies searched. Grids say it all by their size, except beside a search."""
     pairs = dict.fromkeys((run["optimizer"], run["search"]) for run in rows(part) if run["stage"] == SEARCH)
     if not any(search for _, search in pairs):

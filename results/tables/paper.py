@@ -25,6 +25,7 @@ from results.compare.quantities import QUESTIONS, Quantity, quantity
 from results.compare.select import Choice
 from results.compare.stats import Summary
 from results.compare.view import Side, View
+from results.frames.metrics import is_missing
 from results.tables import footnotes, timing
 from results.tables.verdicts import RULES, compare
 
@@ -256,7 +257,8 @@ def _at_scale(layout: Layout, lines: Iterable[Reported], ours: Ours) -> list[Rep
 
 def _planned_rates(line: Reported, ours: Ours) -> Sequence[float | None]:
     runs = ours.runs(experiments.place(line, ours.scale))
-    return sorted(map(float, runs.loc[runs["stage"] == SEARCH, "lr"].dropna().unique())) or [None]
+    rates = (row["lr"] for row in runs if row["stage"] == SEARCH)
+    return sorted({float(rate) for rate in rates if not is_missing(rate)}) or [None]
 
 
 # --- cells ---

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-import pandas as pd
-
 from harness.show.report import Report, Section
 from harness.store.points import SEARCH
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
-from results.frames.rows import parts, rows
+from results.frames.rows import Frame, parts, rows
 from results.tables import flops, footnotes, grid, hyperparameters, main_result, paper
 from results.track3 import table as track3
 
@@ -59,11 +57,11 @@ TABLES: dict[str, Make] = GENERAL | {
 }
 
 
-def _sections(workloads: Iterable[pd.DataFrame], make: Callable[[pd.DataFrame], Section]) -> list[Section]:
+def _sections(workloads: Iterable[Frame], make: Callable[[Frame], Section]) -> list[Section]:
     """A section for each workload, but for replicas whose search has no run there: data may have changed."""
     searched_parts = [part for part in workloads if SEARCH in _values(part, "stage")]
     return [footnotes.complete(make(part), part) for part in searched_parts]
 
 
-def _values(part: pd.DataFrame, column: str) -> list[Any]:
+def _values(part: Frame, column: str) -> list[Any]:
     return [row.get(column) for row in rows(part)]

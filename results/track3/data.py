@@ -7,16 +7,14 @@ architecture are the same in every run; only the optimizer differs.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
-import pandas as pd
-
 PLACE = Path(__file__).parent
 TOP = "(top)"  # the folder of logs that lie in none
-_LOG = ["result", "run"]  # the columns that name a log
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def published(place: Path = PLACE) -> list[Published]:
         place: a folder with the three CSV files.
     """
     found = []
-    for row in _read(place / "history.csv").to_dict("records"):
+    for row in _read(place / "history.csv"):
         log = PurePosixPath(row["log"])
         folder = str(log.parent) if len(log.parts) > 1 else TOP
         numbers = int(row["number"]), int(row["steps_to_target"]), Decimal(row["mean_loss"]), int(row["n"])
@@ -81,19 +79,24 @@ def runs(place: Path = PLACE) -> list[Run]:
     The next run begins where the log returns to its first step. Some logs repeat their last evaluations: of a
     step that occurs twice in a run the last one counts.
     """
-    frame = _read(place / "val_loss.csv").astype({"step": int, "total_steps": int})
-    logs = frame.groupby(_LOG, sort=False)
-    begins = frame["step"] == logs["step"].transform("first")
-    frame["number"] = begins.groupby([frame[name] for name in _LOG], sort=False).cumsum()
-    frame["total_steps"] = logs["total_steps"].transform("first")
-    frame = frame.merge(_read(place / "runs.csv")[[*_LOG, "gpu"]], on=_LOG, how="left").fillna({"gpu": ""})
+    gpus = {_log(row): row["gpu"] for row in _read(place / "runs.csv")}
+    logs: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in _read(place / "val_loss.csv"):
+        logs.setdefault(_log(row), []).append(row)
     found = []
-    for _, own in frame.groupby([*_LOG, "number"], sort=False):
-        first = own.iloc[0]
-        losses = dict(zip(own["step"].tolist(), map(Decimal, own["val_loss"]), strict=True))
-        found.append(Run(first["result"], first["run"], int(first["total_steps"]), first["gpu"], losses))
+    for log, rows in logs.items():
+        for row in rows:
+            if row["step"] == rows[0]["step"]:
+                losses = dict[int, Decimal]()
+                found.append(Run(*log, int(rows[0]["total_steps"]), gpus.get(log, ""), losses))
+            losses[int(row["step"])] = Decimal(row["val_loss"])
     return found
 
 
-def _read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
+def _log(row: Mapping[str, str]) -> tuple[str, str]:
+    return row["result"], row["run"]
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

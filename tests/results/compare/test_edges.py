@@ -18,7 +18,7 @@ def found(bench, columns=None):
     frame = load(bench.write())
     (choice,) = choose(frame, OPTIMIZER)
     axes = columns or searched(frame, tuned_columns(frame))
-    return {column: hint(edge) for column, edge in edges(frame, choice.winner, axes).items()}
+    return {column: hint(edge) for column, edge in edges(choice, axes).items()}
 
 
 def edge_hints(bench, make, values, chosen, name="lr", optimizer="muon", lr=0.02, **fixed):
