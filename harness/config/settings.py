@@ -67,6 +67,18 @@ def param_of(optimizer: str, setting: str) -> Param:
     return known[setting] if setting in known else hyper_schedules.params_of(row)[setting]
 
 
+def field_value(name: str, value: Value) -> Value:
+    """A value of a field of the config, coerced.
+
+    Raises:
+        UsageError: the field can't have such a value.
+    """
+    try:
+        return resolve_value(FIELDS[name], name, value)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def known_settings() -> frozenset[str]:
     """The names of all settings, but for hyperparameters of optimizers outside the zoo."""
     return _settings_of(tuple(optimizers.ZOO))

@@ -106,8 +106,9 @@ class Survey:
         self._noted = {} if packed.damaged else self.store.index.rows()
         self.index = {key: mark.size for key, (mark, _) in self._noted.items()}
         self.torn_index_lines = 0
+        for path in packed.damaged:
+            self._damage("archive", path)
         if packed.damaged:
-            self.damaged["archive"] = [self._place(path) for path in packed.damaged]
             return
         lines = self.store.index.path
         self.torn_index_lines = atomic.count_lines(lines) - len(atomic.read_json_lines(lines))
@@ -117,17 +118,24 @@ class Survey:
                 break
             try:
                 self._look(path)
-            except DamagedError:
-                self._note_archive(path)
+            except DamagedError:  # the archive with this file of a run
+                runs, key = self.store.packed.look().runs, path.relative_to(root / RUNS).parts[1]
+                if key in runs:
+                    self._damage("archive", runs[key].path)
             except FileNotFoundError:  # a live run has replaced or removed it meanwhile
                 continue
         if "archive" not in self.damaged:
-            for key, run in copies.several(self.store, packed.runs).items():
-                if differences := run.contradictions():
-                    self.contested[key] = differences
+            several = copies.several(self.store, packed.runs)
+            contested = {key: run.contradictions() for key, run in several.items()}
+            self.contested = {key: differences for key, differences in contested.items() if differences}
 
     def _place(self, path: Path) -> str:
         return str(path.relative_to(self.root))
+
+    def _damage(self, kind: str, path: Path) -> None:
+        places = self.damaged.setdefault(kind, [])
+        if self._place(path) not in places:
+            places.append(self._place(path))
 
     def _files(self) -> Iterator[Path]:
         """Files in the root, those of sweeps and studies, then those of runs: the few before the many."""
@@ -136,49 +144,39 @@ class Survey:
             for folder, folders, names in os.walk(self.root / part):
                 links = (name for name in folders if os.path.islink(f"{folder}/{name}"))
                 yield from (RunFile(folder, name) for name in (*names, *links))
-        for key, archive in self.store.packed.look().runs.items():
-            paths = (self.store.run_folder(key) / name for name in archive.runs[key])
+        packed = self.store.packed.look()
+        for key in packed.runs:
+            paths = (self.store.run_folder(key) / name for name in packed.files(key))
             yield from (path for path in paths if not os.path.lexists(path))  # else it was looked at already
 
     def _look(self, path: Path) -> None:
-        is_link = os.path.islink(path)
-        if is_link and (path.parent != self.root or path.name == INDEX):
-            self.damaged.setdefault("link", []).append(self._place(path))
-        elif atomic.is_temporary(path.name):
+        kind = _kind(path)
+        if os.path.islink(path):
+            if path.parent != self.root or path.name == INDEX:
+                self._damage("link", path)
+            return
+        if atomic.is_temporary(path.name):
             if time.time() - path.stat().st_mtime > STALE_SECONDS:
                 self.leftovers.append(self._place(path))
-        else:
-            kind = _kind(path)
-            if not kind and isinstance(path, RunFile) and not os.path.lexists(path):
-                path.read_bytes()  # from an archive, with its CRC
-            if kind and not _is_sound(kind, path, self.root):
-                self.damaged.setdefault(kind, []).append(self._place(path))
-            elif kind == "record":
-                self.records[path.parent.name] = path.stat().st_size
-            if kind == "attempt" and not read_attempt(path).get("outcome") and is_ahead(path):
-                self.ahead.append(self._place(path))
-        if is_link or not is_key(path.parent.name):
             return
+        if not kind and isinstance(path, RunFile) and not os.path.lexists(path):
+            path.read_bytes()  # from an archive, with its CRC
+        if kind and not _is_sound(kind, path, self.root):
+            self._damage(kind, path)
+        elif kind == "record":
+            self.records[path.parent.name] = path.stat().st_size
+        if kind == "attempt" and not read_attempt(path).get("outcome") and is_ahead(path):
+            self.ahead.append(self._place(path))
+        files, key = RunFolder(path.parent), path.parent.name
         # Once for each run that has or had a record.
-        files = RunFolder(path.parent)
-        if path.name == RECORD or (path.name == METRICS and not files.record.exists()):
-            self._look_at_run(files, path.parent.name)
-
-    def _look_at_run(self, files: RunFolder, key: str) -> None:
-        record = _record(files)
-        if record is not None and key in self._noted and self._noted[key][1] != record:
-            self.differing.append(key)
-        if record is not None and record.status is Status.COMPLETED and not files.metrics.exists():
-            self.without_curve.append(key)
-        if what := _fault(self.store, key):
-            self.faults[key] = what
-
-    def _note_archive(self, path: Path) -> None:
-        """Note that the archive with this file of a run is damaged."""
-        own = self.store.packed.look().runs.get(path.relative_to(self.root / RUNS).parts[1])
-        places = self.damaged.setdefault("archive", [])
-        if own is not None and (place := self._place(own.path)) not in places:
-            places.append(place)
+        if is_key(key) and (kind == "record" or (path.name == METRICS and not files.record.exists())):
+            record = _record(files)
+            if record is not None and key in self._noted and self._noted[key][1] != record:
+                self.differing.append(key)
+            if record is not None and record.status is Status.COMPLETED and not files.metrics.exists():
+                self.without_curve.append(key)
+            if fault := _fault(self.store, key):
+                self.faults[key] = fault
 
     # --- what to tell of it ---
 
@@ -206,7 +204,7 @@ class Survey:
             yield problem("records", what, "" if fault.kind in LOST else delete)
         for key, contradictions in self.contested.items():
             for path, differences in contradictions.items():
-                values = [f"{one.name} is {one.here}, and {one.there} in '{path}'" for one in differences]
+                values = [f"{each.name} is {each.here}, and {each.there} in '{path}'" for each in differences]
                 contested = Note("run_contested", run=key, values=values)
                 yield problem("records", contested, Note("keep_ours", path=path))
         if self.without_curve:
@@ -235,8 +233,7 @@ def _few(names: list[str]) -> dict[str, object]:
 
 def faults(store: Store) -> dict[str, Note]:
     """The runs whose record does not agree with their curve or is lost, with what is wrong."""
-    found = ((key, _fault(store, key)) for key in store.keys())
-    return {key: what for key, what in found if what is not None}
+    return {key: fault for key in store.keys() if (fault := _fault(store, key)) is not None}
 
 
 def _fault(store: Store, key: str) -> Note | None:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from harness.show.status import Status
 from harness.store import Attempt, Store, submissions
 from harness.store.layout import code_folder, is_key, sweeps_folder
 from harness.store.points import POINTS, Point, ever_planned, filled, submitting, sweep_names, writes_anew
-from harness.store.submissions import Submission
 from harness.system import atomic, slurm
 from harness.system.environment import HOME
 
@@ -53,12 +52,18 @@ def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Ite
     Raises:
         UsageError: orphans can't be found, as a sweep's plan is missing or damaged.
     """
-    wanted = _wanted(store.root) if orphans else set()
-    yield from _items("temporary", _temporaries(store.root))
-    yield from _items("checkpoint", _checkpoints(store, pruned))
-    yield from _items("code", _code(store))
-    if orphans:
-        yield from _items("orphan", _orphans(store, wanted))
+    orphaned = _orphans(store, _wanted(store.root)) if orphans else iter(())
+    found = {
+        "temporary": _temporaries(store.root),
+        "checkpoint": _checkpoints(store, pruned),
+        "code": _code(store),
+        "orphan": orphaned,
+    }
+    for kind, paths in found.items():
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                size = sum(file.lstat().st_size for file in _tree(path) if not file.is_dir())
+                yield Item(kind, path, size)
 
 
 def remove(store: Store, item: Item) -> bool:
@@ -67,8 +72,10 @@ def remove(store: Store, item: Item) -> bool:
     Returns:
         False if another process has claimed the run meanwhile.
     """
-    if item.kind == "orphan" and not _claimed(store, item.path.name):
-        return False
+    if item.kind == "orphan":
+        store.reset_failure(item.path.name)
+        if not isinstance(store.claim(item.path.name, ""), Attempt):
+            return False
     with contextlib.suppress(FileNotFoundError):  # its writer may have removed it
         if item.path.is_symlink() or not item.path.is_dir():
             item.path.unlink()
@@ -77,18 +84,6 @@ def remove(store: Store, item: Item) -> bool:
             item.path.rename(doomed)
             shutil.rmtree(doomed)
     return True
-
-
-def _claimed(store: Store, key: str) -> bool:
-    """Claim the run, so that no other process begins it; False if that fails."""
-    store.reset_failure(key)
-    return isinstance(store.claim(key, ""), Attempt)
-
-
-def _items(kind: str, paths: Iterator[Path]) -> Iterator[Item]:
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            yield Item(kind, path, sum(one.lstat().st_size for one in _tree(path) if not one.is_dir()))
 
 
 def _tree(path: Path) -> list[Path]:
@@ -101,10 +96,8 @@ def _temporaries(root: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(root):
         for name in filter(atomic.is_temporary, sorted([*folders, *files])):
             with contextlib.suppress(FileNotFoundError):
-                if (
-                    time.time() - max(one.lstat().st_mtime for one in _tree(Path(place, name)))
-                    > ABANDONED_SECONDS
-                ):
+                touched = max(path.lstat().st_mtime for path in _tree(Path(place, name)))
+                if time.time() - touched > ABANDONED_SECONDS:
                     yield Path(place, name)
         kept = [name for name in sorted(folders) if not atomic.is_temporary(name)]
         folders[:] = [] if Path(place) == code_folder(root) else kept
@@ -113,12 +106,10 @@ def _temporaries(root: Path) -> Iterator[Path]:
 def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
     for key, record in store.records(store.keys()).items():
         path = store.files(key).checkpoint
-        if path.exists() and (record.status != "pruned" or (pruned and _is_idle(store, key))):
+        if path.exists() and (
+            record.status is not Status.PRUNED or (pruned and store.state(key).status is not Status.RUNNING)
+        ):
             yield path
-
-
-def _is_idle(store: Store, key: str) -> bool:
-    return store.state(key).status is not Status.RUNNING
 
 
 # --- snapshots of the code ---
@@ -147,27 +138,20 @@ def _needed_code(store: Store) -> set[str] | None:
     if submissions.is_damaged(store.root):
         return None
     submitted = {
-        one: [_point(store.root, one.sweep, name) for name in one.points]
-        for one in submissions.read_all(store.root)
+        submission: [_point(store.root, submission.sweep, name) for name in submission.points]
+        for submission in submissions.read_all(store.root)
     }
     records = store.records({point.key for points in submitted.values() for point in points if point.key})
 
     def finished(point: Point) -> bool:
         return point.key in records and records[point.key].ends(point.study)
 
-    over = {one for one, points in submitted.items() if all(map(finished, points))}
-    return {one.code for one in submitted if one not in over} | _in_queue(over)
-
-
-def _in_queue(over: Collection[Submission]) -> set[str]:
-    """The versions of those submissions that have jobs in the queue; of all if SLURM does not say."""
-    if not over:
-        return set()
-    try:
-        words = {submissions.word_of(job.name) for job in slurm.queue().values()}
-    except slurm.SlurmError:
-        return {one.code for one in over}
-    return {one.code for one in over if one.word in words}
+    over = {submission for submission, points in submitted.items() if all(map(finished, points))}
+    queued = {submission.word for submission in over}
+    if over:
+        with contextlib.suppress(slurm.SlurmError):  # without an answer all may have jobs there
+            queued = {submissions.word_of(job.name) for job in slurm.queue().values()}
+    return {each.code for each in submitted if each not in over or each.word in queued}
 
 
 def _point(root: Path, sweep: str, name: str) -> Point:
@@ -192,5 +176,5 @@ def _wanted(root: Path) -> set[str]:
 def _orphans(store: Store, wanted: set[str]) -> Iterator[Path]:
     for key in store.keys():
         files = store.files(key)
-        if key not in wanted and not files.record.exists() and _is_idle(store, key):
+        if key not in wanted and not files.record.exists() and store.state(key).status is not Status.RUNNING:
             yield files.path

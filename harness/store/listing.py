@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import heapq
 import os
@@ -11,14 +12,13 @@ from typing import Any
 
 from harness.config import Value
 from harness.config.names import canonical, settings_of
-from harness.config.settings import FIELDS, is_setting, known_settings
+from harness.config.settings import FIELDS, field_value, is_setting, known_settings
 from harness.errors import UsageError, nearest
 from harness.show.note import Note
 from harness.show.status import ENDED, Status
 from harness.store import RunState, Store, integrity
 from harness.store.points import known_sweeps, read_points
 from harness.store.record import IMPORTED, RunRecord, is_imported
-from optimizers.zoo.registry import UNSET, resolve_value
 
 # A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
 # gone, or was changed: it has no figures.
@@ -70,18 +70,20 @@ def rows(
         keys: of which runs; None means all.
         limit: keep no more of them; all the others are never in memory together.
     """
-    found, number = list[Row](), 0
-    for row in _all(store, statuses, keys):
-        if row.status in statuses and all(_agrees(row.settings, *one) for one in wanted.items()):
-            number += 1
-            found.append(row)
-            if limit is not None and len(found) > 2 * limit:
-                found = heapq.nsmallest(limit, found, key=_newest)
-    return heapq.nsmallest(limit or number, found, key=_newest), number
+    number = 0
 
+    def matching() -> Iterator[Row]:
+        nonlocal number
+        for row in _all(store, statuses, keys):
+            if row.status in statuses and all(_agrees(row.settings, *each) for each in wanted.items()):
+                number += 1
+                yield row
 
-def _newest(row: Row) -> tuple[float, str]:
-    return -row.time, row.key
+    def newest(row: Row) -> tuple[float, str]:
+        return -row.time, row.key
+
+    shown = sorted(matching(), key=newest) if limit is None else heapq.nsmallest(limit, matching(), newest)
+    return shown, number
 
 
 def _all(store: Store, statuses: Collection[Status], keys: Collection[str] | None) -> Iterator[Row]:
@@ -105,14 +107,12 @@ def _finished(record: RunRecord, time: float) -> Row:
 
 def _unfinished(store: Store, key: str) -> Row:
     files, state = store.files(key), store.state(key)
-    last = files.attempt(state.attempts)
-    time = os.stat(last if last.exists() else files.path).st_mtime
     if state.record is not None:  # it has finished meanwhile
         return _finished(state.record, files.record.stat().st_mtime)
-    try:
+    last, config = files.attempt(state.attempts), dict[str, Any]()
+    time = os.stat(last if last.exists() else files.path).st_mtime
+    with contextlib.suppress(UsageError):
         config = files.read_config()
-    except UsageError:
-        config = {}
     status = Status.DAMAGED if state.lost is not None else state.status
     return Row(key, status, config, time, state=state, reason=state.lost)
 
@@ -142,15 +142,12 @@ def filters(given: Mapping[str, Value]) -> dict[str, Value]:
         if not is_setting(name, rules) and name != IMPORTED:
             raise UsageError(f"Unknown setting '{name}' in a filter; {nearest(name, known_settings())}")
         if name in FIELDS and value is not None:
-            try:
-                wanted[name] = resolve_value(FIELDS[name], name, value)
-            except ValueError as error:
-                raise UsageError(str(error)) from None
+            wanted[name] = field_value(name, value)
     return wanted
 
 
 def _agrees(settings: Mapping[str, Value], name: str, value: Value) -> bool:
-    found = settings.get(name, UNSET)
-    if found is UNSET and name in FIELDS and not is_imported(settings):  # older than the field
-        found = FIELDS[name].before
-    return bool(found == value)
+    if name in settings:
+        return bool(settings[name] == value)
+    is_older = name in FIELDS and not is_imported(settings)  # than the field
+    return is_older and bool(FIELDS[name].before == value)

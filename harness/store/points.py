@@ -148,29 +148,25 @@ def ever_planned(root: Path, name: str) -> list[Point]:
         UsageError: the file is damaged.
     """
     path = sweep_folder(root, name) / POINTS
-    rows, whole = _rows(path)
-    found = _sound(root, rows)
-    if path.exists() and not (whole and 0 < len(found) == atomic.count_lines(path)):
+    points, whole = _sound(root, path)
+    if path.exists() and not whole:
         raise UsageError(f"'{path}' is damaged; {writes_anew(path.parent)}.")
-    return found
+    return points
 
 
 def sound_points(root: Path, name: str) -> list[Point]:
     """As `ever_planned`, but of a damaged file the points that can be read."""
-    rows, _ = _rows(sweep_folder(root, name) / POINTS)
-    return _sound(root, rows)
+    return _sound(root, sweep_folder(root, name) / POINTS)[0]
 
 
-def _rows(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """The lines of a plan, and whether they are those that were written; older code set no digest."""
+def _sound(root: Path, path: Path) -> tuple[list[Point], bool]:
+    """The points of a plan that can be read, and whether they are all that were written."""
     rows = atomic.read_json_lines(path)
     digests = [row.pop(_PLAN, "") for row in rows]
-    return rows, not any(digests) or digests == [seal.digest(rows)] * len(rows)
-
-
-def _sound(root: Path, rows: Iterable[dict[str, Any]]) -> list[Point]:
-    points = [typed.made(Point, row) for row in rows]
-    return [filled(root, point) for point in points if point is not None and _is_sound(point)]
+    points = [point for row in rows if (point := typed.made(Point, row)) is not None and _is_sound(point)]
+    unchanged = not any(digests) or digests == [seal.digest(rows)] * len(rows)  # older code set no digest
+    whole = unchanged and 0 < len(points) == atomic.count_lines(path)
+    return [filled(root, point) for point in points], whole
 
 
 def _is_sound(point: Point) -> bool:
@@ -236,11 +232,11 @@ def search_of(root: Path, point: Point) -> dict[str, Any]:
 
     Empty for a point of a grid, or if the study's file is missing or damaged.
     """
-    content = read_study(root, point.sweep, point.study) if point.slot else {}
+    study = read_study(root, point.sweep, point.study) if point.slot else {}
     names = ("mode", "trials", "seed", "pruner", "pruner_options")
-    if not content.keys() >= set(names):
+    if not study.keys() >= set(names):
         return {}
-    return {name: content[name] for name in names} | {"axes": content.get("axes", {})}
+    return {name: study[name] for name in names} | {"axes": study.get("axes", {})}
 
 
 def filled(root: Path, point: Point) -> Point:
@@ -253,20 +249,13 @@ def filled(root: Path, point: Point) -> Point:
 
 def write_points(root: Path, name: str, points: list[Point]) -> None:
     """Replace the plan of a sweep. The caller holds the sweep's lock. Slots are written empty."""
-    folder = sweep_folder(root, name)
-    rows = [_row(point) for point in points]
+    rows = [dataclasses.asdict(point) for point in points]
+    rows = [{name: value for name, value in row.items() if name != "slot" or value} for row in rows]
     digest = {_PLAN: seal.digest(rows)}
     text = "".join(json.dumps(row | digest) + "\n" for row in rows)
-    path = folder / POINTS
+    path = sweep_folder(root, name) / POINTS
     if not path.exists() or path.read_bytes() != text.encode():
         atomic.write_text(path, text)
-
-
-def _row(point: Point) -> dict[str, Any]:
-    row = dataclasses.asdict(point)
-    if not point.slot:
-        del row["slot"]
-    return row
 
 
 def sweep_names(root: Path) -> list[str]:

@@ -41,7 +41,7 @@ PICTURE = {
     "harness.parallel": "harness.errors harness.show harness.system",
     "harness.spectra": "harness.errors harness.show harness.system",
     "harness.data": "harness.errors harness.parallel harness.show harness.system",
-    "harness.store": ("harness.config harness.errors harness.show harness.system optimizers.zoo"),
+    "harness.store": "harness.config harness.errors harness.show harness.system",
     "harness.choice": "harness.config harness.store harness.tasks optimizers.zoo",
     "harness.cli": "harness.errors harness.show harness.store harness.system",
     "harness.exchange": (
