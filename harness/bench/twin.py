@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+from harness.system.environment import require
 from models.families import Family, family
 
 if TYPE_CHECKING:
@@ -21,15 +22,13 @@ _FOR_TRAINING = {
 }
 
 
-def check(name: str) -> None:
-    """Raise UsageError unless there is a counterpart of the model and `transformers` is installed."""
-    _family(name)
-    try:
-        import transformers  # noqa: F401
-    except ImportError:
-        raise UsageError(
-            "transformers is not installed; get it with: pip install 'htbench[peers]'."
-        ) from None
+def check(name: str) -> Family:
+    """The family of a model; raises UsageError if it has no counterpart, or `transformers` is missing."""
+    known = family(name)
+    if known is None:
+        raise UsageError(f"'{name}' has no counterpart in transformers; name a llama or a gpt2.")
+    require("peers", "transformers")
+    return known
 
 
 def twin(name: str, ours: nn.Module, settings: Mapping[str, Any]) -> Any:
@@ -45,7 +44,7 @@ def twin(name: str, ours: nn.Module, settings: Mapping[str, Any]) -> Any:
     """
     first = next(ours.parameters())
     theirs = counterpart(name, settings).to(first.device, first.dtype)
-    theirs.load_state_dict(_family(name).weights(ours.state_dict()))
+    theirs.load_state_dict(check(name).weights(ours.state_dict()))
     return theirs
 
 
@@ -54,18 +53,10 @@ def counterpart(name: str, settings: Mapping[str, Any]) -> Any:
 
     Arguments and errors are those of `twin`.
     """
-    check(name)
+    row = check(name)
     import transformers
 
-    row = _family(name)
     described = row.config(settings)
     del described["model_type"]  # of the class
     architecture = getattr(transformers, row.architecture)
     return architecture(architecture.config_class(**described, **_FOR_TRAINING)).train()
-
-
-def _family(name: str) -> Family:
-    known = family(name)
-    if known is None:
-        raise UsageError(f"'{name}' has no counterpart in transformers; name a llama or a gpt2.")
-    return known

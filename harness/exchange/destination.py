@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -16,20 +15,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import RunFailedError, UsageError
 from harness.exchange.outgoing import Outgoing
 from harness.system import atomic
+from harness.system.environment import require
 from harness.system.folders import make_folder
 
 MARKER = "htbench.json"  # {"key": ..., "digest": ...}
 _LOCK = ".htbench.lock"
 
-# name -> (module that has `destination(options)`, the options that it takes)
+# name -> (the options that it takes, the modules that it needs); `to_<name>` has `destination(options)`
 TRACKERS = {
-    "tensorboard": ("harness.exchange.to_tensorboard", ("out",)),
-    "wandb": ("harness.exchange.to_wandb", ("out", "project")),
-    "mlflow": ("harness.exchange.to_mlflow", ("uri",)),
-    "trackio": ("harness.exchange.to_trackio", ("out", "project")),
+    "tensorboard": (("out",), ("tensorboard",)),
+    "wandb": (("out", "project"), ("wandb",)),
+    "mlflow": (("uri",), ("mlflow", "sqlalchemy", "alembic")),
+    "trackio": (("out", "project"), ("trackio",)),
 }
 
 
@@ -72,23 +72,26 @@ def open_destination(name: str, options: Options) -> AbstractContextManager[Dest
     Raises:
         UsageError: an option that it does not take, a package that is not installed, a bad place.
     """
-    module, takes = TRACKERS[name]
+    takes, modules = TRACKERS[name]
     for option in ("out", "uri", "project"):
         if option not in takes and getattr(options, option) is not None:
             raise UsageError(f"--{option} is not for {name}, which takes --{' and --'.join(takes)}.")
-    opened: AbstractContextManager[Destination] = importlib.import_module(module).destination(options)
+    require(name, *modules)
+    tracker = importlib.import_module(f"harness.exchange.to_{name}")
+    opened: AbstractContextManager[Destination] = tracker.destination(options)
     return opened
 
 
-def require(extra: str, *modules: str) -> None:
-    """Raise UsageError unless these modules are installed.
-
-    A mere folder of that name does not count: wandb, for example, makes a folder `wandb`.
-    """
-    for module in modules:
-        spec = importlib.util.find_spec(module)
-        if spec is None or spec.origin is None:
-            raise UsageError(f"{module} is not installed; `pip install 'htbench[{extra}]'` brings it.")
+@contextlib.contextmanager
+def complaints(place: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Make one sentence of what a tracker or its database says."""
+    try:
+        yield
+    except kinds as error:
+        first = str(error).strip().partition("\n")[0].rstrip(".")
+        raise RunFailedError(
+            f"{place} refuses: {first}. What is exported already stays; the same command goes on."
+        ) from error
 
 
 # --- destinations that are folders ---

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from harness.errors import UsageError
 from harness.exchange.words import shown
+from harness.system.environment import require
 
 Lines = Sequence[tuple[int, Sequence[str]]]
 _SEPARATORS = ",;\t"
@@ -204,13 +205,10 @@ def _events(folder: Path) -> list[Table]:
 
 def _scalars(place: Path) -> Iterator[tuple[str, int, float]]:
     """Tag, step and value of each scalar, tags sorted, in the order in which they were written."""
-    try:
-        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-        from tensorboard.util.tensor_util import make_ndarray
-    except ImportError:
-        raise UsageError(
-            "Event files are read by TensorBoard, which is not installed: `pip install htbench[tensorboard]`."
-        ) from None
+    require("tensorboard", "tensorboard")  # it reads event files
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+
     # Steps that a restart makes again are not removed here, so that they are counted and noted.
     events: Any = EventAccumulator(
         str(place), size_guidance={"scalars": 0, "tensors": 0}, purge_orphaned_data=False

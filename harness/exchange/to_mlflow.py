@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.errors import RunFailedError, UsageError
-from harness.exchange.destination import Destination, Options, require
+from harness.errors import UsageError
+from harness.exchange.destination import Destination, Options, complaints
 from harness.exchange.outgoing import Outgoing
 from harness.show.numbers import setting
 from harness.system import atomic
@@ -37,18 +37,22 @@ def destination(options: Options) -> Iterator[Destination]:
         raise UsageError(
             f"--uri '{uri}' is no database or server; mlflow only maintains its file store, so write sqlite:///PATH."
         )
-    require("mlflow", "mlflow", "sqlalchemy", "alembic")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
     logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # it tells of each table, and errors twice
-    if not uri.startswith(_SQLITE):  # a server: it has no lock that we could hold
-        with _complaints(uri):
-            yield _opened(uri, None)
-        return
-    path = Path(uri.removeprefix(_SQLITE).partition("?")[0]).absolute()
-    make_folder(path.parent)
-    with atomic.locked(path.with_name(f".{path.name}.htbench.lock")), _complaints(uri):
-        _make_database(path)
-        yield _opened(uri, path.parent)
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    with contextlib.ExitStack() as stack:
+        folder = None
+        if uri.startswith(_SQLITE):  # a server has no lock that we could hold
+            path = Path(uri.removeprefix(_SQLITE).partition("?")[0]).absolute()
+            folder = path.parent
+            make_folder(folder)
+            stack.enter_context(atomic.locked(path.with_name(f".{path.name}.htbench.lock")))
+        stack.enter_context(complaints(f"mlflow at '{uri}'", MlflowException, SQLAlchemyError))
+        if folder:
+            _make_database(path)
+        yield _opened(uri, folder)
 
 
 def _make_database(path: Path) -> None:
@@ -63,21 +67,6 @@ def _make_database(path: Path) -> None:
         MlflowClient(tracking_uri=f"{_SQLITE}{temporary / path.name}").search_experiments(max_results=1)
         os.rename(temporary / path.name, path)
         shutil.rmtree(temporary)
-
-
-@contextlib.contextmanager
-def _complaints(uri: str) -> Iterator[None]:
-    """Make one sentence of what mlflow and the database say."""
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        yield
-    except (MlflowException, SQLAlchemyError) as error:
-        first = str(error).strip().partition("\n")[0].rstrip(".")
-        raise RunFailedError(
-            f"mlflow refuses at '{uri}': {first}. What is exported already stays; the same command goes on."
-        ) from error
 
 
 def _opened(uri: str, folder: Path | None) -> Destination:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.destination import Destination, Options, held, require
+from harness.exchange.destination import Destination, Options, held
 from harness.exchange.outgoing import Outgoing
 from harness.show.numbers import setting
 
@@ -22,7 +22,6 @@ _VERSION = "brain.Event:2"  # the first event of every file
 @contextlib.contextmanager
 def destination(options: Options) -> Iterator[Destination]:
     """The folder `options.out`, else `tensorboard` in the store."""
-    require("tensorboard", "tensorboard")
     home = options.out or options.root / "tensorboard"
     with held(home, "*/*") as folders:
 

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from harness.errors import RunFailedError, UsageError
-from harness.exchange.destination import Destination, Options, held, require
+from harness.exchange.destination import Destination, Options, complaints, held
 from harness.exchange.outgoing import Outgoing
 
 DIGEST = "htbench.digest"
@@ -22,11 +22,10 @@ DIGEST = "htbench.digest"
 @contextlib.contextmanager
 def destination(options: Options) -> Iterator[Destination]:
     """The folder `options.out`, else $TRACKIO_DIR, else `trackio` in the store."""
-    require("trackio", "trackio")
     home = options.out or Path(os.environ.get("TRACKIO_DIR") or options.root / "trackio")
     os.environ["TRACKIO_DIR"] = str(home)  # read when it is imported
     project = options.project or "htbench"
-    with held(home, "-"), _complaints(home):
+    with held(home, "-"), complaints(f"The database in '{home}'", sqlite3.Error):
         from trackio.sqlite_storage import SQLiteStorage
 
         try:
@@ -58,14 +57,3 @@ def destination(options: Options) -> Iterator[Destination]:
 
 def _timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
-
-
-@contextlib.contextmanager
-def _complaints(home: Path) -> Iterator[None]:
-    """Make one sentence of what the database says."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise RunFailedError(
-            f"The database in '{home}' refuses: {error}. What is exported stays; the same command goes on."
-        ) from error

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import RunFailedError, UsageError
-from harness.exchange.destination import Destination, Options, held, require
+from harness.exchange.destination import Destination, Options, held
 from harness.exchange.outgoing import Outgoing
 
 PATTERN = "offline-run-*"
@@ -32,7 +32,6 @@ def destination(options: Options) -> Iterator[Destination]:
     mode = os.environ.get("WANDB_MODE") or "offline"
     if mode not in ("offline", "online"):
         raise UsageError(f"WANDB_MODE is '{mode}'; an export needs `offline`, the default here, or `online`.")
-    require("wandb", "wandb")
     os.environ.update(_SILENT)  # read when it is imported
     logging.raiseExceptions = False  # on a full disk wandb's log would print a traceback for each line
     home = options.out or options.root / "wandb"

@@ -20,6 +20,7 @@ from harness.show.status import Status
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.store.record import RunRecord, timestamp
+from harness.system.environment import require
 
 BeginTask = Callable[[int], Callable[[int], Any]]  # answers -> what is told every number that is done
 Begin = Callable[[str, int], Callable[[int], Any]]  # the same for a task
@@ -71,7 +72,7 @@ def evaluate(store: Store, word: str, options: Options, begin: Begin) -> RunReco
     if not left:
         return record
     if set(left) - {CLOZE}:
-        evaluation_harness.check()
+        require("eval", "lm_eval")
     cache, limit, trained = cache_folder(store.root), options.limit, Trained.load(store, record.key)
     scorer = _scorer(trained, cache, options)
     loaded = {task: evaluation_harness.load(task, options.include) for task in left if task != CLOZE}

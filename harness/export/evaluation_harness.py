@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import logging
 import os
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.export.results import SEVEN, Entry
 from harness.export.scoring import Scorer
+from harness.system.environment import require
 
 # Where the harness keeps a task, below `lm_eval/tasks`.
 _FOLDERS = {
@@ -32,12 +32,6 @@ _FOLDERS = {
     "winogrande": "winogrande",
     "boolq": "super_glue",
 }
-
-
-def check() -> None:
-    """Raise UsageError unless lm-evaluation-harness is installed."""
-    if importlib.util.find_spec("lm_eval") is None:
-        raise UsageError("lm-evaluation-harness is not installed; get it with: pip install 'htbench[eval]'.")
 
 
 @dataclass(frozen=True)
@@ -59,9 +53,9 @@ def load(name: str, include: Path | None = None) -> Loaded:
     Raises:
         UsageError: there is no such task, its data can't be had, or it is not about given answers.
     """
+    require("eval", "lm_eval")
     from lm_eval.tasks import TaskManager
 
-    check()
     for folders, all_of_them in _places(name, include):
         index = TaskManager(include_path=folders, include_defaults=all_of_them)
         if name in index.all_subtasks:

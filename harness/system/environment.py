@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import socket
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.errors import UsageError
 from harness.system.machine import ask, usable_cores
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and sets it for its workers
@@ -67,6 +69,17 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def require(extra: str, *modules: str) -> None:
+    """Raise UsageError unless these modules are installed, which an extra of the package brings.
+
+    A mere folder of that name does not count: wandb, for example, makes a folder `wandb`.
+    """
+    for module in modules:
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:
+            raise UsageError(f"{module} is not installed; `pip install 'htbench[{extra}]'` brings it.")
 
 
 @functools.cache

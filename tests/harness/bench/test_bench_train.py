@@ -1,7 +1,7 @@
 """`htbench bench train`: that both sides do the same, and that its figures are what they are called."""
 
-import builtins
 import json
+import sys
 
 import pytest
 import torch
@@ -127,14 +127,7 @@ def test_what_cannot_be_measured_is_refused(words, sentence, tmp_path, capsys):
 
 
 def test_without_transformers_the_extra_is_named(tmp_path, capsys, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **more):
-        if name == "transformers":
-            raise ImportError(name)
-        return real(name, *args, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "transformers", None)
     assert cli.main(["bench", "train", "--root", str(tmp_path)]) == 2
     assert "htbench[peers]" in capsys.readouterr().err
 

@@ -115,4 +115,4 @@ def test_event_folders_without_events_or_without_tensorboard(take, monkeypatch):
     for name in ("tensorboard", "tensorboard.backend.event_processing.event_accumulator"):
         monkeypatch.setitem(sys.modules, name, None)
     said = take(take.folder / "logs", *SET, status=2).err
-    assert "is not installed: `pip install htbench[tensorboard]`" in said
+    assert "tensorboard is not installed; `pip install 'htbench[tensorboard]'` brings it." in said

@@ -78,9 +78,7 @@ def test_a_missing_extra_is_one_sentence(trained, command, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     status, out, err = command(trained[1], "--tasks", "arc_easy")
     assert (status, out) == (2, "")
-    assert err == (
-        "htbench: lm-evaluation-harness is not installed; get it with: pip install 'htbench[eval]'.\n"
-    )
+    assert err == "htbench: lm_eval is not installed; `pip install 'htbench[eval]'` brings it.\n"
 
 
 @pytest.mark.parametrize(
