@@ -7,7 +7,6 @@ the drift of the machine cancels from their ratio. Turns of ten steps leave seve
 from __future__ import annotations
 
 import math
-import statistics
 import subprocess
 import sys
 import time
@@ -17,12 +16,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
 import models
 from harness import tasks
-from harness.bench.turns import AT_MOST, INTERVAL, Measurement
+from harness.bench.turns import AT_MOST, RATIO, Measurement
 from harness.config import Value
 from harness.config.key import resolved
 from harness.config.settings import resolve_config, to_yaml
@@ -137,10 +137,10 @@ def _clocks() -> Seconds:
 
 @dataclass(frozen=True)
 class Timing:
-    """Mean seconds per step of the two loops, one entry per round; `losses` are the bare loop's."""
+    """Mean seconds per step of the two loops, (rounds, 2) as in `Seconds`; `losses` are the bare loop's."""
 
-    harness: list[Seconds]
-    bare: list[Seconds]
+    harness: npt.NDArray[np.float64]
+    bare: npt.NDArray[np.float64]
     losses: list[float]
 
 
@@ -165,23 +165,18 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
         turns = Turns(training.task.batch, bare)
         training.task.batch = turns.batch  # type: ignore[method-assign, assignment]
         training.outcome()
-    return Timing(_means(turns.harness, length)[1:], _means(turns.bare, length)[1:], losses)
-
-
-def _means(steps: list[Seconds], length: int) -> list[Seconds]:
-    rounds = (steps[i : i + length] for i in range(0, len(steps), length))
-    return [
-        (statistics.fmean(s[0] for s in steps_), statistics.fmean(s[1] for s in steps_)) for steps_ in rounds
-    ]
+    ours, alone = (
+        np.reshape(steps, (-1, length, 2)).mean(axis=1)[1:] for steps in (turns.harness, turns.bare)
+    )
+    return Timing(ours, alone, losses)
 
 
 def step_measurements(timing: Timing) -> list[Measurement]:
     """Time per step and overhead. CPU time says more than wall time where others use the machine."""
-    pairs = list(zip(timing.harness, timing.bare, strict=True))
-    by_cpu, by_wall = ([100 * (ours[i] / bare[i] - 1) for ours, bare in pairs] for i in (0, 1))
+    by_cpu, by_wall = (100 * (timing.harness / timing.bare - 1)).T
     return [
-        Measurement.of("bare PyTorch, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.bare]),
-        Measurement.of("harness, CPU", "ms/step", [1e3 * cpu for cpu, _ in timing.harness]),
+        Measurement.milliseconds("bare PyTorch, CPU", timing.bare[:, 0]),
+        Measurement.milliseconds("harness, CPU", timing.harness[:, 0]),
         Measurement.of("overhead, CPU", "%", by_cpu, OVERHEAD_PERCENT),
         Measurement.of("overhead, wall", "%", by_wall, OVERHEAD_PERCENT),
     ]
@@ -224,9 +219,7 @@ def measure(
 
 _COLUMNS = (
     Column("loop", kind="text"),
-    Column("n", importance=4),
-    Column("median", digits=3, importance=9),
-    INTERVAL,
+    *RATIO,
     Column("unit", kind="text", importance=8),
     AT_MOST,
 )
@@ -241,9 +234,6 @@ def report(about: Mapping[str, Any], figures: Sequence[Measurement]) -> Report:
     """
     title = f"{MODEL} on {TASK}, {BATCH_SIZE} x {tasks.spec(TASK).seq_len} tokens per step, 1 thread"
     above = [Note("bench_cpu", cpu=about["cpu"], torch=about["torch"])]
-    rows = [
-        [figure.name, figure.n, figure.median, figure.interval, figure.unit, figure.verdict]
-        for figure in figures
-    ]
+    rows = [[figure.name, *figure.cells, figure.unit, figure.verdict] for figure in figures]
     facts = {"subject": "loop", "settings": SETTINGS, "threads": 1, "environment": about, "figures": figures}
     return Report("bench loop", title, [table(_COLUMNS, rows, above=above)], data=facts)

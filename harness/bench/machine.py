@@ -65,8 +65,12 @@ class Peak:
 
 
 def in_fresh_process(function: Callable[..., int], *args: Any) -> int:
-    """Call it in a process of its own, so that nothing that was done here counts as its memory."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    """Call it in a process of its own, so that nothing that was done here counts as its memory.
+
+    It has as many threads as this one.
+    """
+    context, threads = multiprocessing.get_context("spawn"), torch.get_num_threads()
+    with ProcessPoolExecutor(1, context, torch.set_num_threads, (threads,)) as pool:
         return pool.submit(function, *args).result()
 
 

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import models
 from harness.bench.machine import in_fresh_process, peak_of
-from harness.bench.turns import AT_MOST, DROPPED, INTERVAL, Measurement, machine
+from harness.bench.turns import AT_MOST, DROPPED, RATIO, Measurement, machine
 from harness.show.note import Note
 from harness.show.progress import Progress
 from harness.show.report import Column, Report, table
@@ -101,12 +101,7 @@ def largest(model: str) -> int:
 
 
 def memory_of(model: str, method: str) -> int:
-    """Peak bytes of the spectra of all layers of a model, above its weights."""
-    return in_fresh_process(_memory, model, method)
-
-
-def _memory(model: str, method: str) -> int:
-    torch.set_num_threads(1)
+    """Peak bytes of the spectra of all layers of a model, above its weights; in a process of its own."""
     layers.measure(models.build("llama-nano"), method=method)
     weights = models.build(model).state_dict()
     return peak_of(lambda: layers.measure(weights, method=method, include="all"), "cpu")
@@ -118,9 +113,7 @@ _COLUMNS = (
     Column("set", kind="text"),
     Column("layers"),
     Column("ratio", kind="text", importance=9),
-    Column("n", importance=4),
-    Column("median", digits=3, importance=9),
-    INTERVAL,
+    *RATIO,
     AT_MOST,
 )
 
@@ -137,7 +130,8 @@ def measure(model: str, rounds: int) -> Report:
         for include in SETS:
             progress.begin(f"{include} layers of {model}")
             rows.append(times_of(model, include, rounds, progress.advance))
-    peaks = {method: memory_of(model, method) for method in METHODS}
+    torch.set_num_threads(1)
+    peaks = {method: in_fresh_process(memory_of, model, method) for method in METHODS}
     about = environment.describe_with_cpu_flags("cpu")
     facts = {
         "subject": "spectra",
@@ -151,7 +145,7 @@ def measure(model: str, rounds: int) -> Report:
         "peak_bytes": peaks,
     }
     cells = [
-        [row.include, row.layers, ratio.name, ratio.n, ratio.median, ratio.interval, ratio.verdict]
+        [row.include, row.layers, ratio.name, *ratio.cells, ratio.verdict]
         for row in rows
         for ratio in row.ratios
     ]

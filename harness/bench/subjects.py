@@ -11,11 +11,7 @@ from typing import Any, Final
 
 from harness.config import parts
 from harness.errors import UsageError
-from optimizers.zoo.registry import ZOO, resolve, spec
-
-# Hyperparameters that make every T-th step a full one. With T = 2, the index of the full step among two
-# consecutive ones; None: the slower of the two.
-_PERIODS: Final[dict[str, int | None]] = {"interval": 1, "precondition_frequency": None, "update_gap": None}
+from optimizers.zoo.registry import PERIODS, ZOO, resolve, spec
 
 # The most that a step may take, in units of a step of `muon`.
 _TARGETS: Final[tuple[tuple[str, dict[str, object], float], ...]] = (
@@ -86,11 +82,11 @@ def entry(typed: str, ns_dtype: str | None = None) -> Entry:
         hyper = resolve(name, given)
     except ValueError as error:
         raise UsageError(f"'{typed}' can't be measured: {error}") from None
-    for key, special in _PERIODS.items():
+    for key in PERIODS:
         period: Any = hyper.get(key, 1)
         if period > 1:
-            first = key == "interval" and hyper["interval_phase"] == "first"
-            return Entry(typed, name, hyper, period, 0 if first else special, {**hyper, key: 2})
+            special = int(hyper["interval_phase"] != "first") if key == "interval" else None
+            return Entry(typed, name, hyper, period, special, {**hyper, key: 2})
     return Entry(typed, name, hyper, measured=dict(hyper))
 
 

@@ -87,11 +87,6 @@ def workloads(model: str | None = None, batch: int | None = None) -> list[Worklo
     return works
 
 
-def is_large(work: Workload) -> bool:
-    """Whether its loss is the chunked one."""
-    return int(work.settings["vocabulary"]) > CHUNK_ABOVE
-
-
 @dataclass(frozen=True)
 class Precision:
     """How the products are computed.
@@ -297,12 +292,7 @@ def loading_seconds(task: TextTask, clock: Clock, steps: int = 50) -> float:
 
 
 def memory_of(setup: Setup, side: str) -> int:
-    """Peak bytes of a few steps of "ours" or "theirs", weights and optimizer included."""
-    return in_fresh_process(_memory, setup, side, torch.get_num_threads())
-
-
-def _memory(setup: Setup, side: str, threads: int) -> int:
-    torch.set_num_threads(threads)
+    """Peak bytes of a few steps of "ours" or "theirs" with weights and optimizer; in a process of its own."""
     small = "gpt2-nano" if setup.work.model.startswith("gpt2") else "llama-nano"
     (warm_up,) = workloads(small, batch=1)
 
@@ -371,17 +361,14 @@ def loss_row(dtype: torch.dtype, device: str, rounds: int) -> LossRow:
     sides = [loss_side(kind, *LOSS_SHAPE, dtype, device) for kind in ("chunked", "plain")]
     ours, theirs = take_turns(sides[0], sides[1], rounds, clock)
     ratio = Measurement.ratio("chunked / plain", "x", list(map(sum, ours)), list(map(sum, theirs)))
-    peaks = [memory_of_loss(kind, *LOSS_SHAPE, dtype, device) for kind in ("chunked", "plain")]
+    peaks = [
+        in_fresh_process(memory_of_loss, kind, *LOSS_SHAPE, dtype, device) for kind in ("chunked", "plain")
+    ]
     return LossRow(str(dtype).removeprefix("torch."), ratio, *peaks)
 
 
 def memory_of_loss(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> int:
-    """Peak bytes of the head's loss and its gradients, "chunked" or "plain", inputs included."""
-    return in_fresh_process(_memory_of_loss, kind, rows, hidden, words, dtype, device)
-
-
-def _memory_of_loss(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> int:
-    torch.set_num_threads(1)
+    """Peak bytes of the head's loss and its gradients, inputs included; in a process of its own."""
     loss_side(kind, 1, 1, 2, dtype, device).step(lambda: 0.0)
     return peak_of(lambda: loss_side(kind, rows, hidden, words, dtype, device).step(lambda: 0.0), device)
 
@@ -405,8 +392,11 @@ def measure(
         for setup in setups:
             progress.begin(setup.work.model)
             rows.append(times_of(setup, rounds, progress.advance))
-    peaks = {setup.work.model: [memory_of(setup, side) for side in ("ours", "theirs")] for setup in setups}
-    large = any(map(is_large, works))
+    peaks = {
+        setup.work.model: [in_fresh_process(memory_of, setup, side) for side in ("ours", "theirs")]
+        for setup in setups
+    }
+    large = any(work.settings["vocabulary"] > CHUNK_ABOVE for work in works)  # their loss is the chunked one
     losses = [loss_row(precision.params, precision.device, rounds)] if large else []
     facts = {
         "subject": "train",

@@ -10,7 +10,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -127,26 +127,27 @@ class Measurement:
     target: float | None = None
 
     @classmethod
-    def of(cls, name: str, unit: str, values: Sequence[float], target: float | None = None) -> Measurement:
+    def of(cls, name: str, unit: str, values: Iterable[float], target: float | None = None) -> Measurement:
         """The median of `values`, with the interval that order statistics give whatever the distribution.
 
         From the (k+1)-th smallest to the (k+1)-th greatest value: that misses the true median if a fair coin
         thrown n times shows at most k heads or at most k tails. Below six values it is the range and covers
         less.
         """
-        n, ordered = len(values), sorted(map(float, values))  # plain ones, also of arrays
+        ordered = sorted(map(float, values))  # plain ones, also of arrays
+        n = len(ordered)
         tails = itertools.accumulate(math.comb(n, k) / 2**n for k in range(n))
         k = max(0, sum(tail <= 0.025 for tail in tails) - 1)
         return cls(name, unit, n, statistics.median(ordered), ordered[k], ordered[n - 1 - k], target)
 
     @classmethod
-    def milliseconds(cls, name: str, seconds: Sequence[float]) -> Measurement:
+    def milliseconds(cls, name: str, seconds: Iterable[float]) -> Measurement:
         """Of steps, by the seconds of each round."""
         return cls.of(name, "ms/step", [1e3 * value for value in seconds])
 
     @classmethod
     def ratio(
-        cls, name: str, unit: str, a: Sequence[float], b: Sequence[float], target: float | None = None
+        cls, name: str, unit: str, a: Iterable[float], b: Iterable[float], target: float | None = None
     ) -> Measurement:
         """Of a / b in each round."""
         return cls.of(name, unit, [x / y for x, y in zip(a, b, strict=True)], target)
@@ -157,6 +158,11 @@ class Measurement:
         return f"{self.low:.3f} .. {self.high:.3f}"
 
     @property
+    def cells(self) -> tuple[int, float, str]:
+        """How many values, their median and its interval."""
+        return self.n, self.median, self.interval
+
+    @property
     def verdict(self) -> str:
         """Its target in a cell, and whether the interval's lower end is below."""
         if self.target is None:
@@ -164,9 +170,10 @@ class Measurement:
         return f"{self.target:g} {'met' if self.low <= self.target else 'MISSED'}"
 
 
-# Columns of a ratio in every table.
+# Columns of a measurement in every table; RATIO are those of `Measurement.cells`.
 INTERVAL = Column("interval", "95 % interval", "text", importance=7)
 AT_MOST = Column("at_most", "at most", "text", importance=6)
+RATIO = (Column("n", importance=4), Column("median", digits=3, importance=9), INTERVAL)
 
 
 def machine(environment: Mapping[str, Any], *, in_bfloat16: bool) -> list[Note]:

@@ -31,9 +31,8 @@ from optimizers.cost import separable
 from optimizers.reach import treatments
 from optimizers.spectral import products
 from optimizers.spectral.exact import graded_power
+from optimizers.zoo.registry import PERIODS
 
-# Hyperparameters that are the period of a rule's dear steps.
-PERIODS: Final = ("precondition_frequency", "update_gap", "interval")
 DECOMPOSED: Final = tuple(name for name, _ in DECOMPOSITIONS.values())  # kinds in `Tally.flops`
 # Parameters are divided among processes by seconds (`optimizers/cost.py`). Here so many operations take as
 # long as a byte that is read or written.

@@ -39,6 +39,10 @@ _NAMES = (
 ZOO: Final[dict[str, OptimizerSpec]] = {name: _ROWS[name] for name in _NAMES if name in _ROWS}
 
 
+# Hyperparameters that are the period of dear steps: every so many steps one does all the work.
+PERIODS = ("interval", "precondition_frequency", "update_gap")
+
+
 def spec(name: str) -> OptimizerSpec:
     """Return the row of `ZOO` with this name, or one made from a class outside of it.
 

@@ -54,7 +54,7 @@ PICTURE = {
     ),
     "harness.cost": (
         "harness.config harness.data harness.errors harness.parallel harness.show harness.store "
-        "harness.system harness.tasks harness.train models optimizers"
+        "harness.system harness.tasks harness.train models optimizers optimizers.zoo"
     ),
     "harness.export": (
         "harness.data harness.errors harness.show harness.store harness.system harness.tasks "

@@ -9,6 +9,7 @@ import torch
 import models
 from harness import cli
 from harness.bench import spectra
+from harness.bench.machine import in_fresh_process
 from harness.spectra.selection import chosen
 from tests.helpers.json_fields import promised
 
@@ -40,7 +41,7 @@ def test_the_largest_layer_is_counted_in_float64():
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(spectra, "memory_of", lambda model, method: 123 * 2**20)
+    monkeypatch.setattr(spectra, "in_fresh_process", lambda memory_of, model, method: 123 * 2**20)
     words = ["bench", "spectra", "--root", str(tmp_path), "--model", "llama-nano", "--rounds", "6"]
     assert cli.main(words) == 0
     text = capsys.readouterr().out
@@ -57,4 +58,8 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 @pytest.mark.slow
 def test_memory_stays_at_two_layers():
     """In a process of its own."""
-    assert 0 < spectra.memory_of("llama-60m", "ks") < spectra.MOST_MEMORY * spectra.largest("llama-60m")
+    assert (
+        0
+        < in_fresh_process(spectra.memory_of, "llama-60m", "ks")
+        < spectra.MOST_MEMORY * spectra.largest("llama-60m")
+    )

@@ -8,6 +8,7 @@ import torch
 
 from harness import cli
 from harness.bench import train
+from harness.bench.machine import in_fresh_process
 from harness.bench.turns import Measurement
 from tests.helpers.json_fields import promised
 
@@ -65,7 +66,7 @@ def test_the_chunked_loss_needs_less_memory():
     shape = (1000, 64, 32000, torch.float32, "cpu")
     _ = torch.ones(2**28)  # a gigabyte here, which is none of the measured processes
     one = 1000 * 32000 * 4  # bytes of the logits; plain are these, their softmax and their gradient
-    plain, less = train.memory_of_loss("plain", *shape), train.memory_of_loss("chunked", *shape)
+    plain, less = (in_fresh_process(train.memory_of_loss, kind, *shape) for kind in ("plain", "chunked"))
     assert 2.5 * one < plain < 4.5 * one
     assert 0.5 * one < less < one
 
@@ -73,10 +74,9 @@ def test_the_chunked_loss_needs_less_memory():
 @pytest.fixture
 def small(monkeypatch):
     """Memory is not measured, and the loss is that of a small head."""
-    monkeypatch.setattr(train, "memory_of", lambda setup, side: 2**20 * (1 + (side == "theirs")))
-    monkeypatch.setattr(train, "memory_of_loss", lambda kind, *shape: 2**20)
+    monkeypatch.setattr(train, "in_fresh_process", lambda memory, *given: 2**20 * (1 + ("theirs" in given)))
     monkeypatch.setattr(train, "ROWS", (("llama-nano", 2, 1),))
-    monkeypatch.setattr(train, "is_large", lambda work: True)
+    monkeypatch.setattr(train, "CHUNK_ABOVE", 16)
     monkeypatch.setattr(train, "LOSS_SHAPE", (16, 16, 16))
 
 
