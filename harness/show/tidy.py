@@ -2,8 +2,8 @@
 
 A line is a row of a section, or a cell of a grid. A summary over seeds is five columns: its mean, then
 `_std`, `_n`, and `_low95` and `_high95`, the 95 % interval of the mean, which for a share ends at 0 and
-100. `runs` has the keys of the runs that the numbers come from. `state` is the state of the run, `notes`
-holds the footnotes.
+100. `runs` has the keys of the runs that the numbers come from, `state` is the state of the run. `bold` names
+the columns that are printed bold, `marks` the kinds of all footnotes, and `notes` holds their sentences.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Value: TypeAlias = "str | float | int | None"  # None: there is no number
 Row: TypeAlias = "dict[str, Value]"
 
 COUNT = "_n"  # what the name of a column of whole numbers ends with: how many values a summary has
-LAST = ("runs", "state", "notes")
+LAST = ("runs", "state", "bold", "marks", "notes")
 
 
 def rows(report: Report) -> list[Row]:
@@ -46,11 +46,11 @@ def _lines(section: Section) -> Iterator[Row]:
         for column, cell, place in cells:
             fixed |= {} if place else _values(column, cell)
         if not section.axis and not any(places):
-            yield fixed | _words(row)
+            yield fixed | _words(section.columns, row)
         for column, cell, place in cells:
             if place and cell.text():
                 chosen: Row = {"chosen": "yes" if cell.chosen else "no"} if section.axis else {}
-                yield fixed | place | _values(column, cell) | chosen | _words([cell])
+                yield fixed | place | _values(column, cell) | chosen | _words([column], [cell])
 
 
 def _place(section: Section, column: Column) -> Row:
@@ -74,12 +74,14 @@ def _values(column: Column, cell: Cell) -> Row:
     return {column.name: number}
 
 
-def _words(row: Iterable[Cell]) -> Row:
-    row = list(row)
+def _words(columns: Sequence[Column], row: Sequence[Cell]) -> Row:
+    notes = dict.fromkeys(note for cell in row for note in cell.notes)
     return {
         "runs": " ".join(dict.fromkeys(key for cell in row for key in cell.runs)),
         "state": str(next((cell.state for cell in row if cell.state is not None), Status.COMPLETED)),
-        "notes": "; ".join(dict.fromkeys(str(note) for cell in row for note in cell.notes)),
+        "bold": " ".join(column.name for column, cell in zip(columns, row, strict=True) if cell.bold),
+        "marks": " ".join(dict.fromkeys(note.kind for note in notes)),
+        "notes": "; ".join(dict.fromkeys(map(str, notes))),
     }
 
 

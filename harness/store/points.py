@@ -31,6 +31,7 @@ SOURCE, STUDY = "source.json", "study.json"  # the latter beside the slots of a 
 # A dropped point is wanted no more: its sweep was changed, or another setting has won. The plan keeps it, as
 # its run counts in budgets and is no orphan.
 SEARCH, REPLICATE, DROPPED = "search", "replicate", "dropped"
+ELSEWHERE = "elsewhere"  # of no plan, but of a frame: a run that only counts in budgets
 SEED_FIELDS = ("seed", "data_seed")
 
 # Settings that may be tuned to a workload: points that differ in these compete. Any other setting (task,

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.choice.winner import Score, grouped, mean_score, winner
 from harness.show.status import HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
-from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS
+from harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
 from results.frames.load import tuned_columns
 from results.frames.metrics import is_missing
@@ -65,6 +65,7 @@ class Choice:
         stale: replicas that do not count, by the sweep whose search used their seed.
         dropped: number of other settings that were tried for it and that no plan has any more.
         rows: those of the search stage, also of a run that an earlier one of them stands for.
+        elsewhere: number of further settings with a record, of sweeps that are not shown or of no sweep.
     """
 
     fixed: dict[str, Any]
@@ -74,6 +75,7 @@ class Choice:
     replicas: list[Row]
     stale: Counter[str]
     dropped: int = 0
+    elsewhere: int = 0
     rows: Sequence[Row] = ()
 
     @functools.cached_property
@@ -84,7 +86,7 @@ class Choice:
     @property
     def tried(self) -> int:
         """The budget: how many settings were tried, also those that can't win any more."""
-        return len(self.candidates) + self.dropped
+        return len(self.candidates) + self.dropped + self.elsewhere
 
     @property
     def state(self) -> Status:
@@ -105,9 +107,15 @@ def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     stages = grouped(rows(frame), itemgetter("stage"))
     place = itemgetter(*fixed)
     replicas = grouped(_unique(stages.get(REPLICATE, ())), itemgetter("candidate"))
-    dropped = grouped(stages.get(DROPPED, ()), place)
+    dropped, elsewhere = (grouped(stages.get(stage, ()), place) for stage in (DROPPED, ELSEWHERE))
     return [
-        _choose(dict(zip(fixed, values, strict=True)), group, replicas, dropped.get(values, ()))
+        _choose(
+            dict(zip(fixed, values, strict=True)),
+            group,
+            replicas,
+            dropped.get(values, []),
+            elsewhere.get(values, []),
+        )
         for values, group in grouped(stages.get(SEARCH, ()), place).items()
     ]
 
@@ -121,7 +129,11 @@ def _unique(found: Iterable[Row]) -> list[Row]:
 
 
 def _choose(
-    fixed: dict[str, Any], rows: list[Row], replicas: Mapping[str, list[Row]], dropped: Iterable[Row]
+    fixed: dict[str, Any],
+    rows: list[Row],
+    replicas: Mapping[str, list[Row]],
+    dropped: list[Row],
+    elsewhere: list[Row],
 ) -> Choice:
     group = _unique(rows)
     candidates = {
@@ -132,7 +144,7 @@ def _choose(
     chosen = candidates[best] if best is not None else None
     fresh, stale = [], Counter[str]()
     for run in replicas.get(best, ()) if best is not None else ():
-        user = _search_with_seed_of(run, group)
+        user = _search_with_seed_of(run, [*group, *(other for other in elsewhere if other["sweep"])])
         if user is None:
             fresh.append(run)
         else:
@@ -140,9 +152,10 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    others = {run["candidate"] for run in dropped} - candidates.keys()
+    cut = {run["candidate"] for run in dropped} - candidates.keys()
+    others = {run["candidate"] for run in elsewhere} - candidates.keys() - cut
     ties = [candidates[name] for name in tied]
-    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, len(others), rows)
+    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, len(cut), len(others), rows)
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 from harness.config.names import canonical, settings_of
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
+from harness.show.status import ENDED
 from harness.store import Store
 from harness.store.points import (
     DROPPED,
+    ELSEWHERE,
+    REPLICATE,
     SEARCH,
     SEED_FIELDS,
     Point,
@@ -65,7 +68,9 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     says so, which makes a workload of its own: it never competes with runs of a plan.
 
     A run that a plan has dropped has the stage `dropped` if it belongs to the budget of others: workload,
-    optimizer, code and data are those of a point that is planned. Else it is an unplanned run.
+    optimizer, code and data are those of a point that is planned. Else it is an unplanned run. So that no
+    choice of sweeps hides what was tried, ended runs of searches that are left out, and unplanned runs, are
+    rows once more with the stage `elsewhere` where they belong to the budget of others.
 
     Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
     as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
@@ -87,20 +92,23 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     Raises:
         UsageError: an unknown sweep, a damaged plan, or no run at all.
     """
-    points = _all_points(store, _names(store, sweeps), warn if sweeps is None else None)
-    if sweeps is None:
-        points += _unplanned(store, {point.key for point in points})
+    named = set(_names(store, sweeps))
+    points = _all_points(store, named, None if sweeps is not None else warn)
+    others = set(known_sweeps(store.root, ())) - named
+    points += _all_points(store, others, warn or (lambda damaged: None))
+    points += _unplanned(store, {point.key for point in points})
     searches = _searches(points, store)
     rows = [
         _place(point) | searches.get(point.study, _NO_SEARCH) | row
         for point, row in zip(points, _rows(points, store), strict=True)
         if row is not None
     ]
-    if not rows:
+    shown = [row for row in rows if row["sweep"] in named or (sweeps is None and not row["sweep"])]
+    if not shown:
         raise UsageError(f"No run is planned in '{store.root}'; 'htbench demo' plans and trains some.")
-    rows = _dropped_last(rows, left_out=sweeps is not None)
+    rows = _dropped_last(shown, [row for row in rows if row["sweep"] not in named], sweeps is not None)
     for planned in (True, False):  # what nobody planned must not rename what somebody did
-        own = [row for row in rows if bool(row["sweep"]) is planned]
+        own = [row for row in rows if _competes(row) is planned]
         _tell_data_apart(own)
         _tell_variants_apart(own)
     _tell_unplanned_apart(rows)
@@ -112,9 +120,9 @@ def tell(left_out: UsageError) -> None:
     print(f"htbench: {left_out}", file=sys.stderr)
 
 
-def _all_points(store: Store, names: Iterable[str], warn: Warn | None) -> list[Point]:
+def _all_points(store: Store, names: Collection[str], warn: Warn | None) -> list[Point]:
     found: list[Point] = []
-    for name in names:
+    for name in sorted(names):
         try:
             found += _points(store, name)
         except UsageError as error:
@@ -136,14 +144,26 @@ def _points(store: Store, sweep: str) -> list[Point]:
     return [point for point in points if point.stage != DROPPED or point.key in begun]
 
 
-def _dropped_last(rows: Sequence[Row], left_out: bool) -> list[Row]:
-    """The rows with dropped runs last; those in nobody's budget are unplanned runs, or left out."""
+def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool) -> list[Row]:
+    """The rows with those last that are there for the budget of others only.
+
+    Args:
+        rows: of the sweeps that are shown, and of unplanned runs unless some sweeps are left out.
+        elsewhere: the rows of all other sweeps, and of the unplanned runs.
+        left_out: whether sweeps are left out; dropped runs in nobody's budget then are, too.
+    """
     kind = itemgetter("task", "model", "setting", "rule", "variant", identity.DATA)
     wanted = [row for row in rows if row["stage"] != DROPPED]
     kinds = {kind(row) for row in wanted if row["sweep"]}
-    dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}.values()
-    budgets = [row for row in dropped if kind(row) in kinds]
-    others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped if kind(row) not in kinds]
+    dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}
+    budgets = [row for row in dropped.values() if kind(row) in kinds]
+    tried = {
+        row["key"]: row if row["stage"] == DROPPED else row | {"stage": ELSEWHERE}
+        for row in elsewhere
+        if row["state"] in ENDED and row["stage"] != REPLICATE and kind(row) in kinds
+    }
+    budgets += tried.values()
+    others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped.values() if kind(row) not in kinds]
     return wanted + budgets + ([] if left_out else others)
 
 
@@ -268,8 +288,13 @@ def _tell_variants_apart(rows: Sequence[Row]) -> None:
 def _tell_unplanned_apart(rows: Iterable[Row]) -> None:
     """That no sweep plans a run becomes part of `setting`."""
     for row in rows:
-        if not row["sweep"]:
+        if not _competes(row):
             row["setting"] = ", ".join(filter(None, [row["setting"], "not planned"]))
+
+
+def _competes(row: Row) -> bool:
+    """Whether a row is of a plan, or counts in the budget of some that are."""
+    return bool(row["sweep"]) or row["stage"] == ELSEWHERE
 
 
 def _several(rows: Iterable[Row], name: str, of: str) -> set[str]:

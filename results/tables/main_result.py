@@ -14,6 +14,7 @@ from harness.show.numbers import listing
 from harness.show.report import Cell, Column, Section
 from harness.show.status import UNFINISHED, Status
 from harness.store.points import SEARCH
+from results.compare import fixed as fixed_settings
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
 from results.compare.summary import finite_values, metric_summary, sample_by_seed
 from results.frames import imported
@@ -42,7 +43,9 @@ def section(part: Frame) -> Section:
     verdicts = {metric: _verdicts(part, choices, names, metric) for metric in metrics}
     first = verdicts[metrics[0]]
     columns, cells = [], []
-    for column, own in _columns(part, choices, axes, verdicts):
+    fixed = [name for name in tuned_columns(part) if name not in _shown(choices, axes)]
+    otherwise, on_fixed = fixed_settings.notes(choices, names, fixed)
+    for column, own in _columns(part, choices, axes, verdicts, fixed, otherwise):
         if any(cell.text() for cell in own):  # a column without any text is left out
             columns.append(column)
             cells.append(own)
@@ -50,6 +53,7 @@ def section(part: Frame) -> Section:
     notes = (
         _chosen(choices, axes, staged),
         *_budgets(choices, names),
+        *on_fixed,
         *_terms(part),
         footnotes.SPREAD,
         *((RULES if first is None else first.notes(names)) if staged or of_others else ()),
@@ -100,12 +104,13 @@ def _columns(
     choices: Sequence[Choice],
     axes: list[str],
     verdicts: Mapping[Metric, Verdicts | None],
+    fixed: Sequence[str],
+    otherwise: Sequence[tuple[Note, ...]],
 ) -> list[tuple[Column, list[Cell]]]:
     """Every column with its cells, one per choice."""
     first, *_ = verdicts
     verdict, winners = verdicts[first], [choice.winner for choice in choices]
     schedules = [_schedules(winner) for winner in winners]
-    wanted = {"lr", "p", *axes, *(name for own in schedules for name in own)}
     caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
     tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in verdicts}
     budgets = verdict.budgets if verdict else [()] * len(choices)
@@ -114,7 +119,10 @@ def _columns(
     return [
         (
             Column("optimizer", kind="text"),
-            [Cell(str(own.fixed["optimizer"]), notes=footnotes.unfinished(own)) for own in choices],
+            [
+                Cell(str(own.fixed["optimizer"]), notes=(*footnotes.unfinished(own), *notes))
+                for own, notes in zip(choices, otherwise, strict=True)
+            ],
         ),
         *(
             (
@@ -125,11 +133,14 @@ def _columns(
                 ],
             )
             for name in tuned_columns(part)
-            if name in wanted
+            if name not in fixed
         ),
         (
             Column("tried"),
-            [Cell(own.tried, notes=notes) for own, notes in zip(choices, budgets, strict=True)],
+            [
+                Cell(own.tried, notes=(*_elsewhere(own), *notes))
+                for own, notes in zip(choices, budgets, strict=True)
+            ],
         ),
         *((summary(metric, "test"), tests[metric]) for metric in verdicts),
         (Column("", "n"), _counts(choices, tests[first])),
@@ -139,6 +150,11 @@ def _columns(
         (Column("val_loss_ratio", "val loss / untrained"), list(map(_untrained_ratio, choices))),
         (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
     ]
+
+
+def _shown(choices: Sequence[Choice], axes: Sequence[str]) -> set[str]:
+    """The settings that have a column: what was searched, lr and p, and what has a schedule in some row."""
+    return {"lr", "p", *axes, *(name for choice in choices for name in _schedules(choice.winner))}
 
 
 def summary(metric: Metric, split: str) -> Column:
@@ -234,6 +250,13 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
     (most, own), *others = groups
     rest = [Note("budget_rest", names=names, settings=tried) for tried, names in others]
     return [Note("budget", names=own, count=len(own), most=most, rest=rest), *notes]
+
+
+def _elsewhere(choice: Choice) -> tuple[Note, ...]:
+    """The footnote to a row that was chosen among fewer settings than were tried for it."""
+    if not choice.elsewhere:
+        return ()
+    return (Note("tried_elsewhere", count=choice.tried - choice.elsewhere, tried=choice.tried),)
 
 
 def _terms(part: Frame) -> list[Note]:

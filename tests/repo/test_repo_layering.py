@@ -112,7 +112,8 @@ PICTURE = {
     ),
     "results": "harness.errors harness.store results.frames",
     "results.compare": (
-        "harness.choice harness.export harness.paper harness.show harness.store harness.system results.frames"
+        "harness.choice harness.config harness.export harness.paper harness.show harness.store "
+        "harness.system optimizers.zoo results.frames"
     ),
     "results.track3": "harness.show results.compare",
     "results.figures": (

@@ -9,12 +9,10 @@ import results
 from harness import cli
 from harness.config.settings import resolve_config, to_yaml
 from harness.errors import UsageError
-from harness.show.report import Report
 from harness.store.points import sweep_folder
 from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL
-from tests.helpers.rendering import render
 
 
 @pytest.fixture
@@ -48,17 +46,24 @@ def test_a_store_without_sweeps_has_tables_figures_and_a_report(free, capsys):
     assert "nothing to draw" not in capsys.readouterr().out
 
 
-def test_what_a_sweep_planned_stays_as_it_is(demo_store, bench, make):
+def test_a_run_that_nobody_planned_counts_in_the_budget_and_changes_no_value(demo_store, bench, make):
     assert bench.store.root == demo_store.root
-    before = {name: list(map(rendered, sections(demo_store, name))) for name in GENERAL}
+    before = {name: list(map(values, sections(demo_store, name))) for name in GENERAL}
     bench.add("digits", "muon", 0.05, seed=9, metrics=make.image(0.99, 0.1), environment={"code": "ba98"})
     other = bench.add("digits", "adamw", 0.02, metrics=make.image(0.99, 0.1))
     bench.store.amend(other, lambda record: dataclasses.replace(record, config=of_other_code(record.config)))
     for name in GENERAL:
-        after = list(map(rendered, sections(demo_store, name)))
-        assert after[: len(before[name])] == before[name]
-        assert all("not planned" in one for one in after[len(before[name]) :])
+        after = sections(demo_store, name)
+        assert [values(section) for section in after[: len(before[name])]] == before[name]
+        assert all("not planned" in section.title for section in after[len(before[name]) :])
     assert len(sections(demo_store)) > len(before["main_result"])
+    (section,) = (
+        one
+        for one in sections(demo_store)
+        if one.title.startswith("digits, ") and one.rows[0][0].value == "adamw"
+    )
+    tried = {row[0].value: cell_of(section, row, "tried") for row in section.rows}
+    assert "tried_elsewhere" in [note.kind for note in tried["muon"].notes]
     assert len(sections(demo_store, sweeps=["demo-digits"])) == 1
 
 
@@ -67,8 +72,14 @@ def of_other_code(config):
     return config | {"data_fingerprint": "f" * 16, "revisions": {"optimizer": "1+abcdef01"}}
 
 
-def rendered(section):
-    return render(Report("t", "t", [section]), "md")
+def values(section):
+    """All cells but those of the budget."""
+    kept = [at for at, column in enumerate(section.columns) if column.name != "tried"]
+    return section.title, [[row[at].text() for at in kept] for row in section.rows]
+
+
+def cell_of(section, row, name):
+    return row[[column.name for column in section.columns].index(name)]
 
 
 def test_the_runs_of_a_deleted_sweep_are_unplanned(demo_store):

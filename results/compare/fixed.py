@@ -1,0 +1,79 @@
+"""Settings that nobody searched: where they are not the defaults of an optimizer, and where rows are unlike.
+
+A rival with crippled fixed settings loses as surely as one with a crippled grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from harness.choice.winner import grouped
+from harness.config.settings import params_of
+from harness.show.note import Note
+from harness.show.numbers import setting as printed
+from optimizers.zoo.registry import ZOO
+from results.compare.select import Choice, Row
+from results.frames.identity import setting_name
+
+Notes = tuple[Note, ...]
+
+
+def notes(
+    choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]
+) -> tuple[list[Notes], Notes]:
+    """What is to be told of fixed settings.
+
+    Args:
+        choices: a row each.
+        names: of the rows.
+        columns: the fixed ones among the tuned columns of the frame.
+
+    Returns:
+        the footnotes to each row, and what stands under the table: what is no default in all rows alike, and
+        what is not alike.
+    """
+    runs = [choice.winner.runs[0] if choice.winner is not None else None for choice in choices]
+    other = [{} if run is None else _not_defaults(run, columns) for run in runs]
+    known = [own for own, run in zip(other, runs, strict=True) if run is not None]
+    everywhere = (
+        [note for note in known[0].values() if all(note in own.values() for own in known)] if known else []
+    )
+    of_rows = [tuple(note for note in own.values() if note not in everywhere) for own in other]
+    unlike = [note for name in columns if (note := _unlike(name, names, runs)) is not None]
+    return (
+        [(Note("fixed_not_default", settings=list(own)),) if own else () for own in of_rows],
+        (
+            *((Note("fixed_everywhere", settings=everywhere),) if everywhere else ()),
+            *((Note("fixed_unlike", settings=unlike),) if unlike else ()),
+        ),
+    )
+
+
+def _not_defaults(run: Row, columns: Collection[str]) -> dict[str, Note]:
+    """The settings of a run that are not its optimizer's defaults. One from outside the zoo has none."""
+    spec = ZOO.get(str(run["rule"]))
+    params = params_of(spec) if spec is not None else {}
+    defaults = {name: params[setting_name(name)].default for name in columns if setting_name(name) in params}
+    return {
+        name: Note("fixed_setting", name=name, value=printed(run[name]), default=printed(default))
+        for name, default in defaults.items()
+        if not _is_missing(default) and not _is_missing(run[name]) and printed(run[name]) != printed(default)
+    }
+
+
+def _unlike(column: str, names: Sequence[str], runs: Sequence[Row | None]) -> Note | None:
+    having = {
+        name: printed(run[column])
+        for name, run in zip(names, runs, strict=True)
+        if run is not None and not _is_missing(run[column])
+    }
+    values = grouped(having, having.__getitem__)
+    if len(values) < 2:
+        return None
+    parts = [Note("fixed_value", value=value, names=own) for value, own in values.items()]
+    return Note("fixed_values", name=column, values=parts)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
