@@ -155,16 +155,15 @@ def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool)
     kind = itemgetter("task", "model", "setting", "rule", "variant", identity.DATA)
     wanted = [row for row in rows if row["stage"] != DROPPED]
     kinds = {kind(row) for row in wanted if row["sweep"]}
-    dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}
-    budgets = [row for row in dropped.values() if kind(row) in kinds]
+    dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}.values()
+    budgets = [row for row in dropped if kind(row) in kinds]
     tried = {
         row["key"]: row if row["stage"] == DROPPED else row | {"stage": ELSEWHERE}
         for row in elsewhere
         if row["state"] in ENDED and row["stage"] != REPLICATE and kind(row) in kinds
     }
-    budgets += tried.values()
-    others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped.values() if kind(row) not in kinds]
-    return wanted + budgets + ([] if left_out else others)
+    others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped if kind(row) not in kinds]
+    return [*wanted, *budgets, *tried.values(), *([] if left_out else others)]
 
 
 def _place(point: Point) -> Row:

@@ -254,9 +254,8 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
 
 def _elsewhere(choice: Choice) -> tuple[Note, ...]:
     """The footnote to a row that was chosen among fewer settings than were tried for it."""
-    if not choice.elsewhere:
-        return ()
-    return (Note("tried_elsewhere", count=choice.tried - choice.elsewhere, tried=choice.tried),)
+    count = choice.tried - choice.elsewhere
+    return (Note("tried_elsewhere", count=count, tried=choice.tried),) if choice.elsewhere else ()
 
 
 def _terms(part: Frame) -> list[Note]:
