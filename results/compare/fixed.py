@@ -6,7 +6,6 @@ A rival with crippled fixed settings loses as surely as one with a crippled grid
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from harness.choice.winner import grouped
 from harness.config.settings import params_of
@@ -15,6 +14,7 @@ from harness.show.numbers import setting as printed
 from optimizers.zoo.registry import ZOO
 from results.compare.select import Choice, Row
 from results.frames.identity import setting_name
+from results.frames.metrics import is_missing
 
 Notes = tuple[Note, ...]
 
@@ -58,7 +58,7 @@ def _not_defaults(run: Row, columns: Collection[str]) -> dict[str, Note]:
     return {
         name: Note("fixed_setting", name=name, value=printed(run[name]), default=printed(default))
         for name, default in defaults.items()
-        if not _is_missing(default) and not _is_missing(run[name]) and printed(run[name]) != printed(default)
+        if not is_missing(default) and not is_missing(run[name]) and printed(run[name]) != printed(default)
     }
 
 
@@ -66,14 +66,10 @@ def _unlike(column: str, names: Sequence[str], runs: Sequence[Row | None]) -> No
     having = {
         name: printed(run[column])
         for name, run in zip(names, runs, strict=True)
-        if run is not None and not _is_missing(run[column])
+        if run is not None and not is_missing(run[column])
     }
     values = grouped(having, having.__getitem__)
     if len(values) < 2:
         return None
     parts = [Note("fixed_value", value=value, names=own) for value, own in values.items()]
     return Note("fixed_values", name=column, values=parts)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
