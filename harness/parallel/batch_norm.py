@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from harness.parallel.group import Group, noticing_losses
+from harness.parallel.group import Group, exchanging
 
 
 class SyncBatchNorm(_BatchNorm):
-    """BatchNorm of any number of dimensions, with the parameters and buffers of the module that it replaces.
+    """BatchNorm of any number of dimensions, with the parameters and buffers of the module that it was.
 
     In training all processes of the run call it together, each with samples. The mean and the variance are
     those of all of them; only these few numbers are exchanged, in float64.
@@ -35,7 +35,7 @@ class SyncBatchNorm(_BatchNorm):
         shift = -mean * scale
         if self.bias is not None:
             shift = shift + self.bias
-        scale, shift = (one.to(precise.dtype).view(-1, *[1] * (x.ndim - 2)) for one in (scale, shift))
+        scale, shift = (each.to(precise.dtype).view(-1, *[1] * (x.ndim - 2)) for each in (scale, shift))
         return torch.addcmul(shift, precise, scale).to(x.dtype)
 
     @torch.no_grad()
@@ -49,29 +49,17 @@ class SyncBatchNorm(_BatchNorm):
             running.mul_(1 - share).add_(new.to(running.dtype), alpha=share)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        pass  # the module that it replaces took the same input
+        pass  # the module that it was took the same input
 
 
 def synchronise(model: nn.Module, group: Group) -> None:
-    """Replace every BatchNorm inside a model; nothing happens to a process alone.
+    """Turn every BatchNorm of a model into a `SyncBatchNorm`; nothing happens to a process alone.
 
     Parameters, buffers and their names stay.
     """
-    if group.size == 1:
-        return
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if isinstance(child, _BatchNorm):
-                setattr(parent, name, _synchronised(child))
-
-
-def _synchronised(norm: _BatchNorm) -> SyncBatchNorm:
-    made = SyncBatchNorm(
-        0, norm.eps, norm.momentum, affine=False, track_running_stats=norm.track_running_stats
-    )
-    made.num_features, made.affine, made.training = norm.num_features, norm.affine, norm.training
-    made._parameters, made._buffers = norm._parameters, norm._buffers
-    return made
+    for module in model.modules() if group.size > 1 else ():
+        if isinstance(module, _BatchNorm):
+            module.__class__ = SyncBatchNorm
 
 
 def _statistics(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,7 +92,7 @@ class _Sum(torch.autograd.Function):
 
 def _reduced(values: Tensor) -> Tensor:
     values = values.clone(memory_format=torch.contiguous_format)
-    with noticing_losses():
+    with exchanging() as distributed:
         distributed.all_reduce(values)
     return values
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import PeerLostError, RunFailedError, StoppedError
 
@@ -75,10 +75,9 @@ class Group:
         if self.size == 1:
             return value
         import torch
-        from torch import distributed
 
         box = [value]
-        with noticing_losses():
+        with exchanging() as distributed:
             distributed.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
 
@@ -86,10 +85,8 @@ class Group:
         """The values of all processes."""
         if self.size == 1:
             return [value]
-        from torch import distributed
-
         values = [value] * self.size
-        with noticing_losses():
+        with exchanging() as distributed:
             distributed.all_gather_object(values, value)
         return values
 
@@ -101,10 +98,9 @@ class Group:
         if not source or self.rank not in (0, source):
             return value
         import torch
-        from torch import distributed
 
         box, cpu = [value], torch.device("cpu")
-        with noticing_losses():
+        with exchanging() as distributed:
             if self.is_main:
                 distributed.recv_object_list(box, source, device=cpu)
             else:
@@ -116,7 +112,6 @@ class Group:
         if self.size == 1:
             return
         import torch
-        from torch import distributed
 
         params = list(model.parameters())
         for p, used in zip(params, self.any([p.grad is not None for p in params]), strict=True):
@@ -124,7 +119,7 @@ class Group:
                 p.grad = torch.zeros_like(p)
         for bucket in buckets([p.grad for p in params if p.grad is not None]):
             flat = flattened(bucket)
-            with noticing_losses():
+            with exchanging() as distributed:
                 distributed.all_reduce(flat)
             copy_parts(flat, bucket)
 
@@ -132,32 +127,26 @@ class Group:
         """Replace tensors of one dtype by those of process `source`."""
         if self.size == 1:
             return
-        from torch import distributed
-
         ours = self.rank == source
-        flat = flattened(tensors) if ours else tensors[0].new_empty(sum(one.numel() for one in tensors))
-        with noticing_losses():
+        flat = flattened(tensors) if ours else tensors[0].new_empty(sum(t.numel() for t in tensors))
+        with exchanging() as distributed:
             distributed.broadcast(flat, source)
         if not ours:
             copy_parts(flat, tensors)
 
     def broadcast_buffers(self, model: nn.Module) -> None:
         """Replace the batch statistics by those of the main process, which are the run's."""
-        if self.size > 1:
-            from torch import distributed
-
-            for buffer in model.buffers():
-                with noticing_losses():
-                    distributed.broadcast(buffer, src=0)
+        for buffer in model.buffers() if self.size > 1 else ():
+            with exchanging() as distributed:
+                distributed.broadcast(buffer, src=0)
 
     def _reduced(self, values: Sequence[float], how: str) -> list[float]:
         if self.size == 1:
             return list(values)
         import torch
-        from torch import distributed
 
         tensor = torch.tensor(values, dtype=torch.float64)
-        with noticing_losses():
+        with exchanging() as distributed:
             distributed.all_reduce(tensor, op=getattr(distributed.ReduceOp, how))
         reduced: list[float] = tensor.tolist()
         return reduced
@@ -244,13 +233,13 @@ def copy_parts(flat: Tensor, tensors: Sequence[Tensor]) -> None:
 
 
 @contextmanager
-def noticing_losses() -> Iterator[None]:
-    """Raise PeerLostError for an error of torch.distributed that says that another process has ended."""
-    try:
-        yield
-    except RuntimeError as error:
-        from torch import distributed
+def exchanging() -> Iterator[Any]:
+    """torch.distributed; raises PeerLostError for an error of it that says that another process has ended."""
+    from torch import distributed
 
+    try:
+        yield distributed
+    except RuntimeError as error:
         # gloo raises a plain RuntimeError. NCCL's errors may also be about our own GPU, others about memory.
         lost = type(error) is RuntimeError or "ncclRemoteError" in str(error)
         if not lost and not isinstance(error, distributed.DistNetworkError | distributed.DistStoreError):

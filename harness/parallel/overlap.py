@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
-from harness.parallel.group import Group, buckets, flattened, noticing_losses, parts_like
+from harness.parallel.group import Group, buckets, exchanging, flattened, parts_like
 
 
 class Bucket:
@@ -26,21 +26,21 @@ class Bucket:
     Attributes:
         params: of the model.
         missing: how many gradients of the current backward pass are to come.
-        found: which of them this process has had when it was sent.
+        had: which of their gradients this process had when it was sent.
     """
 
     def __init__(self, params: list[Tensor]) -> None:
         self.params = params
         self.missing = 0
-        self.found: list[bool] = []
+        self.had: list[bool] = []
         self._flat: Tensor | None = None
         self._work: Any = None
 
     def send(self) -> None:
         """Begin the sum. A gradient that this process lacks is zero; each is dropped to save its memory."""
-        self.found = [p.grad is not None for p in self.params]
+        self.had = [p.grad is not None for p in self.params]
         self._flat = flattened(torch.zeros_like(p) if p.grad is None else p.grad for p in self.params)
-        with noticing_losses():
+        with exchanging() as distributed:
             self._work = distributed.all_reduce(self._flat, async_op=True)
         for p in self.params:
             p.grad = None
@@ -48,7 +48,7 @@ class Bucket:
     def receive(self, used: list[bool]) -> None:
         """Wait for the sum (on a GPU the stream waits), and give it to the parameters that are `used`."""
         assert self._flat is not None
-        with noticing_losses():
+        with exchanging():
             self._work.wait()
         for p, part, wanted in zip(self.params, parts_like(self._flat, self.params), used, strict=True):
             if wanted:
@@ -94,7 +94,7 @@ class GradientSum:
         for bucket in self.buckets[self._sent :]:
             bucket.send()
         self._sent = 0
-        used = iter(self.group.any([one for bucket in self.buckets for one in bucket.found]))
+        used = iter(self.group.any([had for bucket in self.buckets for had in bucket.had]))
         for bucket in self.buckets:
             bucket.receive([next(used) for _ in bucket.params])
 

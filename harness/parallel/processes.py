@@ -68,7 +68,8 @@ class Ranks:
             if failed and self._deadline is None:
                 self._deadline = time.monotonic() + GRACE_SECONDS
         else:
-            self._kill()
+            for process in self.processes:
+                process.kill()
         if None in codes:
             return None
         for process in self.processes:
@@ -82,10 +83,6 @@ class Ranks:
             if process.exitcode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid or 0, number)
-
-    def _kill(self) -> None:
-        for process in self.processes:
-            process.kill()
 
 
 def _free_port() -> int:

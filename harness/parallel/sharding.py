@@ -41,12 +41,11 @@ class Shards:
 
     def __init__(self, optimizer: Optimizer, group: Group, costs: Costs | None) -> None:
         self.optimizer, self.group = optimizer, group
-        self.params: list[Tensor] = [p for one in optimizer.param_groups for p in one["params"]]
+        self.params: list[Tensor] = [p for group in optimizer.param_groups for p in group["params"]]
         self.owners: list[int] | None = None
         self._foreign: set[Tensor] = set()
         if costs is not None and group.size > 1:
-            found = costs(optimizer) if group.is_main else []
-            self.owners = group.broadcast(deal_out(found, group.size))
+            self.owners = group.broadcast(deal_out(costs(optimizer) if group.is_main else [], group.size))
             owned = zip(self.params, self.owners, strict=True)
             self._foreign = {p for p, owner in owned if owner != group.rank}
         for p in self._foreign:
@@ -82,7 +81,7 @@ class Shards:
     def load_state_dict(self, whole: dict[str, Any]) -> None:
         """Load this process's part of what `state_dict` returned, on whatever number of processes."""
         foreign = {number for number, p in enumerate(self.params) if p in self._foreign}
-        state = {name: one for name, one in whole["state"].items() if name not in foreign}
+        state = {number: own for number, own in whole["state"].items() if number not in foreign}
         self.optimizer.load_state_dict({**whole, "state": state})
 
     def _broadcast(self, moving: Sequence[bool], owners: Sequence[int]) -> None:

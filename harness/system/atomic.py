@@ -98,8 +98,8 @@ def guard(path: Path) -> str:
     return next((name for name, pattern in _GUARDED.items() if path.match(pattern)), "")
 
 
-def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], None]) -> None:
-    """Fill a temporary file beside `path`, flush it, `place(temporary, path)`, and make that durable."""
+def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], Path]) -> Path:
+    """Fill a temporary file beside `path`, flush it, and `place(temporary, path)`, durably; the place."""
     temporary, crash = temporary_name(path), guard(path)
     try:
         with open(temporary, "wb") as file:
@@ -107,12 +107,13 @@ def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path
             file.flush()
             os.fsync(file.fileno())
         _crash(crash, f"{crash}.before")
-        place(temporary, path)
+        placed = place(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
     sync_folder(path.parent)
     _crash(f"{crash}.after")
+    return placed
 
 
 def _crash(*names: str) -> None:
@@ -127,7 +128,7 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         path: the file to create or replace; its folder must exist.
         write: gets the open binary file.
     """
-    _put(path, write, os.replace)
+    _put(path, write, Path.replace)
 
 
 def write_named(path: Path, write: Callable[[IO[bytes]], object], name: Callable[[Path], str]) -> Path:
@@ -136,14 +137,7 @@ def write_named(path: Path, write: Callable[[IO[bytes]], object], name: Callable
     Returns:
         the file.
     """
-    found = [path]
-
-    def place(temporary: Path, path: Path) -> None:
-        found[0] = path.with_name(name(temporary))
-        os.replace(temporary, found[0])
-
-    _put(path, write, place)
-    return found[0]
+    return _put(path, write, lambda temporary, path: temporary.replace(path.with_name(name(temporary))))
 
 
 def write_from(path: Path, source: IO[bytes], modified: int) -> None:
@@ -203,13 +197,14 @@ def create_text(path: Path, text: str) -> bool:
     return True
 
 
-def _link(temporary: Path, path: Path) -> None:
+def _link(temporary: Path, path: Path) -> Path:
     try:
         os.link(temporary, path)
     except FileExistsError:
         # NFS repeats a request whose answer was lost. The second request then finds the link of the first.
         if os.stat(temporary).st_nlink != 2:
             raise
+    return path
 
 
 def _content(path: Path) -> bytes:
@@ -388,7 +383,5 @@ def refresh_file_cache(path: Path) -> None:
     for a second. Setting the times of a file fetches its attributes and drops the cached ones (nfs(5), "Data
     and metadata coherence").
     """
-    with contextlib.suppress(
-        OSError
-    ):  # it does not exist, or is not ours to write: then nothing depends on it
+    with contextlib.suppress(OSError):  # it is not there, or not ours to write: then nothing depends on it
         os.utime(path)

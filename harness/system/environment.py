@@ -40,8 +40,8 @@ def code_version() -> str:
     given = os.environ.get(CODE_VERSION_VARIABLE)
     if given:
         return given
-    found, commit = ask(*git(HOME), "rev-parse", "--short=12", "HEAD")
-    if not found or not (HOME / ".git").exists():
+    answered, commit = ask(*git(HOME), "rev-parse", "--short=12", "HEAD")
+    if not answered or not (HOME / ".git").exists():
         return f"htbench {_version('htbench')}"
     paths = {
         *_listed("diff", "--name-only", "--no-renames", "-z", "HEAD", "--", *PACKAGES),
@@ -85,11 +85,16 @@ def require(extra: str, *modules: str) -> None:
 @functools.cache
 def cpu_model() -> str:
     """The processor's name."""
+    return next(iter(_cpuinfo("model name")), "").strip() or platform.processor() or platform.machine()
+
+
+def _cpuinfo(*names: str) -> list[str]:
+    """What Linux says of the processors, a value of these names after the other; nothing elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    except OSError:
+        return []
+    return [line.partition(":")[2] for line in lines if line.startswith(names)]
 
 
 def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, Any]:
@@ -120,38 +125,25 @@ def describe_with_cpu_flags(device: str, fingerprint: str = "") -> dict[str, Any
 
     `native_bfloat16` says whether the device multiplies in bfloat16; None where nobody can tell.
     """
-    flags = _cpu_flags()
+    flags = {flag for flags in _cpuinfo("flags", "Features") for flag in flags.split()}
+    native = bool(flags & BFLOAT16_FLAGS) if flags else None
+    if device == "cuda":
+        native = sys.modules["torch"].cuda.is_bf16_supported(including_emulation=False)
     return {
         **describe(device, fingerprint),
         "cpu_capability": sys.modules["torch"].backends.cpu.get_cpu_capability(),
         "cpu_flags": {flag: flag in flags for flag in CPU_FLAGS} if flags else None,
-        "native_bfloat16": _native_bfloat16(device, flags),
+        "native_bfloat16": native,
     }
-
-
-def _native_bfloat16(device: str, cpu_flags: set[str]) -> bool | None:
-    if device == "cuda":
-        native: bool = sys.modules["torch"].cuda.is_bf16_supported(including_emulation=False)
-        return native
-    return bool(cpu_flags & BFLOAT16_FLAGS) if cpu_flags else None
-
-
-def _cpu_flags() -> set[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # no Linux
-        return set()
-    listed = (line.partition(":")[2] for line in lines if line.startswith(("flags", "Features")))
-    return {word for line in listed for word in line.split()}
 
 
 def _gpu(device: str) -> dict[str, str]:
     torch = sys.modules.get("torch")
     if device != "cuda" or torch is None:
         return {}
-    found, driver = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    answered, driver = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return {
         "gpu": torch.cuda.get_device_name(),
-        "driver": driver.partition("\n")[0] if found else "",
+        "driver": driver.partition("\n")[0] if answered else "",
         "cuda": str(torch.version.cuda),
     }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -38,7 +39,7 @@ def examine(root: Path, checks: Sequence[Check]) -> list[Finding]:
         checks: what to look at.
     """
     with ThreadPoolExecutor(len(checks)) as pool:  # most checks wait for torch or SLURM
-        return [one for found in pool.map(partial(guarded, root), checks) for one in found]
+        return list(chain.from_iterable(pool.map(partial(guarded, root), checks)))
 
 
 def guarded(what: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
@@ -55,9 +56,9 @@ def guarded(what: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
 def report(findings: Sequence[Finding]) -> Report:
     """The findings, each with its advice in a line of its own."""
     notes = []
-    for one in findings:
-        notes.append(Note("finding", level=one.level, subject=one.subject, what=str(one.finding)))
-        notes += [Note("advice", what=str(one.advice))] if one.advice else []
+    for each in findings:
+        notes.append(Note("finding", level=each.level, subject=each.subject, what=str(each.finding)))
+        notes += [Note("advice", what=str(each.advice))] if each.advice else []
     return Report("doctor", "", notes=notes, data=findings)
 
 

@@ -55,12 +55,12 @@ def leads_away(folder: str, levels: int, *, again: bool = False) -> bool:
     if levels > 1 and leads_away(os.path.dirname(folder), levels - 1, again=again):
         return True
     try:
-        found = os.lstat(folder)
+        is_link = stat.S_ISLNK(os.lstat(folder).st_mode)
     except OSError:
         return False
-    if not stat.S_ISLNK(found.st_mode):
+    if not is_link:
         _folders.add(folder)
-    return stat.S_ISLNK(found.st_mode)
+    return is_link
 
 
 class OwnFile(PosixPath):
@@ -81,9 +81,9 @@ class OwnFile(PosixPath):
         Raises:
             FileNotFoundError: there is no such file, or only a link to one.
         """
-        found = os.lstat(self)
-        if follow_symlinks and stat.S_ISLNK(found.st_mode):
-            found = os.stat(self)
-            if not stat.S_ISDIR(found.st_mode):
+        said = os.lstat(self)
+        if follow_symlinks and stat.S_ISLNK(said.st_mode):
+            said = os.stat(self)
+            if not stat.S_ISDIR(said.st_mode):
                 raise FileNotFoundError(errno.ENOENT, "a link is not followed", str(self))
-        return found
+        return said

@@ -47,8 +47,8 @@ def visible_gpus() -> list[str]:
     named = os.environ.get(gpu_variable())
     if named is not None:
         return [name for name in named.split(",") if name.strip()]
-    found, listed = ask("nvidia-smi", "-L")
-    return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if found else []
+    answered, listed = ask("nvidia-smi", "-L")
+    return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if answered else []
 
 
 def gpu_variable() -> str:
@@ -110,9 +110,8 @@ def ask(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         said = ""
-        with contextlib.suppress(
-            subprocess.TimeoutExpired
-        ):  # SIGKILL does not end a process that waits in a driver
+        # SIGKILL does not end a process that waits in a driver.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             printed, aside = process.communicate(timeout=0.5)
             said = f"{aside or ''}{printed}".strip()  # may tell what it waits for
         return False, f"no answer within {patience:g} s" + (f": {said}" if said else "")

@@ -46,8 +46,8 @@ def _mount(place: Path) -> tuple[str, list[str]]:
     mounts = [p for p in psutil.disk_partitions(all=True) if place.resolve().is_relative_to(p.mountpoint)]
     if not mounts:
         return "unknown file system", []
-    found = max(mounts, key=lambda p: len(p.mountpoint))
-    return found.fstype, found.opts.split(",")
+    mount = max(mounts, key=lambda p: len(p.mountpoint))
+    return mount.fstype, mount.opts.split(",")
 
 
 def _locks(folder: Path) -> Finding:

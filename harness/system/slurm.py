@@ -108,9 +108,10 @@ def call(*command: str) -> str:
     # SQUEUE_* are filters of the user. With them, jobs would be missing from the answer.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     # What goes to the standard error of a command that succeeds are warnings of the site or of the shell.
-    worked, text = ask(*command, patience=PATIENCE, environment=environment, remarks=False)
-    if text == _TERMINATED:
+    for _ in range(2):
         worked, text = ask(*command, patience=PATIENCE, environment=environment, remarks=False)
+        if text != _TERMINATED:
+            break
     if not worked:
         said = " ".join(text.replace(f"{command[0]}: ", "").split())
         raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")

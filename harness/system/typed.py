@@ -36,12 +36,12 @@ def made(cls: type[T], value: object) -> T | None:
     if not declared.required <= value.keys():
         return None
     known, rest = {}, {}
-    for name, one in value.items():
+    for name, entry in value.items():
         check = declared.checks.get(name)
         if check is None:
-            rest[name] = one
-        elif check(one):
-            known[name] = one
+            rest[name] = entry
+        elif check(entry):
+            known[name] = entry
         else:
             return None
     if rest:
@@ -106,7 +106,7 @@ def _check(kind: Any) -> Check:
         values = {member.value for member in kind}
         return lambda value: type(value) in _LEAVES and value in values
     if origin in _UNIONS:
-        either = [_check(one) for one in arguments]
+        either = [_check(argument) for argument in arguments]
         return lambda value: any(check(value) for check in either)
     if origin in (list, tuple):
         return _of_all(list, list.__iter__, arguments[0])
@@ -121,7 +121,7 @@ def _scalars(kind: Any) -> frozenset[Any]:
         return frozenset({float, int})
     if kind in (*_LEAVES, None):
         return frozenset({type(None) if kind is None else kind})
-    parts = [_scalars(one) for one in typing.get_args(kind)] if typing.get_origin(kind) in _UNIONS else []
+    parts = [_scalars(part) for part in typing.get_args(kind)] if typing.get_origin(kind) in _UNIONS else []
     return frozenset().union(*parts) if all(parts) else frozenset()
 
 
@@ -136,15 +136,15 @@ def _of_all(container: type, items: Callable[[Any], Iterable[Any]], kind: Any) -
 def _of_fields(kind: Any) -> Check:
     """Of a dataclass or a TypedDict."""
     hints = typing.get_type_hints(kind)
-    scalars = {name: _scalars(one) for name, one in hints.items()}
-    checks = {name: _check(one) for name, one in hints.items()}
+    scalars = {name: _scalars(hint) for name, hint in hints.items()}
+    checks = {name: _check(hint) for name, hint in hints.items()}
     required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
 
     def check(value: Any) -> bool:
         if type(value) is not dict or not required <= value.keys():
             return False
-        for name, one in value.items():  # no calls for most: ten thousand records have sixty settings each
-            if type(one) not in scalars.get(name, ()) and not checks.get(name, _is_plain)(one):
+        for name, entry in value.items():  # no calls for most: ten thousand records have sixty settings each
+            if type(entry) not in scalars.get(name, ()) and not checks.get(name, _is_plain)(entry):
                 return False
         return True
 
@@ -158,7 +158,4 @@ def _is_plain(value: Any, deepest: int = _DEEPEST) -> bool:
     inner = value.values() if type(value) is dict else value if type(value) is list else None
     if inner is None or not deepest:
         return False
-    for one in inner:
-        if type(one) not in _LEAVES and not _is_plain(one, deepest - 1):
-            return False
-    return True
+    return all(type(entry) in _LEAVES or _is_plain(entry, deepest - 1) for entry in inner)
