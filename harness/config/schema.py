@@ -196,7 +196,7 @@ class RunConfig:
         choices=("padded", "packed"),
     )
     held_out_tokens: int | None = option(
-        int, None, "tokens of each held-out split that are evaluated; empty: the task's", low=1
+        int, None, "tokens of the validation split that are evaluated; empty: the task's", low=1
     )
     augment: str | None = option(
         str,

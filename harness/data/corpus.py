@@ -19,6 +19,7 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness.data.text import TextTask
 
+TEST_TOKENS = 10_000_000  # scored at most: C4 has 35 million, and twice as many under protocol "paper"
 _SPARE = 0.97  # estimated tokens of a file times this: rather a file too many than one too few
 
 
@@ -140,7 +141,14 @@ class Corpus(Published):
             if not len(some):
                 raise UsageError(f"seq_len={seq_len} is longer than all text of '{split}' in '{folder}'.")
         complete = prepared.train_files == self.train_files
-        return TextTask(rows, np.load(folder / TOKEN_BYTES), seq_len=seq_len, complete=complete, **settings)
+        return TextTask(
+            rows,
+            np.load(folder / TOKEN_BYTES),
+            seq_len=seq_len,
+            complete=complete,
+            test_tokens=TEST_TOKENS,
+            **settings,
+        )
 
 
 # --- the corpora ---

@@ -20,7 +20,9 @@ from harness.data.task import (
     IGNORED,
     SPLITS,
     Batch,
+    Scores,
     cross_entropy,
+    each_item,
     evaluating,
     in_float32,
     mean_losses,
@@ -180,20 +182,26 @@ class ImageTask:
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
     ) -> dict[str, float]:
         """`loss`, `loss_biased` (nats per image), `accuracy` (a fraction), `samples` of the whole `split`."""
-        sums, counts, correct = [], [], 0.0
+        return self.score(model, split, micro_batch, device, group).metrics
+
+    def score(
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
+    ) -> Scores:
+        """The losses of all images of `split` and which of them are right; arguments as of `evaluate`."""
+
+        def measure(chosen: Tensor) -> tuple[Tensor, Tensor]:
+            part = self._held_out(split, chosen).to(device)
+            logits = self.logits(model, part)
+            losses = F.cross_entropy(logits, part.targets, reduction="none")
+            return losses, logits.argmax(dim=1) == part.targets
+
         samples = len(self.images[split])
         with evaluating(model):
-            for whole in torch.split(torch.arange(samples), self.batch_size):
-                total = 0.0
-                for chosen in torch.split(group.shard(whole), micro_batch):
-                    part = self._held_out(split, chosen).to(device)
-                    logits = self.logits(model, part)
-                    total += cross_entropy(logits, part.targets).item()
-                    correct += int((logits.argmax(dim=1) == part.targets).sum())
-                sums.append(total)
-                counts.append(len(whole))
-        *sums, correct = group.all_reduce_sum([*sums, correct])
-        return {**mean_losses(sums, counts), "accuracy": correct / samples, "samples": samples}
+            sums, correct = each_item(samples, self.batch_size, micro_batch, group, measure)
+        every, counts = np.arange(samples), np.ones(samples, dtype=np.int64)
+        metrics = mean_losses(sums, counts, self.batch_size)
+        metrics |= {"accuracy": int(correct.sum()) / samples, "samples": samples}
+        return Scores(metrics, sums, counts, every, every, samples, correct.astype(bool))
 
     def _held_out(self, split: str, chosen: Tensor) -> Batch:
         return Batch.of(self.images[split][chosen], self.labels[split][chosen], self.recipe)

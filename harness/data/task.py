@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harness.parallel.group import ALONE, Group
+
+Array = npt.NDArray[Any]
 
 IGNORED = -100  # a target that is not counted (padding)
 SPLITS = ("train", "val", "test")
@@ -79,6 +82,30 @@ class Batch:
         return Batch.of(self.inputs[start:stop], self.targets[start:stop], transform)
 
 
+@dataclass(frozen=True)
+class Scores:
+    """What a model makes of a held-out split, item by item. An item is a row of text or an image.
+
+    Attributes:
+        metrics: of all of them, as `Task.evaluate` returns them.
+        sums: float64 (N,), the summed cross-entropy of each item's targets in nats.
+        counts: int64 (N,), how many targets.
+        clusters: int64 (N,), the document in which each item begins, or the number of the image. Items of one
+            cluster are not independent.
+        places: int64 (N,), the numbers of the items in the whole split.
+        whole: items of the whole split, also of those that are not scored.
+        correct: bool (N,), whether each image is classified right; None for text.
+    """
+
+    metrics: dict[str, float]
+    sums: Array
+    counts: Array
+    clusters: Array
+    places: Array
+    whole: int
+    correct: Array | None = None
+
+
 class Task(Protocol):
     """One data set with one objective.
 
@@ -109,6 +136,8 @@ class Task(Protocol):
 
         `samples` is the number of targets: tables derive from it the sampling error of an accuracy.
         Each process of `group` evaluates its part of every held-out batch; all return the same metrics.
+        A task that also has `score`, with the same arguments, returns `Scores` from it: the record then keeps
+        the test split item by item.
         """
 
 
@@ -134,12 +163,34 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(training)
 
 
-def mean_losses(sums: Iterable[float], counts: Iterable[int]) -> dict[str, float]:
-    """Two means from each held-out batch's summed loss and count.
+def each_item(
+    items: int,
+    batch_size: int,
+    micro_batch: int,
+    group: Group,
+    measure: Callable[[Tensor], tuple[Tensor, Tensor]],
+) -> Array:
+    """The two numbers that `measure(numbers of items)` finds for each of so many items, float64 (2, items).
+
+    Every batch is divided among the processes of `group` as one of training is; all return the same.
+    """
+    found = np.zeros((2, items))
+    for batch in torch.split(torch.arange(items), batch_size):
+        for part in torch.split(group.shard(batch), micro_batch):
+            if len(part):
+                found[:, part.numpy()] = torch.stack([one.double().cpu() for one in measure(part)])
+    return np.reshape(group.all_reduce_sum(found.ravel().tolist()), found.shape)  # those of others are zero
+
+
+def mean_losses(sums: Array, counts: Array, batch_size: int) -> dict[str, float]:
+    """Two means from the summed losses (N,) and the counts (N,) of the items of a held-out split.
 
     `loss` is the mean over targets. `loss_biased` is what the paper's release prints: the sum of the batch
     means over the number of batches plus one. It depends on the batch size: held-out batches have the run's.
     """
-    sums, counts = list(sums), list(counts)
-    means = [total / count for total, count in zip(sums, counts, strict=True)]
-    return {"loss": math.fsum(sums) / sum(counts), "loss_biased": math.fsum(means) / (len(means) + 1)}
+    starts = np.arange(0, len(sums), batch_size)
+    means = np.add.reduceat(sums, starts) / np.add.reduceat(counts, starts)
+    return {
+        "loss": float(sums.sum() / counts.sum()),
+        "loss_biased": float(means.sum() / (len(means) + 1)),
+    }

@@ -16,13 +16,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from harness.data.cache import TOKEN_BYTES, check_sizes
-from harness.data.loss import linear_cross_entropy
+from harness.data.loss import linear_cross_entropies, linear_cross_entropy
 from harness.data.order import sharded_indices
 from harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
-from harness.data.task import IGNORED, SPLITS, Batch, cross_entropy, evaluating, in_float32, mean_losses
+from harness.data.task import (
+    IGNORED,
+    SPLITS,
+    Batch,
+    Scores,
+    cross_entropy,
+    each_item,
+    evaluating,
+    in_float32,
+    mean_losses,
+)
 from harness.errors import UsageError
 from harness.parallel.group import ALONE, Group
 
@@ -55,6 +66,12 @@ class Stream:
         """The rows with at most so many targets in all, spread evenly."""
         count = min(len(self), tokens // self.seq_len)
         return np.arange(count) * len(self) // max(1, count)
+
+    def documents(self, rows: Ints, ends: npt.NDArray[np.bool_]) -> Ints:
+        """The document in which each of the `rows` (N,) begins; `ends` (V,) says which tokens end one."""
+        ended: Ints = np.cumsum(ends[self.tokens[: len(self) * self.seq_len]])
+        starts: Ints = np.concatenate([[0], ended])[rows * self.seq_len]
+        return starts
 
 
 class ShardRows:
@@ -97,6 +114,20 @@ class ShardRows:
         targets = sum(int(self.counts(np.arange(first, end)).sum()) for first, end in ranges)
         count = min(len(self), -(-tokens * len(self) // targets)) if targets else 0
         return np.arange(count) * len(self) // max(1, count)
+
+    def documents(self, rows: Ints, ends: npt.NDArray[np.bool_]) -> Ints:
+        """The document in which each of the `rows` (N,) begins. `ends` is not needed."""
+        if self.is_padded:
+            return rows
+        counts = [0, *(shard.documents for shard in self.shards)]
+        first = dict(zip(self.shards, np.cumsum(counts).tolist(), strict=False))
+
+        def within(shard: Shard, rows: Ints) -> Ints:
+            offsets = self._map(shard, OFFSETS)
+            found: Ints = np.searchsorted(offsets, rows * self.seq_len, side="right")
+            return found + (first[shard] - 1)
+
+        return self._collect(rows, within)
 
     def _collect(self, rows: Ints, read: Callable[[Shard, Ints], Ints]) -> Ints:
         """What `read(shard, its rows)` gives for all rows, in their order."""
@@ -147,7 +178,8 @@ class TextTask:
         batch_size: sequences of a global batch, in training and in evaluation.
         seq_len: T, tokens of a row.
         data_seed: seed of the order of the training rows, within each shard.
-        held_out_tokens: about so many targets of each held-out split are evaluated, spread evenly over it.
+        held_out_tokens: about so many targets of the validation split are evaluated, spread evenly over it.
+        test_tokens: likewise of the test split; None: all of it.
         complete: whether all training text is there, so that another epoch may follow.
     """
 
@@ -162,6 +194,7 @@ class TextTask:
         seq_len: int,
         data_seed: int,
         held_out_tokens: int,
+        test_tokens: int | None = None,
         complete: bool = True,
     ) -> None:
         self.rows = {
@@ -170,7 +203,7 @@ class TextTask:
         }
         self.token_bytes = torch.from_numpy(token_bytes.astype(np.int64))
         self.batch_size, self.seq_len, self.data_seed = batch_size, seq_len, data_seed
-        self.held_out_tokens, self.complete = held_out_tokens, complete
+        self.scored, self.complete = {"val": held_out_tokens, "test": test_tokens}, complete
         self.model_options = {"vocabulary": len(token_bytes), "max_length": seq_len}
         self.epoch_size = len(self.rows["train"])
 
@@ -209,11 +242,16 @@ class TextTask:
 
         Above `CHUNK_ABOVE` words the logits are not held whole, if the model can leave its head to the loss.
         """
-        if len(self.token_bytes) > CHUNK_ABOVE and getattr(model, "splits_head", False):
-            head: Any = model.get_output_embeddings()  # type: ignore[operator]
-            hidden = model(batch.inputs, head=False).flatten(0, 1)
-            return linear_cross_entropy(hidden, head.weight, batch.targets.flatten(), IGNORED)
+        if self._leaves_head(model):
+            return linear_cross_entropy(*self._before_head(model, batch), IGNORED)
         return cross_entropy(self.logits(model, batch), batch.targets)
+
+    def _leaves_head(self, model: nn.Module) -> bool:
+        return len(self.token_bytes) > CHUNK_ABOVE and getattr(model, "splits_head", False)
+
+    def _before_head(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        head: Any = model.get_output_embeddings()  # type: ignore[operator]
+        return model(batch.inputs, head=False).flatten(0, 1), head.weight, batch.targets.flatten()
 
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
@@ -223,22 +261,35 @@ class TextTask:
         `samples` is the number of tokens predicted.
         The text that bits per byte counts is that of the predicted tokens; an end of text has no bytes.
         """
-        sums, counts, text_bytes = [], [], 0
-        chosen = self.rows[split].spread(self.held_out_tokens)
+        return self.score(model, split, micro_batch, device, group).metrics
+
+    def score(
+        self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
+    ) -> Scores:
+        """The summed losses of the rows of `split` that are scored; arguments as of `evaluate`."""
+        rows, tokens = self.rows[split], self.scored[split]
+        chosen = np.arange(len(rows)) if tokens is None else rows.spread(tokens)
+
+        def measure(places: Tensor) -> tuple[Tensor, Tensor]:
+            batch = self._take(split, chosen[places.numpy()], ALONE)
+            part = batch.to(device)
+            if self._leaves_head(model):
+                losses = linear_cross_entropies(*self._before_head(model, part), IGNORED)
+            else:
+                logits, targets = self.logits(model, part), part.targets.flatten()
+                losses = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+            spelled = self.token_bytes[batch.targets.clamp(min=0)] * (batch.targets != IGNORED)
+            return losses.view(part.targets.shape).sum(dim=1), spelled.sum(dim=1)
+
         with evaluating(model):
-            for start in range(0, len(chosen), self.batch_size):
-                batch = self._take(split, chosen[start : start + self.batch_size], ALONE)
-                parts = batch.shard(group).split(micro_batch)
-                losses = [self.loss(model, part.to(device)) for part in parts]
-                sums.append(sum(loss.item() for loss in losses))
-                counts.append(batch.count)
-                counted = batch.targets[batch.targets != IGNORED]
-                text_bytes += int(self.token_bytes[counted].sum())
-        sums = group.all_reduce_sum(sums)
-        means = mean_losses(sums, counts)
+            sums, text_bytes = each_item(len(chosen), self.batch_size, micro_batch, group, measure)
+        counts = rows.counts(chosen)
+        means = mean_losses(sums, counts, self.batch_size)
         perplexity = math.exp(means["loss"]) if means["loss"] < 700 else math.inf  # exp(710) overflows
-        bits = sum(sums) / math.log(2) / text_bytes
-        return {**means, "perplexity": perplexity, "bits_per_byte": bits, "samples": sum(counts)}
+        bits = float(sums.sum() / math.log(2) / text_bytes.sum())
+        metrics = {**means, "perplexity": perplexity, "bits_per_byte": bits, "samples": int(counts.sum())}
+        documents = rows.documents(chosen, (self.token_bytes == 0).numpy())
+        return Scores(metrics, sums, counts, documents, chosen, len(rows))
 
     def _take(self, split: str, chosen: Ints, group: Group) -> Batch:
         """This process's part of the chosen rows, with the count of all."""

@@ -15,6 +15,7 @@ from typing import Any
 from harness.show.note import Note
 from harness.show.status import Status
 from harness.store import curve as metrics
+from harness.store import items
 from harness.store.layout import METRICS, SPECTRA
 from harness.store.record import RunRecord
 from harness.store.run_folder import Reason, RunFolder
@@ -40,10 +41,13 @@ def contradiction(
     Args:
         folder: of the run.
         record: its record, from wherever it was read.
-        thorough: read the last tenth of the curve, however long the run was, and the spectra.
+        thorough: read the last tenth of the curve, however long the run was, the spectra and the test items.
         cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
-    against = _difference_to_curve(RunFolder(folder), record, thorough, cut_counts)
+    files = RunFolder(folder)
+    against = _difference_to_curve(files, record, thorough, cut_counts)
+    if against is None and thorough and isinstance(kept := items.read(files, record), Note):
+        against = kept
     return against or (CHANGED if record.digest else None)
 
 

@@ -8,6 +8,7 @@ runs/<k2>/<key>/    one folder per run:
     log.txt             the log, for people; no program reads it
     checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
     weights.pt          the final weights, if the config asks for them
+    test_items.bin      the losses of the test split, item by item (`harness/store/items.py`)
     record.json         the result, written last (`harness/store/record.py`)
 packed/<n>-<id>.zip a thousand finished runs each, by `htbench runs pack` (`harness/store/archive.py`)
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
@@ -35,8 +36,9 @@ RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code",
 PACKED, STORE = "packed", "store.json"
 CONFIG, ATTEMPTS, METRICS, SPECTRA = "config.yaml", "attempts", "metrics.jsonl", "spectra.jsonl"
 LOG, CHECKPOINT, WEIGHTS, RECORD = "log.txt", "checkpoint.pt", "weights.pt", "record.json"
+TEST_ITEMS = "test_items.bin"
 # What goes into an archive beside the attempts; the checkpoint and the weights are large, and stay outside.
-ARCHIVED = (CONFIG, METRICS, SPECTRA, LOG, RECORD)
+ARCHIVED = (CONFIG, METRICS, SPECTRA, LOG, TEST_ITEMS, RECORD)
 
 FORMAT = 1  # of version 0.1.0
 

@@ -74,6 +74,10 @@ class RunRecord:
         downstream: by the name of a task of multiple-choice questions its accuracies, and how they were found
             (`harness/export/results.py`); added after the run by `htbench downstream`.
         pruned_by: the studies that pruned it. For every other study the run is unfinished and can be resumed.
+        test_items, test_tokens: how many rows or images of the test split were scored, and how many targets
+            they have; 0: they are not kept item by item (`harness/store/items.py`).
+        test_split: how many the whole split has; more only where a task has a bound.
+        items_digest: which items they are. Test metrics of runs with other ones can't be compared.
         rest: what newer code has written besides, by name. It stays when the record is written again.
         digest: empty if nobody has changed the file of the record since it was written, else BROKEN, which no
             rewriting mends.
@@ -98,6 +102,10 @@ class RunRecord:
     began: str = ""
     ended: str = ""
     downstream: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    test_items: int = 0
+    test_tokens: int = 0
+    test_split: int = 0
+    items_digest: str = ""
     rest: dict[str, Any] = dataclasses.field(default_factory=dict, metadata=typed.REST)
     digest: str = dataclasses.field(default="", compare=False)
 
@@ -149,6 +157,7 @@ def _is_sound(record: RunRecord) -> bool:
         and (not record.divergence or _is_fact(record.divergence, DIVERGENCES))
         and all(_is_fact(remark, REMARKS) for remark in record.remarks)
         and min(record.steps, record.attempts, record.repeated_steps) >= 0
+        and min(record.test_items, record.test_tokens, record.test_split) >= 0
         and all(_is_time(one) for one in (record.began, record.ended) if one)
     )
 

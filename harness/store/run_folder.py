@@ -74,6 +74,7 @@ class RunFolder:
     log = _Named(layout.LOG)
     checkpoint = _Named(layout.CHECKPOINT)
     weights = _Named(layout.WEIGHTS)
+    test_items = _Named(layout.TEST_ITEMS)
     record = _Named(layout.RECORD)
 
     def __init__(self, path: Path) -> None:

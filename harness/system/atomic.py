@@ -27,6 +27,7 @@ CRASH_POINTS = (
     "claimed",  # the run is owned, nothing else has happened
     "checkpoint.before",  # the new checkpoint is complete under its temporary name
     "checkpoint.after",  # it is in place, the loop has not gone on
+    "items",  # the run is finished, its test items are complete under their temporary name
     "record.before",  # the run is finished, the record is complete under its temporary name
     "record.after",  # the record is in place, the index lacks it
     "slot",  # the points of a sweep are complete under their temporary name
@@ -54,6 +55,7 @@ _ALL_CRASH_POINTS = CRASH_POINTS + SUBMIT_CRASH_POINTS + PACK_CRASH_POINTS
 _GUARDED = {
     "claim": "attempts/*",
     "checkpoint": "checkpoint.*",
+    "items": "test_items.*",
     "record": "record.*",
     "slot": "points.*",
     "study": "studies/*.journal",

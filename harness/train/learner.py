@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 
 from harness.config.key import ResolvedRun
-from harness.data.task import Batch, Task
+from harness.data.task import Batch, Scores, Task
 from harness.parallel.group import Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
@@ -193,11 +194,12 @@ class Learner:
             for number in numbers:
                 self.optimizer.param_groups[number][name] = value
 
-    def evaluate(self, split: str) -> dict[str, float]:
-        """Metrics of a held-out split, the same in all processes."""
+    def evaluate(self, split: str) -> Scores | dict[str, float]:
+        """Metrics of a held-out split, with its items if the task tells them; the same in all processes."""
         self.group.broadcast_buffers(self.model)
+        made: Callable[..., Scores | dict[str, float]] = getattr(self.task, "score", self.task.evaluate)
         with self.autocast:
-            return self.task.evaluate(self.forward, split, self.micro_batch, self.device, self.group)
+            return made(self.forward, split, self.micro_batch, self.device, self.group)
 
 
 def stream(seed: int, step: int, rank: int) -> int:

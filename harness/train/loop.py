@@ -18,7 +18,7 @@ import torch
 from harness import tasks
 from harness.config import RunConfig
 from harness.config.key import ResolvedRun
-from harness.data.task import Task
+from harness.data.task import Scores, Task
 from harness.errors import PrunedError, StoppedError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
@@ -46,6 +46,7 @@ class Outcome:
         timing: of its steps, as `StepTimes.summary` gives it.
         metrics: the final ones by name.
         diverged: why it has diverged.
+        scores: of the items of the test split, if it has completed and the task tells them.
     """
 
     status: Status
@@ -54,6 +55,7 @@ class Outcome:
     timing: dict[str, float]
     metrics: dict[str, float]
     diverged: Note | None
+    scores: Scores | None
 
 
 @dataclass
@@ -73,6 +75,7 @@ class Training:
         progress: how far the run has come.
         began_at: the step from which this process goes on.
         saved_at: when it saved last, by time.monotonic().
+        scores: of the last evaluation, if the task tells them item by item.
     """
 
     run: ResolvedRun
@@ -87,6 +90,7 @@ class Training:
     progress: Progress = field(default_factory=Progress)
     began_at: int = 0
     saved_at: float = 0.0
+    scores: Scores | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -174,7 +178,8 @@ class Training:
             self.attempt.check()
             checkpoint.save_weights(self.attempt.files.weights, self.learner.model)
         times = self.progress.times.summary(warm_up(self.total))
-        return Outcome(status, self.learner, self.progress, times, metrics, diverged)
+        scores = self.scores if status is Status.COMPLETED else None
+        return Outcome(status, self.learner, self.progress, times, metrics, diverged, scores)
 
     # --- steps ---
 
@@ -268,7 +273,10 @@ class Training:
     # --- evaluations ---
 
     def _evaluate(self, step: int, metrics: Metrics, split: str = "val") -> dict[str, float]:
-        named = {f"{split}_{name}": value for name, value in self.learner.evaluate(split).items()}
+        found = self.learner.evaluate(split)
+        self.scores = found if isinstance(found, Scores) else None
+        values = found.metrics if isinstance(found, Scores) else found
+        named = {f"{split}_{name}": value for name, value in values.items()}
         metrics.add(step, named)
         return named
 

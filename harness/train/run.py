@@ -23,11 +23,12 @@ from harness import tasks
 from harness.config import RunConfig
 from harness.config.key import ResolvedRun
 from harness.config.settings import to_yaml
+from harness.data.task import Scores
 from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
 from harness.show.status import Status
-from harness.store import Attempt, Reason, RunState, Store
+from harness.store import Attempt, Reason, RunState, Store, items
 from harness.store.curve import finite
 from harness.store.layout import cache_folder
 from harness.store.owner import may_be_ending
@@ -193,6 +194,9 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
     # What the config leaves open.
     made = {"threads": config.threads, "compile": config.compile}
     made |= {"micro_batch": learner.micro_batch} if learner.halved else {}
+    scores, scored = outcome.scores, dict[str, Any]()
+    if scores is not None:
+        scored = _keep_items(attempt, scores, config.data_fingerprint)
     record = RunRecord(
         key=attempt.key,
         config=json.loads(json.dumps(dataclasses.asdict(config))),  # as it is read again: lists, no tuples
@@ -218,10 +222,25 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
         ended=timestamp(time.time()),
         divergence={"kind": diverged.kind, **diverged.fields} if diverged else {},
         pruned_by=[study] if study else [],
+        **scored,
     )
     shown = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)
     log.info("%s after %d steps: %s", record.status, record.steps, shown)
     return attempt.finish(record)
+
+
+def _keep_items(attempt: Attempt, scores: Scores, fingerprint: str) -> dict[str, Any]:
+    """Write the test items, before the record that names them; return what it says of them."""
+    which = items.digest(fingerprint, scores.places, scores.counts, scores.clusters)
+    kept = items.TestItems(scores.sums, scores.counts, scores.clusters, scores.correct, which)
+    attempt.check()
+    items.write(attempt.files.test_items, kept)
+    return {
+        "test_items": len(scores.sums),
+        "test_tokens": int(scores.counts.sum()),
+        "test_split": scores.whole,
+        "items_digest": which,
+    }
 
 
 def _reason(error: Exception) -> Reason:

@@ -3,9 +3,11 @@
 import dataclasses
 import json
 
+import numpy as np
+
 from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_yaml
-from harness.store import Store
+from harness.store import Store, items
 from harness.store.record import RunRecord
 from harness.system.atomic import write_text
 from tests.helpers.command import TINY
@@ -26,6 +28,10 @@ def put(root, status="completed", *, step=8, accuracy=0.9, pruned_by=(), weights
     _write_curve(attempt.files.path, step, figures)
     if status == "pruned":
         (attempt.files.path / "checkpoint.pt").write_text(f"at {step}")
+    scored = {}
+    if status == "completed":
+        scored = {"test_items": 5, "test_tokens": 10, "test_split": 5, "items_digest": "0123456789abcdef"}
+        items.write(attempt.files.test_items, some_items())
     if weights:
         (attempt.files.path / "weights.pt").write_text("weights")
     attempt.finish(
@@ -42,9 +48,16 @@ def put(root, status="completed", *, step=8, accuracy=0.9, pruned_by=(), weights
             attempts=1,
             environment={"code": "abc", "host": "node7"},
             pruned_by=list(pruned_by),
+            **scored,
         )
     )
     return key
+
+
+def some_items(correct=None, digest="0123456789abcdef"):
+    """Five windows of two tokens in three documents, or five images."""
+    sums = np.arange(5) + 0.5
+    return items.TestItems(sums, np.full(5, 2), np.array([0, 0, 1, 2, 2]), correct, digest)
 
 
 def leave(root, reason="stopped", *, step=3, **settings):

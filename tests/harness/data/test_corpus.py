@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from harness import tasks
+from harness.data import corpus
 from harness.data.corpus import C4, CORPORA, OPENWEBTEXT
 from harness.data.order import permutation
 from harness.data.stamps import Prepared
@@ -228,6 +229,34 @@ def test_about_so_many_held_out_tokens_are_evaluated(cache, layout):
     task = build(cache, layout=layout, held_out_tokens=200)
     figures = task.evaluate(Bigram(task.model_options["vocabulary"]), "val", micro_batch=8, device=CPU)
     assert 150 <= figures["samples"] <= 250
+
+
+@pytest.mark.parametrize("layout", ["padded", "packed"])
+def test_rows_of_a_corpus_know_their_documents_in_all_shards(cache, layout):
+    task = build(cache, layout=layout)
+    rows = task.rows["val"]
+    assert len(rows.shards) > 1
+    found, end = rows.documents(np.arange(len(rows)), np.zeros(0, dtype=bool)), rows.end
+    if layout == "padded":
+        assert found.tolist() == list(range(len(rows)))
+        return
+    expected, before = [], 0
+    for shard in rows.shards:
+        tokens = np.fromfile(rows.folder / (shard.name + ".tokens"), dtype=np.uint16)
+        starts = np.arange(shard.rows(layout, rows.seq_len)) * rows.seq_len
+        expected += [before + int((tokens[:start] == end).sum()) for start in starts]
+        before += shard.documents
+    assert found.tolist() == expected and len(set(expected)) > 2
+
+
+def test_of_a_huge_test_split_a_bounded_part_is_scored(cache, monkeypatch):
+    model = Bigram(build(cache, layout="padded").model_options["vocabulary"])
+    whole = build(cache, layout="padded").score(model, "test", micro_batch=8, device=CPU)
+    assert whole.whole == len(whole.sums) == len(build(cache, layout="padded").rows["test"])
+    monkeypatch.setattr(corpus, "TEST_TOKENS", 200)
+    part = build(cache, layout="padded", held_out_tokens=7).score(model, "test", micro_batch=8, device=CPU)
+    assert 150 <= part.counts.sum() <= 250 and part.whole == whole.whole
+    assert part.sums == pytest.approx(whole.sums[part.places])
 
 
 def test_a_row_longer_than_all_text_is_refused(cache):

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 import models
 from harness.data import loss as module
 from harness.data import text
-from harness.data.loss import linear_cross_entropy
+from harness.data.loss import linear_cross_entropies, linear_cross_entropy
 from harness.data.task import IGNORED, Batch
 from harness.data.text import TextTask
 
@@ -164,6 +164,24 @@ def test_a_task_with_many_words_has_the_same_loss_and_gradients(name, compiled, 
     chunked = task(320).loss(forward, a_batch())
     torch.testing.assert_close(chunked, whole)
     torch.testing.assert_close(parameter_gradients(model, chunked), before)
+
+
+@pytest.mark.parametrize("name", ["llama-nano", "gpt2-nano"])
+def test_rows_are_scored_in_chunks_of_any_size(name, monkeypatch):
+    torch.manual_seed(0)
+    model = models.build(name)
+    whole = task(320).score(model, "test", 4, torch.device("cpu")).sums
+    monkeypatch.setattr(text, "CHUNK_ABOVE", 319)
+    monkeypatch.setattr(module, "CHUNK_LOGITS", 7 * 320)
+    monkeypatch.setattr(TextTask, "logits", lambda *_: pytest.fail("whole logits"))
+    assert task(320).score(model, "test", 4, torch.device("cpu")).sums == pytest.approx(whole, rel=1e-5)
+
+
+def test_ignored_targets_cost_nothing_in_chunks():
+    hidden, weight, targets = data()
+    targets[::3] = IGNORED
+    expected = cross_entropy(hidden @ weight.T, targets, ignore_index=IGNORED, reduction="none")
+    torch.testing.assert_close(linear_cross_entropies(hidden, weight, targets, IGNORED), expected)
 
 
 def test_a_model_that_keeps_its_head_has_the_plain_loss():

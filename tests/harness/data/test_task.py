@@ -157,8 +157,56 @@ def test_held_out_windows_are_capped_and_spread(bigram):
     assert task.evaluate(bigram, "val", micro_batch=8, device=CPU)["samples"] == 4 * 5
 
 
+def test_all_of_the_test_split_is_scored_row_by_row(bigram):
+    task = text_task(held_out_tokens=5)
+    scores = task.score(bigram, "test", micro_batch=2, device=CPU)
+    stream = torch.from_numpy(task.rows["test"].tokens.astype(np.int64))
+    nats = -bigram.table.weight.detach().log_softmax(dim=-1)[stream[:25], stream[1:26]]  # 5 windows of 5
+    assert scores.sums == pytest.approx(nats.view(5, 5).sum(dim=1).numpy(), rel=1e-6)
+    assert scores.counts.tolist() == [5] * 5 and scores.places.tolist() == [0, 1, 2, 3, 4]
+    assert scores.whole == 5 and scores.correct is None
+    assert scores.metrics["loss"] == pytest.approx(nats.mean().item())
+    assert scores.metrics == task.evaluate(bigram, "test", micro_batch=7, device=CPU)
+
+
+def test_a_window_belongs_to_the_document_in_which_it_begins():
+    task = text_task()
+    task.rows["test"].tokens[:] = [3, 3, 0, 3, 3, 3, 3, 3, 3, 3, 0, 0, 3, 3, 3, *[3] * 14, 0]
+    ends = (task.token_bytes == 0).numpy()
+    assert task.rows["test"].documents(np.arange(5), ends).tolist() == [0, 1, 1, 3, 3]
+    assert task.rows["test"].documents(np.array([3, 1]), ends).tolist() == [3, 1]
+
+
+def test_images_are_scored_one_by_one():
+    task, model = image_task(), linear_classifier()
+    scores = task.score(model, "test", micro_batch=3, device=CPU)
+    with torch.no_grad():
+        logits = model.eval()(task.images["test"])
+    labels = task.labels["test"]
+    nats = nn.functional.cross_entropy(logits, labels, reduction="none")
+    assert scores.sums == pytest.approx(nats.numpy(), rel=1e-6)
+    assert scores.correct.tolist() == (logits.argmax(dim=1) == labels).tolist()
+    assert scores.clusters.tolist() == scores.places.tolist() == list(range(6)) and scores.whole == 6
+
+
+class _OneOf(Group):
+    """One of several processes, which keeps what it would give to the sum."""
+
+    def all_reduce_sum(self, values):
+        return list(values)
+
+
+@pytest.mark.parametrize("make", [text_task, image_task])
+def test_the_processes_of_a_run_share_the_items_in_their_order(make, bigram):
+    task, model = make(), bigram if make is text_task else linear_classifier()
+    whole = task.score(model, "test", micro_batch=3, device=CPU).sums
+    parts = [task.score(model, "test", 3, CPU, _OneOf(rank, 3)).sums for rank in range(3)]
+    assert (np.count_nonzero(parts, axis=0) == 1).all(), "each item by one of them"
+    assert sum(parts) == pytest.approx(whole, rel=1e-6)
+
+
 def test_means_over_targets_and_over_batches():
-    means = mean_losses([10.0, 3.0], [5, 1])
+    means = mean_losses(np.array([10.0, 3.0]), np.array([5, 1]), batch_size=1)
     assert means == {"loss": 13 / 6, "loss_biased": (2 + 3) / 3}
 
 

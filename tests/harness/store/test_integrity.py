@@ -19,6 +19,7 @@ from harness.store.record import RunRecord
 from harness.system import atomic
 from harness.train import run
 from harness.train.monitor import Monitor
+from results.frames.load import load
 
 RATES = (0.05, 0.1, 0.2)
 SPEC = """
@@ -211,6 +212,20 @@ def test_the_folder_that_doctor_names_is_deleted_and_the_same_command_mends(stor
     assert [level for level, *_ in doctored(store.root)] == ["ok"]
 
 
+@pytest.mark.parametrize("damage", ["torn", "of another run"])
+def test_items_that_are_not_those_of_the_record_are_named(store, write_spec, capsys, damage):
+    indexed(store.root, write_spec, capsys)
+    path, other = (folder_of(store, rate) / "test_items.bin" for rate in (0.1, 0.2))
+    path.write_bytes(path.read_bytes()[:-30] if damage == "torn" else other.read_bytes())
+    (said,) = indexed(store.root, write_spec, capsys)
+    what = "test_items.bin is damaged, or is not that of the record"
+    assert said == f"htbench: run {path.parent.name}: {what}"
+    (problem, _) = doctored(store.root)
+    assert problem[0] == "problem" and problem[1] in said
+    path.unlink()
+    assert indexed(store.root, write_spec, capsys) == [], "they may be missing"
+
+
 def test_without_a_curve_nothing_is_contradicted_but_doctor_says_so(store):
     folder = folder_of(store)
     (folder / "metrics.jsonl").unlink()
@@ -281,6 +296,24 @@ def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec,
     assert again.metrics == true.metrics and again.attempts == 2
     assert indexed(store.root, write_spec, capsys) == [] and lost(folder) is None
     assert [level for level, *_ in doctored(store.root)] == ["ok"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+@pytest.mark.parametrize("field", ["val_loss", "seconds_per_step", "lr"])
+def test_a_number_that_json_has_not_is_one_damaged_run(store, write_spec, capsys, field, number):
+    indexed(store.root, write_spec, capsys)
+    folder = folder_of(store)
+    text, replaced = re.subn(
+        rf'("{field}": )[^,\n]+', rf"\g<1>{number}", (folder / "record.json").read_text()
+    )
+    assert replaced == 1
+    (folder / "record.json").write_text(text)
+    forget(store, folder.name)
+    for command in (["table"], ["runs", "ls"], ["sweep", "status", str(write_spec(SPEC))]):
+        assert main([*command, "--root", str(store.root)]) == 0
+        assert capsys.readouterr().out.count("damaged") >= 1, command
+    frame = load(store)
+    assert sorted(frame["state"]) == ["completed", "completed", "damaged"]
 
 
 def test_a_record_that_the_index_has_is_mended_not_lost(store, write_spec, capsys):

@@ -150,6 +150,7 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
     files = {
         "claim": run.attempt(2),
         "checkpoint": run.checkpoint,
+        "items": run.test_items,
         "record": run.record,
         "slot": points.sweep_folder(root, "tiny") / points.POINTS,
         "ask": points.slot_path(root, "tiny", "tiny.muon.ab/0"),
