@@ -53,7 +53,7 @@ def test_a_run_without_items_has_none(stored):
 def test_every_damage_is_one_note(stored):
     files, record = stored
     whole, generator = files.test_items.read_bytes(), np.random.default_rng(0)
-    broken = [whole[:end] for end in range(len(whole))]
+    harmless, broken = 0, [whole[:end] for end in range(len(whole))]
     for place in range(len(whole)):
         flipped = bytearray(whole)
         flipped[place] ^= 1 << int(generator.integers(8))
@@ -61,7 +61,11 @@ def test_every_damage_is_one_note(stored):
     broken += [generator.bytes(200), zlib.compress(bytes(10**7)), zlib.compress(b"")]
     for content in broken:
         files.test_items.write_bytes(content)
-        assert items.read(files, record) == Note("items_damaged"), content
+        kept = items.read(files, record)
+        if kept != Note("items_damaged"):  # of the bits that fill up the last byte nothing depends
+            assert_same(kept, some_items())
+            harmless += 1
+    assert harmless <= 2
 
 
 @pytest.mark.parametrize(
