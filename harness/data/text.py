@@ -124,8 +124,8 @@ class ShardRows:
 
         def within(shard: Shard, rows: Ints) -> Ints:
             offsets = self._map(shard, OFFSETS)
-            found: Ints = np.searchsorted(offsets, rows * self.seq_len, side="right")
-            return found + (first[shard] - 1)
+            found: Ints = np.searchsorted(offsets, rows * self.seq_len, side="right") - 1 + first[shard]
+            return found
 
         return self._collect(rows, within)
 
