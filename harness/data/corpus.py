@@ -141,14 +141,8 @@ class Corpus(Published):
             if not len(some):
                 raise UsageError(f"seq_len={seq_len} is longer than all text of '{split}' in '{folder}'.")
         complete = prepared.train_files == self.train_files
-        return TextTask(
-            rows,
-            np.load(folder / TOKEN_BYTES),
-            seq_len=seq_len,
-            complete=complete,
-            test_tokens=TEST_TOKENS,
-            **settings,
-        )
+        lengths, more = np.load(folder / TOKEN_BYTES), {"test_tokens": TEST_TOKENS, **settings}
+        return TextTask(rows, lengths, seq_len=seq_len, complete=complete, **more)
 
 
 # --- the corpora ---

@@ -24,17 +24,7 @@ from harness.show.status import Status
 from harness.store import Attempt, Reason, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
 from harness.store.integrity import CHANGED, contradiction
-from harness.store.layout import (
-    CHECKPOINT,
-    LOG,
-    METRICS,
-    PACKED,
-    RUNS,
-    SPECTRA,
-    SWEEPS,
-    TEST_ITEMS,
-    WEIGHTS,
-)
+from harness.store.layout import CHECKPOINT, LOG, METRICS, PACKED, RUNS, SPECTRA, SWEEPS, WEIGHTS
 from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord, is_imported, key_of_imported
 from harness.store.run_folder import RunFolder
@@ -45,7 +35,7 @@ from harness.system.links import leads_away
 # The curve and the spectra after the checkpoint: rows beyond it are cut on resuming, rows missing before it
 # are lost.
 _OF_ANY = (CHECKPOINT, METRICS, SPECTRA, LOG)
-_OF_FINAL = (METRICS, SPECTRA, LOG, TEST_ITEMS, WEIGHTS)
+_OF_FINAL = (METRICS, SPECTRA, LOG, layout.TEST_ITEMS, WEIGHTS)
 
 
 @dataclass

@@ -45,10 +45,9 @@ def contradiction(
         cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
     files = RunFolder(folder)
+    scored = items.read(files, record) if thorough else None
     against = _difference_to_curve(files, record, thorough, cut_counts)
-    if against is None and thorough and isinstance(kept := items.read(files, record), Note):
-        against = kept
-    return against or (CHANGED if record.digest else None)
+    return against or (scored if isinstance(scored, Note) else CHANGED if record.digest else None)
 
 
 def _difference_to_curve(

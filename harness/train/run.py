@@ -194,9 +194,8 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
     # What the config leaves open.
     made = {"threads": config.threads, "compile": config.compile}
     made |= {"micro_batch": learner.micro_batch} if learner.halved else {}
-    scores, scored = outcome.scores, dict[str, Any]()
-    if scores is not None:
-        scored = _keep_items(attempt, scores, config.data_fingerprint)
+    scores = outcome.scores
+    scored = _keep_items(attempt, scores, config.data_fingerprint) if scores else {}
     record = RunRecord(
         key=attempt.key,
         config=json.loads(json.dumps(dataclasses.asdict(config))),  # as it is read again: lists, no tuples
