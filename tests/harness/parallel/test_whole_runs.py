@@ -7,6 +7,7 @@ import torch
 
 import models
 from harness.config.settings import resolve_config
+from harness.store import Store, items
 from harness.train import checkpoint
 from sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED
 from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, start, together
@@ -53,10 +54,14 @@ def test_padded_text_in_any_micro_batches_and_processes(tmp_path, model):
     for micro_batch in (16, 8):
         parts = finish(resolve_config(settings | {"micro_batch": micro_batch}), tmp_path / f"{micro_batch}")
         assert_close(parts, whole)
+    scored = items.read(Store(tmp_path / "1x64").files(whole[0].key), whole[0])
     for size in (2, 4):
-        assert_close(
-            together(size, settings | {"micro_batch": 8}, made(tmp_path / f"{size} processes")), whole
-        )
+        root = made(tmp_path / f"{size} processes")
+        many = together(size, settings | {"micro_batch": 8}, root)
+        assert_close(many, whole)
+        theirs = items.read(Store(root).files(many[0].key), many[0])
+        assert theirs.digest == scored.digest and theirs.sums == pytest.approx(scored.sums, rel=1e-4)
+        assert (theirs.counts == scored.counts).all() and (theirs.clusters == scored.clusters).all()
 
 
 @pytest.mark.slow

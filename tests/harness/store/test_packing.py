@@ -143,7 +143,7 @@ def test_the_weights_stay_in_their_folder(tmp_path):
     assert seen(store) == known and store.files(key).weights.read_text() == "weights"
     assert packing.choose(store) == packing.Choice(), "there is nothing more to do"
     unpack(store)
-    assert len(folders(store)) == 7 and seen(store) == known
+    assert len(folders(store)) == 8 and seen(store) == known
 
 
 def test_short_archives_are_merged_even_without_new_runs(store, three):

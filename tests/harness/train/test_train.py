@@ -44,6 +44,10 @@ def test_a_run_stopped_twice_gives_the_same_bits(tmp_path, tiny, workload, name)
         torch.load(Store(tmp_path / where).run_folder(whole.key) / "weights.pt", weights_only=True)
         for where in ("whole", "parts")
     ]
+    scored = [
+        Store(tmp_path / where).files(whole.key).test_items.read_bytes() for where in ("whole", "parts")
+    ]
+    assert scored[0] == scored[1] and parts.items_digest == whole.items_digest != ""
     assert weights[0].keys() == weights[1].keys()
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
