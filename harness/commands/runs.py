@@ -21,7 +21,7 @@ from harness.show.numbers import memory
 from harness.show.progress import Progress
 from harness.show.report import Column, Report, Section, table
 from harness.show.status import ENDED, Status
-from harness.store import Store, listing, packing, unpacking
+from harness.store import Store, listing, packing, salvaging
 from harness.store.gc import garbage, remove
 from harness.store.listing import STATUSES, Row
 
@@ -230,8 +230,7 @@ def _pack(args: argparse.Namespace, store: Store) -> int:
         with packing.packing(store, _wait):
             choice = packing.choose(store, keys, args.older_than * _DAY)
             todo = packing.plan(store, choice.keys)
-            with Progress(sum(map(len, todo.runs)), "runs", parts=len(todo.runs)) as progress:
-                packing.pack(store, todo, progress.begin, progress.advance)
+            _carry_out(store, todo)
     facts = {
         "runs": len(choice.keys),
         "archives": len(todo.runs),
@@ -241,6 +240,12 @@ def _pack(args: argparse.Namespace, store: Store) -> int:
     }
     emit(Report("runs pack", "", notes=[Note("would_pack" if args.dry_run else "packed", **facts)]), args)
     return 0
+
+
+def _carry_out(store: Store, todo: packing.Packing) -> None:
+    parts = [*todo.back.values(), *todo.runs]
+    with Progress(sum(map(len, parts)), "runs", parts=len(parts)) as progress:
+        packing.pack(store, todo, progress.begin, progress.advance)
 
 
 def _wait() -> None:
@@ -255,7 +260,7 @@ def _unpack(args: argparse.Namespace, store: Store) -> int:
         emit(Report("runs unpack", "", notes=[Note("none_is_packed")]), args)
         return 0
     with packing.packing(store, _wait):
-        for saved in unpacking.salvage(store) if args.all else ():
+        for saved in salvaging.salvage(store) if args.all else ():
             notes.append(Note("salvaged", runs=saved.runs, path=saved.path))
             notes += [Note("lost_in_archive", runs=saved.lost)] if saved.lost else []
         packed = store.packed.now()
@@ -264,8 +269,6 @@ def _unpack(args: argparse.Namespace, store: Store) -> int:
             raise UsageError(
                 f"Run {elsewhere[0]} is not packed; its files are in '{store.run_folder(elsewhere[0])}'."
             )
-        parts = len({packed.runs[key].path for key in keys})
-        with Progress(len(keys), "runs", parts=parts) as progress:
-            unpacking.unpack(store, keys, progress.begin, progress.advance)
+        _carry_out(store, packing.plan(store, [], keys))
     emit(Report("runs unpack", "", notes=[*notes, Note("unpacked", runs=len(keys))]), args)
     return 0

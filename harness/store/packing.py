@@ -1,15 +1,16 @@
-"""Packs finished runs into archives of a thousand. Every run is readable at every instant.
+"""Packs finished runs into archives of a thousand, and back. Every run is readable at every instant.
 
 An archive is complete, durable and read back before the first file of its runs goes from its folder. Archives
-that are not full, or have a run that was amended, are replaced by new ones, and removed once those are in
-place. A killed command leaves runs in two places, with the same bytes; the next one finishes its work.
-An archive stays that has other results of a run than those that readers see: stores were copied into one
-another, and people must choose.
+that are not full, or have a run that was amended or comes back, are replaced by new ones, and removed once
+those are in place and what comes back is on the disk. A killed command leaves runs in two places, with the
+same bytes; the next one finishes its work. An archive stays that has other results of a run than those that
+readers see: stores were copied into one another, and people must choose.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from harness.store.layout import CHECKPOINT, WEIGHTS, packed_folder, run_keys
 from harness.store.owner import Owner
 from harness.system import atomic
 from harness.system.folders import make_folder
+from harness.system.links import OwnFile
 
 RUNS = 1000  # of an archive
 
@@ -100,10 +102,12 @@ class Packing:
     """What is to do.
 
     Attributes:
+        back: archive -> the keys of its runs that come back into their folders.
         runs: the keys of each new archive.
         replaced: the archives that go.
     """
 
+    back: dict[Path, list[str]]
     runs: list[list[str]]
     replaced: list[Path]
 
@@ -124,15 +128,21 @@ def packing(store: Store, waiting: Callable[[], object] | None = None) -> Iterat
         yield
 
 
-def plan(store: Store, keys: Iterable[str]) -> Packing:
-    """What `pack` does with these runs.
+def plan(store: Store, keys: Iterable[str], back: Collection[str] = ()) -> Packing:
+    """What `pack` does.
+
+    Args:
+        store: the store.
+        keys: the runs that are to be packed.
+        back: packed runs that are to come back into their folders.
 
     Raises:
         DamagedError: an archive can't be read.
     """
     packed = store.packed.now()
     several = copies.several(store, packed.runs)
-    fresh = dict.fromkeys([*keys, *(key for key, run in several.items() if run.adds())])
+    amended = [key for key, run in several.items() if run.adds() and key not in back]
+    fresh = dict.fromkeys([*keys, *amended])
     kept = copies.contradicting(several.values())
     counting = {
         path: [key for key in one.runs if packed.runs[key] is one] for path, one in packed.archives.items()
@@ -141,19 +151,18 @@ def plan(store: Store, keys: Iterable[str]) -> Packing:
     for path, one in packed.archives.items():
         if path in kept and not counting[path]:
             continue  # there is nothing to take from it
-        if len(counting[path]) < len(one.runs) or any(key in fresh for key in counting[path]):
+        if len(counting[path]) < len(one.runs) or any(key in fresh or key in back for key in counting[path]):
             stale.add(path)
         elif len(counting[path]) < RUNS:
             short.add(path)
     merges = -(-sum(len(counting[path]) for path in short) // RUNS) < len(short)
     old = [path for path in counting if path in stale or (path in short and (fresh or stale or merges))]
-    pool = dict.fromkeys(key for path in old for key in counting[path])
-    return Packing(chunks(list(pool | fresh)), [path for path in old if path not in kept])
-
-
-def chunks(keys: Sequence[str]) -> list[list[str]]:
-    """The keys in parts of a full archive."""
-    return [list(keys[start : start + RUNS]) for start in range(0, len(keys), RUNS)]
+    pool = list(dict.fromkeys(key for path in old for key in counting[path] if key not in back) | fresh)
+    return Packing(
+        back={path: come for path in old if (come := [key for key in counting[path] if key in back])},
+        runs=[pool[start : start + RUNS] for start in range(0, len(pool), RUNS)],
+        replaced=[path for path in old if path not in kept],
+    )
 
 
 def pack(store: Store, todo: Packing, begin: Begin, advance: Advance) -> None:
@@ -162,11 +171,40 @@ def pack(store: Store, todo: Packing, begin: Begin, advance: Advance) -> None:
     Args:
         store: the store.
         todo: what to do.
-        begin: called with the name of each new archive.
+        begin: called with the name of each archive.
         advance: called once for each run.
+
+    Raises:
+        DamagedError: an archive can't be read.
+        RunFailedError: a new one could not be read back.
     """
+    for path, keys in todo.back.items():
+        begin(str(path.relative_to(store.root)))
+        for key in keys:
+            _bring_back(store, key)
+            atomic.crash_point("unpack")
+            advance()
     write(store, todo.runs, begin, advance)
-    remove(store, todo.replaced)
+    atomic.crash_point("pack.merged")
+    for path in todo.replaced:
+        path.unlink(missing_ok=True)
+    atomic.sync_folder(packed_folder(store.root))
+
+
+def _bring_back(store: Store, key: str) -> None:
+    run = copies.find(store, key)
+    for name, content in run.files():
+        restore(store.run_folder(key) / name, content)
+    whole = run.merged()
+    if whole is not None and whole != run.record:
+        store.amend(key, lambda now: copies.completed(now, whole))
+
+
+def restore(path: Path, content: Content) -> None:
+    """Write a file with its time, unless the folder has another one, which is newer."""
+    if not OwnFile(path).exists():
+        make_folder(path.parent)
+        atomic.write_from(path, io.BytesIO(content.data), content.modified)
 
 
 def write(store: Store, shares: Iterable[Sequence[str]], begin: Begin, advance: Advance) -> None:
@@ -222,14 +260,6 @@ def _clear(store: Store, key: str, signs: Signs) -> None:
             with contextlib.suppress(OSError):  # not empty
                 os.rmdir(place)
     atomic.crash_point("pack.removed")
-
-
-def remove(store: Store, paths: Iterable[Path]) -> None:
-    """Remove archives whose runs are elsewhere."""
-    atomic.crash_point("pack.merged")
-    for path in paths:
-        path.unlink(missing_ok=True)
-    atomic.sync_folder(packed_folder(store.root))
 
 
 def is_sound(path: Path) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -92,9 +92,8 @@ class Submission:
 
 def intend(root: Path, sweep: str, points: Sequence[str], more: Mapping[str, Any]) -> Submission:
     """Note that an array is about to be submitted; `more` are further fields of a `Submission`."""
-    new = _noted(sweep, uuid.uuid4().hex[:10], points, more)
     row = {
-        "submission": new.word,
+        "submission": uuid.uuid4().hex[:10],
         "time": time.time(),
         "user": current_user(),
         "points": list(points),
@@ -102,12 +101,13 @@ def intend(root: Path, sweep: str, points: Sequence[str], more: Mapping[str, Any
     }
     atomic.append_line(_path(root, sweep), row)
     atomic.crash_point("submit.before")
-    return new
+    return _submission(sweep, row)
 
 
-def _noted(sweep: str, word: str, points: Sequence[str], more: Mapping[str, Any]) -> Submission:
-    names = ("code", "resources", "excluded", "label", "runs_per_job")
-    return Submission(sweep, word, tuple(points), **{name: more[name] for name in names if name in more})
+def _submission(sweep: str, row: Mapping[str, Any]) -> Submission:
+    names = ("code", "job", "refused", "resources", "excluded", "label", "runs_per_job")
+    noted = {name: row[name] for name in names if name in row}
+    return Submission(sweep, row["submission"], tuple(row["points"]), **noted)
 
 
 def word_of(name: str) -> str:
@@ -123,20 +123,19 @@ def answer(root: Path, submission: Submission, *, job: str = "", refused: str = 
 
 def read(root: Path, sweep: str) -> list[Submission]:
     """All submissions of a sweep, the oldest first; torn lines are left out."""
-    found: dict[str, Submission] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for row in _rows(_path(root, sweep)):
         word = row["submission"]
         if "points" in row:
-            found[word] = _noted(sweep, word, row["points"], row)
-        elif word in found:
-            told = {"job": row.get("job", ""), "refused": row.get("refused", "")}
-            found[word] = replace(found[word], **told)
-    return list(found.values())
+            rows[word] = row
+        elif word in rows:
+            rows[word] |= {"job": "", "refused": ""} | row
+    return [_submission(sweep, row) for row in rows.values()]
 
 
 def read_all(root: Path) -> list[Submission]:
     """All submissions of all sweeps of a store."""
-    return [one for path in _all(root) for one in read(root, path.parent.name)]
+    return [submission for path in _all(root) for submission in read(root, path.parent.name)]
 
 
 def is_damaged(root: Path) -> bool:
@@ -155,8 +154,8 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _all(root: Path) -> list[Path]:
-    found = sorted(sweeps_folder(root).glob(f"*/{SUBMISSIONS}"))
-    return [_path(root, path.parent.name) for path in found]
+    paths = sorted(sweeps_folder(root).glob(f"*/{SUBMISSIONS}"))
+    return [_path(root, path.parent.name) for path in paths]
 
 
 def _path(root: Path, sweep: str) -> Path:

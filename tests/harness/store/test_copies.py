@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.store import Store, check, copies, packing, unpacking
+from harness.store import Store, check, copies, packing, salvaging
 from harness.store.record import RunRecord
 from tests.helpers.stored_runs import files, put
 
@@ -247,7 +247,7 @@ def test_differences_have_names_and_values():
 
 def salvage(store):
     with packing.packing(store):
-        return unpacking.salvage(store)
+        return salvaging.salvage(store)
 
 
 def damaged(root):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.store import Store, archive, check, gc, layout, packing, unpacking
+from harness.store import Store, archive, check, gc, layout, packing, salvaging
 from harness.store.archive import DamagedError
 from harness.store.importing import merge
 from harness.store.points import SEARCH, Point, read_points, slot_path, sweep_folder, write_points
@@ -100,7 +100,7 @@ def test_names_of_an_archive_lead_nowhere(tmp_path, outside, key, name):
     with pytest.raises(DamagedError, match="is no list of files of runs"):
         store.keys()
     with packing.packing(store):
-        unpacking.salvage(store)
+        salvaging.salvage(store)
     made = {str(one.relative_to(store.root)) for one in store.root.rglob("*") if one.is_file()}
     assert made - {"packed/.lock", ".store.lock", "store.json"} == {
         "runs/cd/cd0123456789/log.txt",
@@ -262,7 +262,7 @@ def test_a_packed_run_stays_whole_beside_a_link(store, outside):
     with pytest.raises(LinkError, match="is a link"):
         store.amend(key, lambda now: now)
     with packing.packing(store), pytest.raises(LinkError, match="is a link"):
-        unpacking.unpack(store, {key}, str, lambda: None)
+        packing.pack(store, packing.plan(store, [], {key}), str, lambda: None)
     put(store.root, seed=1)
     with packing.packing(store):
         packing.pack(store, packing.plan(store, packing.choose(store).keys), str, lambda: None)
@@ -306,7 +306,7 @@ def test_an_archive_that_is_a_link_is_damage(store, outside):
     with pytest.raises(DamagedError, match="it is a link"):
         store.keys()
     with packing.packing(store):
-        unpacking.salvage(store)
+        salvaging.salvage(store)
     assert Path(moved).exists() and store.packed.now().runs == {}
 
 

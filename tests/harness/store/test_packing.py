@@ -13,7 +13,7 @@ import pytest
 from harness.config.key import run_key
 from harness.errors import RunFailedError, UsageError
 from harness.show.status import Status
-from harness.store import Store, layout, packing, unpacking
+from harness.store import Store, layout, packing, salvaging
 from harness.store import archives as archives_module
 from harness.system import atomic
 from tests.helpers.stored_runs import config, leave, put
@@ -42,7 +42,8 @@ def pack(store, keys=None):
 
 def unpack(store, keys=None):
     with packing.packing(store):
-        unpacking.unpack(store, set(store.packed.now().runs) if keys is None else keys, str, lambda: None)
+        keys = set(store.packed.now().runs) if keys is None else keys
+        packing.pack(store, packing.plan(store, [], keys), str, lambda: None)
 
 
 def folders(store):
@@ -268,7 +269,7 @@ def test_a_damaged_archive_stops_readers_and_what_is_sound_comes_back(store, thr
     with packing.packing(store), pytest.raises(UsageError, match=r"0002-\w+.zip' is damaged"):
         packing.plan(store, [])
     with packing.packing(store):
-        (saved,) = unpacking.salvage(store)
+        (saved,) = salvaging.salvage(store)
     assert (saved.runs, saved.lost) == (3, 0) and saved.path.exists() and not path.exists()
     assert seen(store) == known
     unpack(store)
@@ -301,7 +302,7 @@ def test_of_a_run_that_lost_files_the_index_has_the_record(store):
     with pytest.raises(UsageError, match=f"record.json of run {key} can't be read"):
         store.record(key)
     with packing.packing(store):
-        (saved,) = unpacking.salvage(store)
+        (saved,) = salvaging.salvage(store)
     assert (saved.runs, saved.lost) == (7, 0)
     assert store.records(store.keys()) == known and store.record(key) == known[key]
 
@@ -318,7 +319,7 @@ def test_runs_that_are_elsewhere_are_not_brought_back_from_a_damaged_archive(sto
     pack(store)
     path.write_bytes(damaged)
     with packing.packing(store):
-        unpacking.salvage(store)
+        salvaging.salvage(store)
     assert store.record(key) == amended != old and not folders(store)
 
 

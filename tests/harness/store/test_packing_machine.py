@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from harness.store import Store, check, packing, unpacking
+from harness.store import Store, check, packing
 from harness.store.importing import merge
 from harness.store.layout import run_keys
 from harness.system import atomic
@@ -92,7 +92,8 @@ class PackingMachine(RuleBasedStateMachine):
     def unpack(self, data, instant, calls):
         store, keys = self._some(data)
         with killed_at(instant, calls), packing.packing(store):
-            unpacking.unpack(store, keys & store.packed.now().runs.keys(), str, lambda: None)
+            todo = packing.plan(store, [], keys & store.packed.now().runs.keys())
+            packing.pack(store, todo, str, lambda: None)
 
     def _some(self, data):
         """A store that has runs, and some of their keys."""
@@ -140,7 +141,7 @@ class PackingMachine(RuleBasedStateMachine):
         assert not list(atomic.temporaries(store.root / "packed"))
         if data.draw(st.booleans()):
             with packing.packing(store):
-                unpacking.unpack(store, set(store.keys()), str, lambda: None)
+                packing.pack(store, packing.plan(store, [], set(store.keys())), str, lambda: None)
             assert len(run_keys(store.root)) == runs and not store.packed.now().archives
 
     @invariant()

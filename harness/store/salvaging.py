@@ -1,69 +1,16 @@
-"""Brings packed runs back into their folders, and what can be read of damaged archives, too.
-
-An archive goes once the files of its runs are on the disk, and those that stay packed are in another one.
-"""
+"""Brings back what can be read of damaged archives."""
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.store import Store, archive, archives, copies, packing
-from harness.store.archive import Archive, Content
+from harness.store import Store, archive, archives, packing
+from harness.store.archive import Archive
 from harness.store.record import RunRecord
 from harness.system import atomic
-from harness.system.folders import make_folder
-from harness.system.links import OwnFile
-
-
-def unpack(store: Store, keys: Collection[str], begin: packing.Begin, advance: packing.Advance) -> None:
-    """Bring runs back into their folders. The caller holds the lock `packing.packing`.
-
-    Args:
-        store: the store.
-        keys: of packed runs.
-        begin: called with the name of each archive that is opened.
-        advance: called once for each run that is back in its folder.
-
-    Raises:
-        DamagedError: an archive can't be read.
-    """
-    packed = store.packed.now()
-    old = [one for one in packed.archives.values() if any(key in keys for key in one.runs)]
-    elsewhere = copies.several(store, (key for one in old for key in one.runs))
-    for one in old:
-        begin(str(one.path.relative_to(store.root)))
-        for key in one.runs:
-            if key in keys and packed.runs[key] is one:
-                _bring_back(store, key)
-                atomic.crash_point("unpack")
-                advance()
-    stay = dict.fromkeys(key for one in old for key in one.runs if key not in keys)
-    packing.write(store, packing.chunks(list(stay)), lambda name: None, lambda: None)
-    kept = copies.contradicting(copies.find(store, key) for key in elsewhere)
-    packing.remove(store, [one.path for one in old if one.path not in kept])
-
-
-def _bring_back(store: Store, key: str) -> None:
-    run = copies.find(store, key)
-    for name, content in run.files():
-        _restore(store.run_folder(key) / name, content)
-    whole = run.merged()
-    if whole is not None and whole != run.record:
-        store.amend(key, lambda now: copies.completed(now, whole))
-
-
-def _restore(path: Path, content: Content) -> None:
-    """Write a file with its time, unless the folder has another one, which is newer."""
-    if not OwnFile(path).exists():
-        make_folder(path.parent)
-        atomic.write_from(path, io.BytesIO(content.data), content.modified)
-
-
-# --- damaged archives ---
 
 
 @dataclass
@@ -104,7 +51,7 @@ def _bring_back_from(path: Path, store: Store, sound: Sequence[Archive]) -> set[
     keys = set()
     for key, name, content in archive.salvage(path):
         if key not in newer or name not in newer[key].runs[key]:
-            _restore(store.run_folder(key) / name, content)
+            packing.restore(store.run_folder(key) / name, content)
             keys.add(key)
     return keys
 
