@@ -16,7 +16,7 @@ from harness.show.note import Note
 from harness.show.terminal import terminal_width
 from harness.store import Store
 from harness.store.check import faults
-from harness.store.points import REPLICATE, Point, ever_planned
+from harness.store.points import Point, ever_planned
 from harness.system import slurm, streams
 from harness.system.folders import make_folder
 from harness.system.machine import visible_gpus
@@ -24,7 +24,7 @@ from sweeps.plan.planned import filled, search_points
 from sweeps.plan.replicas import everything
 from sweeps.plan.start import check_start
 from sweeps.plan.states import states
-from sweeps.plan.stored import stored, write_plan
+from sweeps.plan.stored import searched, stored, write_plan
 from sweeps.spec.sweep import SweepSpec
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec
             raise UsageError(
                 f"The sweep '{spec.name}' asks for no replicas; add `replicate: {{seeds: 3}}` to it."
             )
-        known = states(store, [p.point for p in filled(store.root, search_points(spec))])
+        known = states(store, [p.point for p in filled(store.root, searched(store.root, spec))])
         if left := sum(not state.status.is_settled for state in known.values()):
             raise UsageError(
                 f"The sweep '{spec.name}' has {left} points without a result yet, so its winners are not "
@@ -150,8 +150,8 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
         print(f"htbench: run {key}: {what}", file=sys.stderr)
     for spec in loaded:
         planned = everything(store, spec)
-        replicated = [p for p in planned if p.point.stage == REPLICATE]
-        write_plan(store.root, spec, search_points(spec) + replicated, replace=args.replace)
+        slots = search_points(spec) if spec.search.has_slots else []  # empty, as `write_plan` wants them
+        write_plan(store.root, spec, slots + [p for p in planned if not p.point.slot], replace=args.replace)
         print(Note("sweep_rebuilt", sweep=spec.name, points=len(planned)))
         for place in refresh.refresh(store, spec, planned, rebuild=True):
             print(f"  optuna-dashboard {place}")

@@ -12,8 +12,7 @@ from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError
 from harness.store import Store
 from sweeps import actions
-from sweeps.plan.planned import search_points
-from sweeps.plan.stored import refuse_losses
+from sweeps.plan.stored import refuse_losses, searched
 from sweeps.screens.plan import Preview
 from sweeps.spec import given
 from sweeps.spec.sweep import SweepSpec
@@ -162,7 +161,7 @@ def sweep(args: argparse.Namespace) -> int:
     # Before anything is written: would a sweep drop stored points unasked?
     if args.replace is False and not args.dry_run and store.root.is_dir():
         for spec in loaded:
-            refuse_losses(store.root, spec, search_points(spec))
+            refuse_losses(store.root, spec, searched(store.root, spec))
     return ACTIONS[args.action].call(args, store, loaded)
 
 

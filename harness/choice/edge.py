@@ -93,7 +93,9 @@ def _place(value: float, low: float, high: float, log: bool) -> float:
 # --- the next value ---
 
 
-def beyond(optimizer: str, setting: str, end: float, wanted: float, upwards: bool) -> float | None:
+def beyond(
+    optimizer: str, setting: str, end: float, wanted: float, upwards: bool, digits: int = 2
+) -> float | None:
     """The value to try next, beyond the last one that was tried.
 
     Args:
@@ -101,12 +103,13 @@ def beyond(optimizer: str, setting: str, end: float, wanted: float, upwards: boo
         end: the last value that was tried.
         wanted: the next one, before rounding.
         upwards: the direction.
+        digits: significant ones that are kept.
 
     Returns:
-        `wanted` to two significant digits, or the legal end before it; None if there is none.
+        `wanted`, rounded, or the legal end before it; None if there is none.
     """
     param = _param(optimizer, setting)
-    following = float(f"{wanted:.2g}")
+    following = float(f"{wanted:.{digits}g}")
     if param is not None and param.type is int:
         following = round(following)
     if (following - end if upwards else end - following) <= 0:

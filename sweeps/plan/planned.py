@@ -45,12 +45,12 @@ def configs_of(word: str, root: Path) -> Iterator[RunConfig]:
 
 
 def search_points(spec: SweepSpec) -> list[Planned]:
-    """The points of a grid in the order of the file, each key once per block; the empty slots of a search.
+    """The points that a file lists, each key once per block: a grid, a first round, or empty slots.
 
     Raises:
         UsageError: a point that no run can have, or no points at all.
     """
-    if not spec.search.is_grid:
+    if spec.search.has_slots:
         return [Planned(point, config) for point, config in slots.points(spec)]
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
     configs = {block.name: _GridConfigs((*block.space, "seed")) for block in spec.blocks}
@@ -59,8 +59,7 @@ def search_points(spec: SweepSpec) -> list[Planned]:
 
 
 def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
-    axes = [values if isinstance(values, list) else values.points() for values in block.space.values()]
-    for *values, seed in itertools.product(*axes, spec.seeds):
+    for *values, seed in itertools.product(*block.listed.values(), spec.seeds):
         yield spec.base | block.set | dict(zip(block.space, values, strict=True)) | {"seed": seed}
 
 
@@ -112,6 +111,11 @@ def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
     """
     fixed = [axis for axis in block_of(spec, point).space if not is_tuned(axis)]
     return (point.block, *(f"{axis}={point.overrides.get(axis)}" for axis in fixed))
+
+
+def line(spec: SweepSpec, point: Point) -> tuple[Any, ...]:
+    """What points share that differ in nothing but the rate that is refined, and in their seeds."""
+    return point.block, *(pair for pair in point.candidate() if pair[0] != spec.search.rate)
 
 
 def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Planned]]:

@@ -1,30 +1,26 @@
-"""Winners of a sweep's objectives, and their replicas: the same setting on fresh seeds. Torch-free."""
+"""What follows on results: rounds that refine a rate, then replicas of winners. Torch-free."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from harness.choice.winner import best_runs, grouped, score
+from harness.choice.refine import next_rates
+from harness.choice.winner import best_runs, grouped, mean_score, score
+from harness.config.settings import FIELDS
 from harness.store import RunState, Store
 from harness.store.points import REPLICATE, SEARCH, Point
 from harness.store.record import RunRecord
-from sweeps.plan.planned import (
-    Planned,
-    by_objective,
-    filled,
-    objective,
-    plan_point,
-    replica_seeds,
-    search_points,
-)
+from sweeps.plan.planned import Planned, by_objective, filled, line, objective, plan_point, replica_seeds
 from sweeps.plan.states import states
-from sweeps.plan.stored import kept
-from sweeps.spec.sweep import SweepSpec
+from sweeps.plan.stored import kept, searched
+from sweeps.spec.search import REFINE
+from sweeps.spec.sweep import Settings, SweepSpec
 
 
 def everything(store: Store, spec: SweepSpec) -> list[Planned]:
-    """All points of a sweep: the grid or the slots, and the replicas of every settled objective.
+    """All points of a sweep: the grid, the rounds or the slots, and the replicas of every settled objective.
 
     Of an objective that is open again, as the grid was extended, they are those that are planned already.
     """
@@ -33,12 +29,19 @@ def everything(store: Store, spec: SweepSpec) -> list[Planned]:
 
 def everything_with_states(store: Store, spec: SweepSpec) -> tuple[list[Planned], dict[str, RunState]]:
     """The points of `everything`, and what became of each by its id."""
-    planned = filled(store.root, search_points(spec))
+    planned = filled(store.root, searched(store.root, spec))
     known = states(store, [p.point for p in planned])
     extra: list[Planned] = []
     for group in by_objective(spec, planned):
-        if all(known[p.point.id].status.is_settled for p in group):
-            extra += replicas(spec, group, _records([p.point for p in group], known))
+        while all(known[p.point.id].status.is_settled for p in group):
+            records = _records([p.point for p in group], known)
+            if new := next_round(spec, group, records):
+                known |= states(store, [p.point for p in new])
+                group += new
+                planned += new
+            else:
+                extra += replicas(spec, group, records)
+                break
     extra += kept(store.root, spec, planned + extra)
     return planned + extra, known | states(store, [p.point for p in extra])
 
@@ -46,6 +49,46 @@ def everything_with_states(store: Store, spec: SweepSpec) -> tuple[list[Planned]
 def _records(points: Sequence[Point], known: Mapping[str, RunState]) -> dict[str, RunRecord]:
     """The records of those points that have one, by their keys."""
     return {point.key: record for point in points if (record := known[point.id].record) is not None}
+
+
+def next_round(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
+    """The points with which the search of an objective goes on; none if it is over.
+
+    Args:
+        spec: the sweep.
+        group: the objective's search points so far, all of them settled (finished or failed).
+        records: of the finished ones, by key.
+    """
+    points = [p.point for p in group]
+    return [
+        plan_point(spec, points[0].block, SEARCH, settings | {"seed": seed})
+        for settings in next_settings(spec, points, records)
+        for seed in spec.seeds
+    ]
+
+
+def next_settings(
+    spec: SweepSpec, points: Sequence[Point], records: Mapping[str, RunRecord]
+) -> list[Settings]:
+    """The settings of `next_round`, each once: with other rates beside the winner's other values.
+
+    Where all have diverged, every combination of the other values gets another rate. Where all have failed,
+    there is nothing to go on from.
+    """
+    if spec.search.mode != REFINE or not records:
+        return []
+    rate, best = spec.search.rate, winner(points, records)[:1]
+    scores = {key: score(record) for key, record in records.items()}
+    settings = []
+    for name, members in grouped(points, lambda point: line(spec, point)).items():
+        if not best or line(spec, best[0]) == name:
+            tried = {
+                value: mean_score([scores.get(point.key) for point in twins])
+                for value, twins in grouped(members, lambda point: float(point.overrides[rate])).items()
+            }
+            optimizer = str(members[0].overrides.get("optimizer.name", FIELDS["optimizer.name"].default))
+            settings += [members[0].overrides | {rate: v} for v in next_rates(optimizer, rate, tried)]
+    return settings[: max(0, spec.search.trials - len({point.candidate() for point in points}))]
 
 
 def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
@@ -65,7 +108,9 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
 
 
 def due(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunState]) -> list[Point]:
-    """The winner of each settled objective, once for each of its replicas that is not among the points yet.
+    """The points that follow on those of each settled objective: its next round, else its winner's replicas.
+
+    A replica is given by the winner, once for each that is not among the points yet.
 
     It makes no config, so it is quick, and does without the parts that the sweep names.
 
@@ -79,7 +124,14 @@ def due(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunState])
     to_come = []
     for name, group in groups.items():
         if all(known[point.id].status.is_settled for point in group):
-            for point in winner(group, _records(group, known))[:1]:
+            records = _records(group, known)
+            new = [
+                replace(group[0], overrides=settings)
+                for settings in next_settings(spec, group, records)
+                for _ in spec.seeds
+            ]
+            to_come += new
+            for point in [] if new else winner(group, records)[:1]:
                 to_come += [point] * (spec.fresh_seeds - planned[name, point.candidate()])
     return to_come
 

@@ -218,13 +218,15 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     covered += [config.evaluation.every] if search.pruner else []
     digest = hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()[:6]
     values = [f"{name}={fixed[name]}" for name in block.space if not is_tuned(name)]
+    terms = dataclasses.asdict(search)
+    del terms["rate"]  # of mode `refine`, which has no study
     return Study(
         name=study_name((spec.name, block.name, *values, digest)),
         sweep=spec.name,
         block=block.name,
         fixed=fixed,
         axes=axes,
-        **dataclasses.asdict(search),
+        **terms,
     )
 
 

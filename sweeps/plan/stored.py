@@ -28,8 +28,18 @@ from harness.store.record import RunRecord
 from harness.system import atomic
 from harness.system.folders import make_folder
 from sweeps.plan import slots
-from sweeps.plan.planned import Planned, by_objective, filled, objective, plan_point, replica_seeds
+from sweeps.plan.planned import (
+    Planned,
+    by_objective,
+    filled,
+    line,
+    objective,
+    plan_point,
+    replica_seeds,
+    search_points,
+)
 from sweeps.plan.states import describe
+from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
 
 # What makes two studies the same search, whatever the code and the data, which their names tell.
@@ -58,7 +68,7 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         if not replace:
             refuse_losses(root, spec, planned)
         atomic.remove_temporaries(folder)
-        if not spec.search.is_grid:
+        if spec.search.has_slots:
             slots.write_studies(root, spec)
         wanted = [p.point for p in [*planned, *kept(root, spec, planned)]]
         ids = {point.id for point in wanted}
@@ -102,8 +112,8 @@ def lost(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Point]
     before = plans.sound_points(root, spec.name)
     gone = [point for point in before if point.stage == SEARCH and point.id not in ids]
     if gone:  # seldom; this resolves every study
-        grid = spec.search.is_grid
-        terms = {} if grid else {s.name: _terms(dataclasses.asdict(s)) for s in slots.studies(spec)}
+        slotted = spec.search.has_slots
+        terms = {s.name: _terms(dataclasses.asdict(s)) for s in slots.studies(spec)} if slotted else {}
         names = {_name(p.point, terms) for p in search}
         for point in gone:
             if point.slot:
@@ -199,6 +209,25 @@ def kept(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Planne
             again.append(plan_point(spec, point.block, REPLICATE, point.overrides))
     keys = {point.key for point in waiting}
     return [p for p in again if p.point.key in keys]  # edited code makes other runs
+
+
+def searched(root: Path, spec: SweepSpec) -> list[Planned]:
+    """The points of the search: those that the file lists, and those of later rounds that refine its rates.
+
+    A later round is in the stored plan from the moment it is decided, so that results which change afterwards
+    (a failure that is tried again) take back no point. It is one with other rates, all else as in the file.
+    """
+    planned = search_points(spec)
+    if spec.search.mode != REFINE or not root.is_dir():
+        return planned
+    known = {p.point.key for p in planned}
+    lines = {line(spec, p.point) for p in planned}
+    later = [p for p in plans.sound_points(root, spec.name) if p.stage == SEARCH and line(spec, p) in lines]
+    for point in {point.candidate(): point for point in later}.values():
+        for seed in spec.seeds:
+            again = plan_point(spec, point.block, SEARCH, point.overrides | {"seed": seed})
+            planned += [again] if again.point.key not in known else []
+    return planned
 
 
 # --- runs with a result that are trained again, since code, data or defaults have changed ---

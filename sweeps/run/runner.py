@@ -23,10 +23,10 @@ from harness.store import points as plans
 from harness.store.points import Point
 from harness.store.record import RunRecord
 from harness.train.monitor import Monitor, handle
-from sweeps.plan.planned import Planned, by_objective, filled, search_points
-from sweeps.plan.replicas import replicas
+from sweeps.plan.planned import Planned, by_objective, filled
+from sweeps.plan.replicas import next_round, replicas
 from sweeps.plan.states import describe, ended
-from sweeps.plan.stored import write_plan
+from sweeps.plan.stored import searched, write_plan
 from sweeps.run.pool import Pool
 from sweeps.run.schedule import Schedule
 from sweeps.spec.sweep import SweepSpec
@@ -40,7 +40,7 @@ class Sweep:
 
     def __init__(self, spec: SweepSpec, store: Store) -> None:
         self.spec, self.store = spec, store
-        self.search = search_points(spec)
+        self.search = searched(store.root, spec)
         self.groups = by_objective(spec, self.search)
         self.replicas: dict[int, list[Planned]] = {}  # by objective
         self.settled: dict[str, RunRecord | None] = {}
@@ -60,18 +60,27 @@ class Sweep:
         return known + unknown * (self.search[0].config.steps or 0)
 
     def settle(self, name: str, record: RunRecord | None) -> list[Planned]:
-        """Note the record of the point with id `name` (None: none); return the replicas that are now due."""
+        """Note the record of the point with id `name` (None: none).
+
+        Returns:
+            the points that are now due: the next round of an objective, or the replicas of its winner.
+        """
         self.settled[name] = record
         due = []
         for i in [i for i, names in self._open.items() if name in names]:
             self._open[i].discard(name)
-            if not self._open[i]:
-                del self._open[i]
+            while i in self._open and not self._open[i]:
                 group = filled(self.store.root, self.groups[i])
                 settled = {one.point.key: self.settled[one.point.id] for one in group}
                 records = {key: record for key, record in settled.items() if record is not None}
-                self.replicas[i] = replicas(self.spec, group, records)
-                due += self.replicas[i]
+                if new := next_round(self.spec, group, records):
+                    self.search += new
+                    self.groups[i] += new  # another block may have trained a run of it already
+                    self._open[i] = {one.point.id for one in new} - self.settled.keys()
+                else:
+                    del self._open[i]
+                    self.replicas[i] = new = replicas(self.spec, group, records)
+                due += new
         return due
 
     def write(self, *, replace: bool = True) -> None:
@@ -86,7 +95,7 @@ class Sweep:
 
     def refresh_studies(self, *, under_way: bool = False) -> None:
         """Bring the Optuna studies up to date. Those of a running search are updated by its workers."""
-        if self.spec.search.is_grid or not under_way:
+        if not (self.spec.search.has_slots and under_way):
             refresh.refresh(self.store, self.spec, self.planned)
 
 
@@ -137,13 +146,13 @@ class Runner(Schedule):
             self._enqueue(sweep.search)
         for sweep in self.sweeps:
             sweep.write(replace=self.replace)
-            if not sweep.spec.search.is_grid:
+            if sweep.spec.search.has_slots:
                 sweep.refresh_studies()  # so that the first trial is sampled from all results
         if self.todo:
             left = sum(sweep.steps_left() for sweep in self.sweeps)
             # in updates, because runs differ in length
             with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
-                searches = any(not sweep.spec.search.is_grid for sweep in self.sweeps)
+                searches = any(sweep.spec.search.has_slots for sweep in self.sweeps)
                 self.work(Pool(self.store.root, self.workers, ["sweeps.studies.trial"] if searches else []))
         for sweep in self.sweeps:
             sweep.write()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.config import limits
+from harness.config import Value, limits
 from harness.errors import UsageError
 from harness.store.points import is_tuned
 from sweeps.spec import database, keys
-from sweeps.spec.keys import key, one_of, whole
+from sweeps.spec.keys import key, one_of, whole, word
 
-GRID = "grid"
-MODES = (GRID, "tpe", "random", "sobol")
+GRID, REFINE = "grid", "refine"
+MODES = (GRID, REFINE, "tpe", "random", "sobol")
 MOST_POINTS = 100_000  # each is a line of the plan and a folder
 _MOST_VALUES = 1000  # of a range in a grid, each of them a point
 
@@ -27,12 +27,19 @@ class Range:
     low: float = key(None, 0.0, "first value")
     high: float = key(None, 0.0, "last value")
     log: bool = key(None, False, "`true`: equal ratios instead of equal differences")
-    num: int = key(whole(1, _MOST_VALUES), None, "number of values; only a grid needs it")
+    num: int = key(
+        whole(1, _MOST_VALUES), None, "number of values; only a grid needs it, and the other axes of `refine`"
+    )
 
     def points(self) -> list[float]:
         """`num` points from low to high, rounded to four significant digits so that people can type them."""
         parts = [i / (self.num - 1) if self.num > 1 else 0.0 for i in range(self.num)]
         return [float(f"{self.at(part):.4g}") for part in parts]
+
+    def octaves(self) -> list[float]:
+        """Values from low, each twice the one before, until one is at high or above."""
+        count = math.ceil(round(math.log2(self.high) - math.log2(self.low), 2)) + 1
+        return [float(f"{self.low * 2**n:.4g}") for n in range(min(count, _MOST_VALUES))]
 
     def at(self, part: float) -> float:
         """The value at the fraction `part` of the way from low to high, in [0, 1]."""
@@ -83,10 +90,14 @@ class Search:
     mode: str = key(
         one_of(MODES),
         GRID,
-        "`grid`: every point; `tpe`: tree-structured Parzen estimator, trials under way counted as bad "
+        "`grid`: every point; `refine`: octaves of a rate, finer around the best, see below; "
+        "`tpe`: tree-structured Parzen estimator, trials under way counted as bad "
         "(constant liar); `random`; `sobol`: a scrambled Sobol sequence",
     )
-    trials: int = key(whole(1, MOST_POINTS), None, "trials of each block, the same for all")
+    trials: int = key(
+        whole(1, MOST_POINTS), None, "trials of each block, the same for all; of `refine`, the most settings"
+    )
+    rate: str = key(word(), "optimizer.lr", "the axis that `refine` refines; other axes are a grid beside it")
     seed: int = key(_seed, 0, "of the draws")
     pruner: str = key(
         None, "", "`{asha: {}}` or `{median: {}}` with its options; default: every trial runs to its end"
@@ -97,9 +108,9 @@ class Search:
     pruner_options: dict[str, int] = field(default_factory=dict)
 
     @property
-    def is_grid(self) -> bool:
-        """Whether all points are known from the start."""
-        return self.mode == GRID
+    def has_slots(self) -> bool:
+        """Whether points are slots at first, which the trials of an Optuna study fill."""
+        return self.mode not in (GRID, REFINE)
 
 
 def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
@@ -114,35 +125,41 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
     """
     given = keys.read(Search, tree, "search", before="search.")
     mode = given.get("mode", GRID)
-    if mode == GRID:
-        if extra := [name for name in tree if name != "mode"]:
-            raise UsageError(f"search.{extra[0]} means nothing to mode 'grid', which runs every point.")
-    elif "trials" not in given:
+    for name in tree:
+        if mode == GRID and name != "mode":
+            raise UsageError(f"search.{name} means nothing to mode 'grid', which runs every point.")
+        if mode == REFINE and name not in ("mode", "trials", "rate"):
+            raise UsageError(f"search.{name} means nothing to mode 'refine', which draws and prunes nothing.")
+        if mode != REFINE and name == "rate":
+            raise UsageError(f"search.rate means nothing to mode '{mode}', which searches all axes alike.")
+    if mode != GRID and "trials" not in given:
         raise UsageError(f"search.mode '{mode}' needs search.trials, the number of trials of each block.")
     pruner, options = _pruner(given.pop("pruner", None), evaluation_every)
     return Search(**given, pruner=pruner, pruner_options=options)
 
 
-def read_range(setting: str, tree: Mapping[str, Any], grid: bool) -> Range:
-    """A range as written, checked.
+def read_axis(setting: str, tree: Mapping[str, Any], search: Search) -> Sequence[Value] | Range:
+    """A range as written, checked: the values that it stands for, or itself if it is searched.
 
     Args:
         setting: it is for.
         tree: low, high and maybe num and log.
-        grid: whether its points are listed; else it is searched.
+        search: decides how it is read.
 
     Raises:
         UsageError: one sentence with the offending part.
     """
     where = f"the range of {setting}"
     given = keys.read(Range, tree, where, before="'", after=f"' in {where}")
-    if not grid and not is_tuned(setting):
+    if search.has_slots and not is_tuned(setting):
         raise UsageError(
             f"{setting} is no setting to search; a list of values gives each a search of its own."
         )
-    for name in ("low", "high", "num") if grid else ("low", "high"):
+    is_rate = search.mode == REFINE and setting == search.rate
+    listed = not search.has_slots and not is_rate
+    for name in ("low", "high", "num") if listed else ("low", "high"):
         if name not in given:
-            needed = "a grid needs low, high and num" if grid else "a search needs low and high"
+            needed = "a grid needs low, high and num" if listed else "a search needs low and high"
             raise UsageError(f"The range of {setting} lacks '{name}'; {needed}.")
     if type(given.get("log", False)) is not bool:  # the word 'false' would count as true
         raise UsageError(f"'log' in {where} must be true or false, not {given['log']!r}.")
@@ -152,12 +169,14 @@ def read_range(setting: str, tree: Mapping[str, Any], grid: bool) -> Range:
         raise UsageError(f"The range of {setting} must hold numbers, not {dict(tree)}.") from None
     chosen = Range(**given)
     finite = math.isfinite(chosen.low) and math.isfinite(chosen.high)
-    if not finite or chosen.low >= chosen.high or (chosen.log and chosen.low <= 0):
+    if not finite or chosen.low >= chosen.high or ((chosen.log or is_rate) and chosen.low <= 0):
         raise UsageError(
             f"The range of {setting} must have low < high, both finite (and above 0 if log), "
             f"not {dict(tree)}."
         )
-    return chosen
+    if search.has_slots:
+        return chosen
+    return chosen.octaves() if is_rate and chosen.num is None else chosen.points()
 
 
 def _pruner(tree: Any, evaluation_every: int) -> tuple[str, dict[str, int]]:

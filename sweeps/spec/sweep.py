@@ -23,12 +23,17 @@ _AXES = kind(Mapping, "a mapping from settings to values")
 
 @dataclass(frozen=True)
 class Block:
-    """A part of the sweep, usually one per optimizer. Only a search has ranges: a grid has lists of them."""
+    """A part of the sweep, usually one per optimizer. Only searches with slots have ranges, others lists."""
 
     name: str = key(None, "", "the block's word in plans and studies; default: `optimizer.name`")
     set: Settings = key(mapping, None, "settings of every point of this block, over those of `base`")
     space: Axes = key(_AXES, None, "axes of this block, over the common ones")
     resources: Resources = key(mapping, Resources(), "of this block's jobs, over those of the sweep")
+
+    @property
+    def listed(self) -> dict[str, list[Value]]:
+        """The axes that have a list of values."""
+        return {name: values for name, values in self.space.items() if isinstance(values, list)}
 
 
 def whole_seeds(name: str, value: Any) -> list[int]:
@@ -96,10 +101,12 @@ class SweepSpec:
     def check_size(self) -> None:
         """Raise UsageError if there are more points than a store can hold, or larger seeds than there are."""
         points = 0
-        for block in self.blocks:  # combinations of a grid, trials of all studies of a search
-            listed = {name: values for name, values in block.space.items() if isinstance(values, list)}
-            axes = [len(v) for name, v in listed.items() if self.search.is_grid or not is_tuned(name)]
-            points += math.prod(axes) * (len(self.seeds) if self.search.is_grid else self.search.trials)
+        for block in self.blocks:  # combinations of a grid, trials of all objectives of a search
+            trials = self.search.trials
+            axes = [
+                len(values) for name, values in block.listed.items() if trials is None or not is_tuned(name)
+            ]
+            points += math.prod(axes) * (trials or 1) * len(self.seeds)
         if points > MOST_POINTS:
             raise UsageError(f"The sweep has {points} points; there can be {MOST_POINTS} at most.")
         for seed in self.seeds:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.config import Value, yaml_text
 from harness.config.names import flatten
 from harness.config.settings import FIELDS, is_setting, known_settings
 from harness.config.yaml_text import interpolated, read_words, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store.points import SEED_FIELDS, SPEC, is_sweep_name
+from harness.store.points import SEED_FIELDS, SPEC, is_sweep_name, is_tuned
 from sweeps.spec import keys, resources
-from sweeps.spec.search import Range, Search, read_range, read_search
+from sweeps.spec.search import REFINE, Range, Search, read_axis, read_search
 from sweeps.spec.sweep import Axes, Block, Replicate, SweepSpec, whole_seeds
 
 
@@ -126,11 +128,13 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
     names = [block.name for block in spec.blocks]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"Two blocks have the same name '{twice[0]}'.")
-    if not search.is_grid and len(spec.seeds) > 1:
+    if search.has_slots and len(spec.seeds) > 1:
         raise UsageError(
             f"A search runs each trial on one seed, not on {spec.seeds}; winners get more by 'replicate'."
         )
     _check_hyperparameters(spec)
+    if search.mode == REFINE:
+        _check_rates(spec)
     spec.check_size()
     return spec
 
@@ -175,6 +179,34 @@ def _check_hyperparameters(spec: SweepSpec) -> None:
             _check_name(name, f"block '{block.name}'", rules_of[block.name])
 
 
+def _check_rates(spec: SweepSpec) -> None:
+    """Refuse what can't be refined: no rates, others than octaves, or more settings than trials."""
+    rate, trials = spec.search.rate, spec.search.trials
+    if any(rate in row for row in spec.exclude):
+        raise UsageError(f"'exclude' can't hold {rate}, which is refined; narrow its axis instead.")
+    for block in spec.blocks:
+        if rate not in block.space or not is_tuned(rate):
+            needed = f"an axis {rate}" if is_tuned(rate) else "an axis that is tuned, such as optimizer.lr"
+            raise UsageError(
+                f"Block '{block.name}' has no rate to refine: mode 'refine' needs {needed}, "
+                f"with two octaves or more, such as [0.01, 0.02, 0.04]."
+            )
+        values = cast(list[Any], block.space[rate])
+        numbers = sorted(value for value in values if type(value) in (int, float) and value > 0)
+        octaves = [high / low for low, high in itertools.pairwise(numbers)]
+        if len(numbers) < len(values) or not octaves or not all(1.85 < ratio < 2.15 for ratio in octaves):
+            raise UsageError(
+                f"{rate} of block '{block.name}' must be two rates or more, each twice the one before, "
+                f"such as [0.01, 0.02, 0.04], not {values}."
+            )
+        first = math.prod(len(values) for name, values in block.listed.items() if is_tuned(name))
+        if first > trials:
+            raise UsageError(
+                f"The first round of block '{block.name}' has {first} settings, "
+                f"more than search.trials={trials}."
+            )
+
+
 def _rules(base: dict[str, Value], block: Block) -> list[Value]:
     """The optimizers of a block."""
     name = "optimizer.name"
@@ -194,8 +226,8 @@ def _axes(tree: Mapping[str, Any], where: str, search: Search, prefix: str = "")
         if name in SEED_FIELDS:
             raise UsageError(f"'{name}' in {where} is no axis to choose from; list seeds under 'seeds'.")
         if isinstance(value, Mapping):
-            tried = read_range(name, value, search.is_grid)
-            axes[name] = tried.points() if search.is_grid else tried
+            tried = read_axis(name, value, search)
+            axes[name] = tried if isinstance(tried, Range) else list(tried)
         elif not isinstance(value, list):
             raise UsageError(
                 f"{name} in {where} must be a list or a range {{low, high, log, num}}, not {value!r}."

@@ -37,7 +37,7 @@ def refresh(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, rebuil
     Returns:
         where `optuna-dashboard` finds each: a journal file or a database.
     """
-    if spec.search.is_grid:
+    if not spec.search.has_slots:
         return [str(path) for path in refresh_grid(store, spec, planned, rebuild=rebuild)]
     from sweeps.studies import trial  # imports Optuna
 
