@@ -102,6 +102,29 @@ which `htbench runs import` does not copy. `cp -r` of a whole store does; remove
 two before both go on with a search, and its studies are made again from its runs. The replicas of winners
 are journal files in any case."""
 
+_AFTER_REFINE = """\
+`search: {mode: refine, trials: 12}` is a grid that grows in rounds, for a rate whose best value nobody knows:
+
+    space: {optimizer.lr: [0.005, 0.01, 0.02, 0.04]}    # or {low: 0.005, high: 0.04}, without num
+
+1. The rates of the file, each twice the one before.
+2. While the best one is the lowest or the highest of those tried: another octave beyond it, as far as the
+   optimizer allows and up to 20 octaves in all.
+3. The half-octaves on both sides of the best one.
+4. If the finished runs span three octaves or more around the best one: the vertex of the parabola that is
+   fitted to the validation loss over log2(rate) of those within two octaves of it, unless it lies within an
+   eighth of an octave of a rate that was tried. So a first round of four rates or more is worth it.
+
+The best setting is the one that would win in a table, by its mean over `seeds`. A run that diverged is
+worse than all that finished; where all did, the next rate is half the lowest. Other axes are a grid: the
+first round has all their combinations, the later ones go on with the winner's values. `rate:
+optimizer.aux_lr` refines another setting than `optimizer.lr`. `trials` counts distinct settings of each
+objective, the same for all blocks; a search that needs fewer ends before. A round begins when all runs
+of the one before have ended, and is in the stored plan from then on: repeat the command after any crash.
+What comes next is decided by the results alone. On SLURM `sweep submit` submits a round; the same
+command submits the next one when it has ended. Replicas of winners come last, as in a grid. `sweep
+status` shows the round that is at work or next."""
+
 _AFTER_SWEEP = """\
 An axis is a list of values (`optimizer.lr: [0.01, 0.02]`) or a range
 (`optimizer.lr: {low: 0.001, high: 0.1, log: true, num: 5}`, rounded to four digits). The axes of a block are
@@ -124,7 +147,7 @@ def render() -> str:
     parts += ["## Tasks", _tasks(), "## Sweep files"]
     for heading, part in SWEEP_PARTS.items():
         parts += [f"### {heading}", _table(("key", "meaning"), map(_key, declared(part).items()))]
-    parts += ["### Axes", _AFTER_SWEEP, "### Search", _AFTER_SEARCH]
+    parts += ["### Axes", _AFTER_SWEEP, "### Refine", _AFTER_REFINE, "### Search", _AFTER_SEARCH]
     return "\n\n".join(parts) + "\n"
 
 

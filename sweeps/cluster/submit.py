@@ -33,6 +33,7 @@ from sweeps.plan.planned import Planned, block_of
 from sweeps.plan.states import states
 from sweeps.plan.stored import write_plan
 from sweeps.spec.resources import Resources, words
+from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
 
 USUAL_ARRAY_SIZE = 1001  # SLURM's default; for a dry run without SLURM
@@ -151,6 +152,8 @@ class Report:
         advice += [Note("submit_ending", runs=self.ending)] if self.ending else []
         advice += [Note("submit_left_to", sweep=other, runs=n) for other, n in self.left_to.items()]
         advice += [Note("submit_left", why=self.refusal or "submit_limit")] if self.left else []
+        refines = spec.search.mode == REFINE and not self.settled
+        advice += [Note("submit_rounds", rate=spec.search.rate)] if refines else []
         advice += [Note("submit_replicas")] if spec.fresh_seeds and not self.settled else []
         counts = [] if quiet else [Note("submitted", sweep=name, points=points, **numbers)]
         wrong = self.troubles.notes(name, submitted=True, replaced=self.exchanged)

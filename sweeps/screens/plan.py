@@ -20,7 +20,7 @@ from harness.store.points import SEARCH
 from harness.system import environment
 from sweeps.cluster import queue, snapshot, submit
 from sweeps.cluster.submit import Array
-from sweeps.plan.planned import Planned, block_of, by_objective
+from sweeps.plan.planned import Planned, block_of, by_objective, objective
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.start import check_start
 from sweeps.plan.states import describe
@@ -29,6 +29,7 @@ from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row
 from sweeps.screens.estimates import Priced, Prices
 from sweeps.spec.resources import Resources, words
+from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -232,7 +233,7 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
     names = _optimizers(view.rows)
     priced = [(row, name) for row, name in zip(view.estimated, names, strict=True) if row]
     letters = _letters(view)
-    notes = _sums(view) + _jobs(view) + _others(view) + _trouble(view, names)
+    notes = _rounds(view) + _sums(view) + _jobs(view) + _others(view) + _trouble(view, names)
     notes += [
         Note("resources_of", letter=letter, asked=words(asked.asked())) for asked, letter in letters.items()
     ]
@@ -355,6 +356,16 @@ def _optimizers(rows: Sequence[Row]) -> list[str]:
 
 def _workload(kind: RunClass) -> tuple[str, str, str]:
     return kind.task, kind.model, kind.optimizer
+
+
+def _rounds(view: Preview) -> list[Note]:
+    """How many settings a search that refines a rate has so far, and may have; nothing once it is over."""
+    search, points = view.spec.search, [one.point for one in view.planned if one.point.stage == SEARCH]
+    if search.mode != REFINE or all(view.found[point.id].status.is_settled for point in points):
+        return []
+    objectives = len({objective(point, view.spec) for point in points})
+    known = len({point.candidate() for point in points})
+    return [Note("plan_rounds", rate=search.rate, known=known, most=objectives * search.trials)]
 
 
 def _sums(view: Preview) -> list[Note]:

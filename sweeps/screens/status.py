@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from harness import tasks
@@ -26,6 +26,7 @@ from sweeps.plan.states import settings_of, states
 from sweeps.plan.stored import Difference, difference
 from sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words
 from sweeps.screens.spent import Bill, Spent
+from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
 
 MOST_LINES = 12  # of runs at work and of failures each; JSON has all
@@ -34,6 +35,23 @@ COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
 ALWAYS = ("completed", "running", "waiting", "failed")  # the other columns only if a count is above 0
 # The columns of the highest importance stay longest on a narrow terminal.
 _IMPORTANCE = dict(running=8, failed=8, waiting=7, completed=5, queued=4, diverged=3, pruned=2)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How far the searches of a block are that refine a rate.
+
+    Attributes:
+        rate: the setting.
+        tried: the settings that have an outcome.
+        most: how many there may be.
+        rates: at work, waiting or next in turn; none: the searches are over.
+    """
+
+    rate: str
+    tried: int
+    most: int
+    rates: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,7 @@ class Block:
         plan: how the stored plan of the sweep differs; the same for each of its blocks.
         warming_up: whether the time is unknown because no run at work is past its warm-up.
         spent: the hours that its runs have taken so far.
+        rounds: of its searches; None if they refine nothing.
     """
 
     sweep: str
@@ -72,6 +91,7 @@ class Block:
     plan: Difference = field(default_factory=Difference)
     warming_up: bool = False
     spent: Spent = field(default_factory=Spent)
+    rounds: Rounds | None = None
 
     @property
     def left(self) -> int:
@@ -112,7 +132,15 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         replicas = grouped(to_come, lambda point: point.block)
         for name, members in grouped(points, lambda point: point.block).items():
             block = _block(looks, spec, members, replicas.get(name, []), known)
-            blocks.append(replace(block, jobs=wrong, plan=other, spent=bill.of(members, known)))
+            blocks.append(
+                replace(
+                    block,
+                    jobs=wrong,
+                    plan=other,
+                    spent=bill.of(members, known),
+                    rounds=_rounds(spec, members, replicas.get(name, []), known),
+                )
+            )
         if other != Difference():
             remarks.append(Note("other_plan", sweep=spec.name, new=other.new, gone=other.gone))
         remarks += queue.waiting(store, spec.name, jobs)
@@ -146,6 +174,23 @@ def _block(
         at_work=at_work,
         failures=failures,
         warming_up=looks.estimate.is_warming_up(pairs),
+    )
+
+
+def _rounds(
+    spec: SweepSpec, points: Sequence[Point], to_come: Sequence[Point], known: Mapping[str, RunState]
+) -> Rounds | None:
+    if spec.search.mode != REFINE:
+        return None
+    searched = [point for point in points if point.stage == SEARCH]
+    settled = [point for point in searched if known[point.id].status.is_settled]
+    tried = {point.candidate() for point in settled}
+    new = [p for p in [*searched, *to_come] if p.candidate() not in tried]
+    return Rounds(
+        rate=spec.search.rate,
+        tried=len(tried),
+        most=spec.search.trials * len({objective(point, spec) for point in searched}),
+        rates=sorted({float(point.overrides[spec.search.rate]) for point in new}),
     )
 
 
@@ -208,7 +253,12 @@ def report(screen: Screen, width: int | None = None, when: float | None = None) 
         + [Note("duration", seconds=block.left_seconds) if block.left else "", block.best or "-"]
         for block in screen.blocks
     ]
-    notes = [*_progress(screen), *_runs(screen), *screen.remarks]
+    rounds = [
+        Note("rounds", sweep=block.sweep, block=block.block, **asdict(block.rounds))
+        for block in screen.blocks
+        if block.rounds and block.rounds.rates
+    ]
+    notes = [*_progress(screen), *rounds, *_runs(screen), *screen.remarks]
     section = table(columns, rows, notes=notes)
     texts = [[column.text(cell) for column, cell in zip(columns, row, strict=True)] for row in section.rows]
     if width is not None and max(map(len, terminal.grid_lines(columns, texts, None))) > width:

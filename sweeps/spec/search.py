@@ -134,6 +134,8 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
             raise UsageError(f"search.rate means nothing to mode '{mode}', which searches all axes alike.")
     if mode != GRID and "trials" not in given:
         raise UsageError(f"search.mode '{mode}' needs search.trials, the number of trials of each block.")
+    if not is_tuned(rate := given.get("rate", Search.rate)):
+        raise UsageError(f"search.rate '{rate}' is not tuned but fixed; use a rate such as optimizer.lr.")
     pruner, options = _pruner(given.pop("pruner", None), evaluation_every)
     return Search(**given, pruner=pruner, pruner_options=options)
 

@@ -185,11 +185,10 @@ def _check_rates(spec: SweepSpec) -> None:
     if any(rate in row for row in spec.exclude):
         raise UsageError(f"'exclude' can't hold {rate}, which is refined; narrow its axis instead.")
     for block in spec.blocks:
-        if rate not in block.space or not is_tuned(rate):
-            needed = f"an axis {rate}" if is_tuned(rate) else "an axis that is tuned, such as optimizer.lr"
+        if rate not in block.space:
             raise UsageError(
-                f"Block '{block.name}' has no rate to refine: mode 'refine' needs {needed}, "
-                f"with two octaves or more, such as [0.01, 0.02, 0.04]."
+                f"Block '{block.name}' has no rate to refine: mode 'refine' needs an axis {rate}, "
+                f"such as [0.01, 0.02, 0.04]."
             )
         values = cast(list[Any], block.space[rate])
         numbers = sorted(value for value in values if type(value) in (int, float) and value > 0)
