@@ -9,6 +9,7 @@ import time
 import pytest
 
 from harness.store.points import SEARCH, read_points
+from tests.helpers.json_fields import promised
 from tests.helpers.sweeping import carried_out, check_whole, results
 
 SPEC = """
@@ -45,7 +46,8 @@ def test_killed_anywhere_the_same_command_goes_on(htbench, write_spec, finished)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    (row, _) = json.loads(htbench("sweep", "status", spec, "--json").stdout)
+    rows = (row, _) = json.loads(htbench("sweep", "status", spec, "--json").stdout)
+    promised("sweep status", rows, lacks=["at_work", "failures", "jobs."])
     assert row["rounds"]["most"] == 6 and row["rounds"]["tried"] <= 6
     done = htbench("sweep", "run", spec)
     assert done.returncode == 0, done.stderr
