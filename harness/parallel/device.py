@@ -12,7 +12,6 @@ import torch
 
 from harness.errors import NodeError, UsageError
 from harness.parallel.group import ALONE, Group
-from harness.show.numbers import counted
 from harness.system import slurm
 
 
@@ -36,17 +35,17 @@ def choose(wanted: str, group: Group = ALONE) -> str:
     with contextlib.suppress(*broken):
         gpu = _own_gpu(group)
     seen = group.all_gather((slurm.own_node(), gpu))
-    found = len({gpu for _, gpu in seen} - {""})
-    if promised and found < group.size:
+    gpus = len({gpu for _, gpu in seen} - {""})
+    if promised and gpus < group.size:
         raise NodeError(_shortage(seen))
-    if wanted == "cuda" and not found:
+    if wanted == "cuda" and not gpus:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
-    if 0 < found < group.size:
+    if 0 < gpus < group.size:
         raise UsageError(
-            f"This run has {group.size} processes and {counted(found, 'GPU')}, and each process needs "
-            f"its own: use processes={found}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
+            f"This run has {group.size} processes and {gpus} GPU{'s' if gpus > 1 else ''}, and each process "
+            f"needs its own: use processes={gpus}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
         )
-    return "cuda" if found else "cpu"
+    return "cuda" if gpus else "cpu"
 
 
 def _own_gpu(group: Group) -> str:
@@ -65,7 +64,7 @@ def _shortage(seen: Sequence[tuple[str, str]]) -> str:
         seen: of each process the node and its GPU, empty without one.
     """
     needed = Counter(node for node, _ in seen)
-    shown = Counter(node for node, _ in {one for one in seen if one[1]})
+    shown = Counter(node for node, _ in {(node, gpu) for node, gpu in seen if gpu})
     short = {node: (shown[node], needed[node]) for node in needed if shown[node] < needed[node]}
     return slurm.shortage(short, "the run waits")
 

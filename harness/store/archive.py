@@ -38,7 +38,9 @@ LARGEST = 64 << 20  # bytes of a file: a hundred times the curve of ten thousand
 _NAMED = re.compile(rf"([0-9]+)(?:-[0-9a-f]{{12}})?{re.escape(ENDING)}")  # the first ones had a number only
 _ATTEMPT = re.compile(rf"{ATTEMPTS}/[0-9]{{1,9}}\.json")
 _COMMENT = b"htbench 1: %s at %012d, %012d of %012d bytes, crc %08x"
-_TOLD = re.compile(rb"htbench 1: contents\.json at (\d{12}), (\d{12}) of (\d{12}) bytes, crc ([0-9a-f]{8})\Z")
+_WRITTEN = re.compile(
+    rb"htbench 1: contents\.json at (\d{12}), (\d{12}) of (\d{12}) bytes, crc ([0-9a-f]{8})\Z"
+)
 _COMMENT_BYTES = len(_COMMENT % (CONTENTS.encode(), 0, 0, 0, 0))
 _EXTRA = struct.Struct("<HHq")  # a field of ours: its number, the bytes that follow, nanoseconds since 1970
 _EXTRA_ID = 0x7468
@@ -161,7 +163,7 @@ def write(folder: Path, number: int, runs: Iterable[tuple[str, Iterable[tuple[st
     def fill(file: IO[bytes]) -> None:
         with zipfile.ZipFile(file, "w") as archive:
             contents = {
-                key: {name: _add(archive, file, f"{key}/{name}", one) for name, one in files}
+                key: {name: _add(archive, file, f"{key}/{name}", content) for name, content in files}
                 for key, files in runs
             }
             text = json.dumps(contents, separators=(",", ":")).encode()
@@ -203,11 +205,11 @@ def read(path: Path) -> Archive:
     with open(path, "rb", opener=no_follow) as file:
         mark = mark_of(os.fstat(file.fileno()))
         file.seek(max(0, mark[1] - _COMMENT_BYTES))
-        told = _TOLD.match(file.read(_COMMENT_BYTES))
-        if told is None:
+        comment = _WRITTEN.match(file.read(_COMMENT_BYTES))
+        if comment is None:
             raise DamagedError(path, "its end is missing")
-        offset, stored, size = map(int, told.groups()[:3])
-        text = _inflated(file, Member(offset, stored, size, int(told[4], 16), 0), path, CONTENTS)
+        offset, stored, size = map(int, comment.groups()[:3])
+        text = _inflated(file, Member(offset, stored, size, int(comment[4], 16), 0), path, CONTENTS)
     runs = _listed(text, mark[1])
     if runs is None:
         raise DamagedError(path, f"{CONTENTS} is no list of files of runs")

@@ -183,8 +183,8 @@ class Survey:
     def findings(self) -> Iterator[Finding]:
         """What was found, with advice."""
         root = shlex.quote(str(self.root))
-        own = [name for name in self.sweeps if not (sweep_folder(self.root, name) / SOURCE).exists()]
-        mend = f"htbench sweep index {' '.join(own) or 'SPEC'} --root {root}"
+        ours = [name for name in self.sweeps if not (sweep_folder(self.root, name) / SOURCE).exists()]
+        mend = f"htbench sweep index {' '.join(ours) or 'SPEC'} --root {root}"
         known = {"runs": self.runs, "packed": self.packed, "records": len(self.records)}
         whole = Note("store_has", **known, sweeps=len(self.sweeps))
         yield ok("store", whole if self.runs or self.sweeps else Note("store_is_empty"))

@@ -177,7 +177,9 @@ def find(store: Store, key: str) -> Run:
     """
     packed = store.packed.now()
     archives = [packed.runs[key], *packed.others.get(key, ())] if key in packed.runs else []
-    packed_copies = [Copy(one.path, one.runs[key], functools.partial(one.content, key)) for one in archives]
+    packed_copies = [
+        Copy(whole.path, whole.runs[key], functools.partial(whole.content, key)) for whole in archives
+    ]
     files = packable(store.run_folder(key))
 
     def read(name: str) -> Content:
@@ -222,8 +224,8 @@ def unpackable(name: str, path: Path) -> str:
 
 def paths(folder: Path) -> dict[str, Path]:
     """What is in the folder of a run by its name there, sorted; of links only that they are there."""
-    found = dict[str, Path]()
+    files = dict[str, Path]()
     for place, folders, names in () if leads_away(str(folder), 2, again=True) else os.walk(folder):
         for name in (*names, *(inner for inner in folders if os.path.islink(f"{place}/{inner}"))):
-            found[os.path.relpath(f"{place}/{name}", folder)] = OwnFile(place, name)
-    return dict(sorted(found.items()))
+            files[os.path.relpath(f"{place}/{name}", folder)] = OwnFile(place, name)
+    return dict(sorted(files.items()))

@@ -268,8 +268,8 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
 
 def _plan_files(folder: Path) -> list[str]:
     slots = sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))
-    own = (path for path in slots if not leads_away(str(path.parent), levels=2))
-    paths = [folder / SPEC, folder / SOURCE, folder / POINTS, *own]
+    filled = (path for path in slots if not leads_away(str(path.parent), levels=2))
+    paths = [folder / SPEC, folder / SOURCE, folder / POINTS, *filled]
     return [str(path.relative_to(folder)) for path in paths if path.is_file()]
 
 

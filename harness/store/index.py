@@ -31,9 +31,9 @@ class Mark(NamedTuple):
     modified: int
 
 
-def mark_of(found: os.stat_result) -> Mark:
+def mark_of(file: os.stat_result) -> Mark:
     """The mark of a file."""
-    return Mark(found.st_size, found.st_mtime_ns)
+    return Mark(file.st_size, file.st_mtime_ns)
 
 
 class Index:
@@ -74,13 +74,13 @@ class Index:
 
     @without_collection()
     def _parse(self) -> dict[str, tuple[Mark, RunRecord]]:
-        found: dict[str, tuple[Mark, RunRecord]] = {}
+        rows: dict[str, tuple[Mark, RunRecord]] = {}
         for row in atomic.read_json_lines(self.path):
             record, size, modified = (row.get(name) for name in ("record", "size", "modified"))
             record = RunRecord.from_json(record)
             if record is not None and isinstance(size, int) and isinstance(modified, int):
-                found[record.key] = (Mark(size, modified), record)
-        return found
+                rows[record.key] = (Mark(size, modified), record)
+        return rows
 
     @contextlib.contextmanager
     def lookup(self) -> Iterator[Callable[[str, Mark], RunRecord | None]]:
@@ -120,10 +120,10 @@ def _line(mark: Mark, record: RunRecord) -> dict[str, Any]:
 
 def _lines(file: BinaryIO) -> dict[str, tuple[Mark, int, int]]:
     """The mark that the last line of each key notes, and its offset and length."""
-    found: dict[str, tuple[Mark, int, int]] = {}
+    places: dict[str, tuple[Mark, int, int]] = {}
     offset = 0
     for line in file:
         if start := _START.match(line):
-            found[start[3].decode()] = (Mark(int(start[1]), int(start[2])), offset, len(line))
+            places[start[3].decode()] = (Mark(int(start[1]), int(start[2])), offset, len(line))
         offset += len(line)
-    return found
+    return places

@@ -145,23 +145,23 @@ def plan(store: Store, keys: Iterable[str], back: Collection[str] = ()) -> Packi
     fresh = dict.fromkeys([*keys, *amended])
     kept = copies.contradicting(several.values())
     counting = {
-        path: [key for key in one.runs if packed.runs[key] is one] for path, one in packed.archives.items()
+        path: [key for key in old.runs if packed.runs[key] is old] for path, old in packed.archives.items()
     }
     stale, short = set[Path](), set[Path]()
-    for path, one in packed.archives.items():
+    for path, old in packed.archives.items():
         if path in kept and not counting[path]:
             continue  # there is nothing to take from it
-        if len(counting[path]) < len(one.runs) or any(key in fresh or key in back for key in counting[path]):
+        if len(counting[path]) < len(old.runs) or any(key in fresh or key in back for key in counting[path]):
             stale.add(path)
         elif len(counting[path]) < RUNS:
             short.add(path)
     merges = -(-sum(len(counting[path]) for path in short) // RUNS) < len(short)
-    old = [path for path in counting if path in stale or (path in short and (fresh or stale or merges))]
-    pool = list(dict.fromkeys(key for path in old for key in counting[path] if key not in back) | fresh)
+    chosen = [path for path in counting if path in stale or (path in short and (fresh or stale or merges))]
+    pool = list(dict.fromkeys(key for path in chosen for key in counting[path] if key not in back) | fresh)
     return Packing(
-        back={path: come for path in old if (come := [key for key in counting[path] if key in back])},
+        back={path: come for path in chosen if (come := [key for key in counting[path] if key in back])},
         runs=[pool[start : start + RUNS] for start in range(0, len(pool), RUNS)],
-        replaced=[path for path in old if path not in kept],
+        replaced=[path for path in chosen if path not in kept],
     )
 
 

@@ -34,20 +34,21 @@ def salvage(store: Store) -> list[Saved]:
     The archives stay beside the others, each under a name of its own that ends in `.damaged`.
     """
     packed, noted = store.packed.look(), store.index.rows()
-    sound = [archive for path, archive in packed.archives.items() if packing.is_sound(path)]
-    damaged = {*packed.archives, *packed.damaged}.difference(archive.path for archive in sound)
+    sound = [whole for path, whole in packed.archives.items() if packing.is_sound(path)]
+    damaged = {*packed.archives, *packed.damaged}.difference(whole.path for whole in sound)
     newest_first = sorted(damaged, key=archives.rank, reverse=True)  # what is there stays
     keys = [_bring_back_from(path, store, sound) for path in newest_first]
     saved = []
     for aside, runs in zip([_set_aside(path) for path in newest_first], keys, strict=True):
-        whole = sum(_has_record(store, key, noted.get(key, (None, None))[1]) for key in runs)
-        saved.append(Saved(aside, whole, len(runs) - whole))
+        kept = sum(_has_record(store, key, noted.get(key, (None, None))[1]) for key in runs)
+        saved.append(Saved(aside, kept, len(runs) - kept))
     return saved
 
 
 def _bring_back_from(path: Path, store: Store, sound: Sequence[Archive]) -> set[str]:
     """Restore what can be read of an archive, unless a newer one has it; returns the keys of these runs."""
-    newer = {key: one for one in sound if archives.rank(one.path) > archives.rank(path) for key in one.runs}
+    later = (whole for whole in sound if archives.rank(whole.path) > archives.rank(path))
+    newer = {key: whole for whole in later for key in whole.runs}
     keys = set()
     for key, name, content in archive.salvage(path):
         if key not in newer or name not in newer[key].runs[key]:

@@ -26,7 +26,7 @@ def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def opened(value: Mapping[str, Any]) -> dict[str, Any]:
     """The object without its seal."""
-    return {name: one for name, one in value.items() if name != SEAL}
+    return {name: entry for name, entry in value.items() if name != SEAL}
 
 
 def is_broken(value: Mapping[str, Any]) -> bool:

@@ -38,7 +38,7 @@ PICTURE = {
     "harness.tasks": "harness.errors optimizers.zoo",
     "harness.system": "harness.errors harness.show",
     "harness.config": ("harness.errors harness.system harness.tasks models optimizers optimizers.zoo"),
-    "harness.parallel": "harness.errors harness.show harness.system",
+    "harness.parallel": "harness.errors harness.system",
     "harness.spectra": "harness.errors harness.show harness.system",
     "harness.data": "harness.errors harness.parallel harness.show harness.system",
     "harness.store": "harness.config harness.errors harness.show harness.system",
@@ -341,7 +341,7 @@ def test_the_house_stays_small_enough_to_hold():
     assert sum(map(code_lines, HOUSE.files.values())) <= 32_320 + 1_500
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
-    assert sum(map(len, harness.values())) <= 86 and floors(harness) <= 9
+    assert sum(map(len, harness.values())) <= 85 and floors(harness) <= 9
 
 
 def test_lines_of_code_are_neither_blank_nor_words(tmp_path):
