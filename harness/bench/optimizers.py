@@ -37,7 +37,8 @@ from harness.bench.turns import (
     take_turns,
 )
 from harness.cost.ledger import Tally
-from harness.cost.steps import DECOMPOSED, memory_of
+from harness.cost.price import DECOMPOSED
+from harness.cost.steps import memory_of
 from harness.show.note import Note
 from harness.show.numbers import counted
 from harness.show.progress import Progress

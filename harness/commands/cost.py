@@ -118,9 +118,10 @@ def report(estimate: Estimate, offers: Sequence[Offer], data: int | None) -> Rep
             for offer in offers
         ],
     }
+    others = work.parameters - work.matrix
     flops = {"model": estimate.training, "optimizer": work.optimizer, "share": share, "total": total}
     notes = [
-        Note("cost_parameters", all=work.parameters, matrix=work.matrix, others=work.auxiliary),
+        Note("cost_parameters", all=work.parameters, matrix=work.matrix, others=others),
         Note("cost_epochs", epochs=config.epochs)
         if samples is None
         else Note("cost_length", steps=steps, samples=samples, unit=unit),

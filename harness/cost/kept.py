@@ -5,20 +5,19 @@ Only the simulation itself (`passes.py`, `steps.py`) loads torch.
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from harness.config import OptimizerConfig, RunConfig
 from harness.cost import shapes
-from harness.cost.run_class import run_class
+from harness.cost.run_class import place, run_class, write
 from harness.cost.shapes import NotEstimatedError, Shapes
-from harness.system import atomic, environment, typed
-from harness.system.folders import make_folder
+from harness.system import atomic, typed
 
 if TYPE_CHECKING:
     from harness.cost.passes import Passes
@@ -37,22 +36,20 @@ class TrainingFlops:
         forward: of the model and the loss; the chunked loss makes all its products here.
         backward: of the gradients.
         recomputation: what activation checkpointing computes again.
-        optimizer: of one step for all parameters, which processes share or each of them makes, and of
-            Sophia's second pass; the mean over a period where some steps are dearer.
         evaluation: of one held-out batch as large as a training batch.
         kinds: of forward, backward and recomputation by precision ("float32", "bfloat16").
-        optimizer_kinds: of `optimizer` by precision or decomposition ("svd", "eigh", "qr").
+        optimizer_kinds: of a step of the optimizer for all parameters, which processes share or each of them
+            makes, and of Sophia's second pass, by precision or decomposition ("svd", "eigh", "qr"); the mean
+            over a period where some steps are dearer.
         moved, optimizer_moved: bytes that operations read and write, of the same two.
         calls, optimizer_calls: of operations; `calls` in each process.
         parameters: trained numbers of the model.
         matrix: of these, in parameters of two or more dimensions that the rule treats in its own way.
-        auxiliary: of these, in all others.
     """
 
     forward: float
     backward: float
     recomputation: float
-    optimizer: float
     evaluation: float
     kinds: Mapping[str, float]
     optimizer_kinds: Mapping[str, float]
@@ -62,7 +59,11 @@ class TrainingFlops:
     optimizer_calls: float
     parameters: int
     matrix: int
-    auxiliary: int
+
+    @property
+    def optimizer(self) -> float:
+        """Of a step of the optimizer."""
+        return sum(self.optimizer_kinds.values())
 
     @property
     def per_step(self) -> float:
@@ -135,16 +136,16 @@ def find(config: RunConfig, cache: Path, device: str) -> Simulated | None:
         cache: folder of prepared data and measured costs.
         device: "cpu" or "cuda", where optimizers may work otherwise.
     """
-    place = _place(cache, config, device)
-    if place.name not in _here:
-        value = atomic.read_json(place)
+    file = place(cache, run_class(config), device)
+    if file.name not in _here:
+        value = atomic.read_json(file)
         if value is None or not typed.fits(_File, value):  # no file, or that of other code
             return None
         work, memory = typed.made(TrainingFlops, value["work"]), typed.made(Memory, value["memory"])
         if work is None or memory is None:
             return None
-        _here[place.name] = Simulated(work, memory, value["assumed"])
-    return _here[place.name]
+        _here[file.name] = Simulated(work, memory, value["assumed"])
+    return _here[file.name]
 
 
 def make(config: RunConfig, cache: Path, device: str) -> Simulated:
@@ -156,20 +157,14 @@ def make(config: RunConfig, cache: Path, device: str) -> Simulated:
     known = find(config, cache, device)
     if known is not None:
         return known
-    place, made = _place(cache, config, device), simulate(config, shapes.of(config), device)
-    _here[place.name] = made
+    file, made = place(cache, run_class(config), device), simulate(config, shapes.of(config), device)
+    _here[file.name] = made
     if cache.is_dir():
-        try:
-            make_folder(place.parent)
-            atomic.write_json(place, asdict(made))
-        except Exception:  # a read-only store, a full disk: it is simulated again next time
-            return made
+        with contextlib.suppress(
+            Exception
+        ):  # a read-only store, a full disk: it is simulated again next time
+            write(file, made)
     return made
-
-
-def _place(cache: Path, config: RunConfig, device: str) -> Path:
-    described = repr((run_class(config), device, environment.code_version()))
-    return cache / "costs" / f"estimate-{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
 
 def for_record(config: RunConfig, cache: Path, device: str) -> dict[str, float]:
@@ -251,7 +246,6 @@ def _work(config: RunConfig, passes: Passes, steps: Steps) -> TrainingFlops:
         forward,
         backward,
         recomputation,
-        optimizer=sum(optimizer.values()),
         evaluation=times * phases["evaluation"].flops.total(),
         kinds={kind: times * count for kind, count in kinds.items()},
         optimizer_kinds=optimizer,
@@ -261,7 +255,6 @@ def _work(config: RunConfig, passes: Passes, steps: Steps) -> TrainingFlops:
         optimizer_calls=steps.calls + passes.micros / passes.curvature_interval * second.calls,
         parameters=steps.parameters,
         matrix=steps.matrix,
-        auxiliary=steps.parameters - steps.matrix,
     )
 
 

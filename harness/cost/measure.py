@@ -7,7 +7,6 @@ measurement includes everything that training does.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import socket
 import subprocess
@@ -24,12 +23,11 @@ from harness import tasks
 from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
 from harness.config.key import resolved
 from harness.config.settings import resolve_config, to_settings
-from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
+from harness.cost.run_class import Cost, RunClass, passes, place, processor, run_class, write
 from harness.errors import RunFailedError, UsageError
 from harness.store import Store
 from harness.store.layout import cache_folder
-from harness.system import atomic, environment, typed
-from harness.system.folders import make_folder
+from harness.system import atomic, typed
 
 if TYPE_CHECKING:
     from harness.store.record import RunRecord
@@ -38,6 +36,7 @@ PATIENCE = 180.0  # seconds for the measurement of a class
 FEW, MOST = 3, 100  # steps of the first run, and of the second at most
 SECONDS = 2.0  # for the steps of the second
 ENOUGH = 20.0  # seconds; if the first run takes longer, it is the measurement
+_HERE = f"measured on {socket.gethostname()}"
 TINY_LR = 1e-8  # so that nothing diverges, whatever the rate of the sweep
 
 
@@ -47,12 +46,8 @@ class NotMeasuredError(Exception):
 
 def remembered(cache: Path, kind: RunClass) -> Cost | None:
     """What was measured of a class with this code on this machine before."""
-    return typed.made(Cost, atomic.read_json(_place(cache, kind)))  # None also if other code has written it
-
-
-def _place(cache: Path, kind: RunClass) -> Path:
-    described = repr((kind, environment.code_version(), socket.gethostname()))
-    return cache / "costs" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
+    # None also if other code has written it
+    return typed.made(Cost, atomic.read_json(place(cache, kind, _HERE)))
 
 
 def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
@@ -77,9 +72,7 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
     if {path.name for path in cache.iterdir()} != before:
         cost = _in_a_process(cache, config)  # the time and memory of preparing data are not those of a run
     if keep:
-        place = _place(cache, run_class(config))
-        make_folder(place.parent)
-        atomic.write_json(place, asdict(cost))
+        write(place(cache, run_class(config), _HERE), cost)
     return cost
 
 

@@ -39,7 +39,7 @@ LINK: Final = 0.5
 # PyTorch needs 5 to 10 us to call an operation from Python and to start its kernel.
 CALL: Final = 1e-5
 
-KINDS: Final = frozenset({"svd", "eigh", "qr"})  # of operations that are decompositions
+DECOMPOSED: Final = ("qr", "eigh", "svd")  # kinds of operations that are no products
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def times(work: TrainingFlops, config: RunConfig, processor: Processor, gradient
     owners = n if config.shard_optimizer else 1  # of equal parts of the optimizer's work, at best
     bandwidth = BANDWIDTH * cores * processor.bandwidth * 1e9
     products = _products(work.optimizer_kinds, config, processor) / cores
-    dense = sum(work.optimizer_kinds.get(kind, 0.0) for kind in KINDS) / (
+    dense = sum(work.optimizer_kinds.get(kind, 0.0) for kind in DECOMPOSED) / (
         DECOMPOSITIONS * cores * processor.rate("float32")
     )
     return Times(
@@ -102,10 +102,10 @@ def times(work: TrainingFlops, config: RunConfig, processor: Processor, gradient
 def _products(kinds: Mapping[str, float], config: RunConfig, processor: Processor) -> float:
     """Seconds of matrix products on one processor. With `precision.tf32` those of float32 are in TF32."""
     single = "tf32" if config.precision.tf32 else "float32"
-    found = {kind: flops for kind, flops in kinds.items() if kind not in KINDS}
     return sum(
         flops / (PRODUCTS * processor.rate(single if kind == "float32" else kind))
-        for kind, flops in found.items()
+        for kind, flops in kinds.items()
+        if kind not in DECOMPOSED
     )
 
 

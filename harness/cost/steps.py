@@ -20,8 +20,9 @@ from torch.optim import Optimizer
 
 import optimizers
 from harness.config import RunConfig
-from harness.cost.ledger import DECOMPOSITIONS, Ledger, Tally
+from harness.cost.ledger import Ledger, Tally
 from harness.cost.passes import fake_model, fake_task
+from harness.cost.price import DECOMPOSED
 from harness.cost.shapes import Shapes
 from harness.parallel.sharding import deal_out
 from harness.train.building import build_optimizer
@@ -33,7 +34,6 @@ from optimizers.spectral import products
 from optimizers.spectral.exact import graded_power
 from optimizers.zoo.registry import PERIODS
 
-DECOMPOSED: Final = tuple(name for name, _ in DECOMPOSITIONS.values())  # kinds in `Tally.flops`
 # Parameters are divided among processes by seconds (`optimizers/cost.py`). Here so many operations take as
 # long as a byte that is read or written.
 PER_BYTE: Final = 30

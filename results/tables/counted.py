@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from harness.config.settings import resolve_config
+from harness.cost.price import DECOMPOSED
 from harness.paper import scales
 
 OPTIMIZERS = ("muon", "htmuon_ns", "htmuon")
@@ -57,7 +58,7 @@ def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
     settings = {"task": task, "model": model, "optimizer.name": optimizer, "steps": 1}
     config = resolve_config(settings | {"data_fingerprint": "0" * 16})
     for shape, number, flops in steps.matrices(config, shapes.of(config)):
-        decompositions = sum(flops[name] for name in steps.DECOMPOSED)
+        decompositions = sum(flops[name] for name in DECOMPOSED)
         products = flops.total() - decompositions
         yield Counted(task, model, *shape, number, optimizer, products, decompositions)
 

@@ -78,7 +78,7 @@ def test_micro_batches_and_processes_do_not_change_the_work():
     for settings in ({"micro_batch": 2}, {"processes": 2}):
         assert passes(estimated(config_of("pydocs", "llama-nano", batch_size=8, **settings))) == passes(one)
     assert one.parameters == 86256
-    assert one.matrix + one.auxiliary == one.parameters
+    assert 0 < one.matrix < one.parameters
 
 
 def test_the_precision_of_products_is_told():

@@ -21,7 +21,6 @@ WORK = TrainingFlops(
     forward=1e12,
     backward=2e12,
     recomputation=0.0,
-    optimizer=0.5e12,
     evaluation=1e12,
     kinds={"bfloat16": 2e12, "float32": 1e12},
     optimizer_kinds={"bfloat16": 4e11, "svd": 1e11},
@@ -31,7 +30,6 @@ WORK = TrainingFlops(
     optimizer_calls=50,
     parameters=10,
     matrix=8,
-    auxiliary=2,
 )
 A6000 = PROCESSORS["a6000"]
 PAPER = {"task": "c4", "steps": 10000, "batch_size": 512, "precision.params": "bfloat16", "device": "cuda"}
