@@ -42,6 +42,12 @@ class PrunedError(Exception):
     """The study that asked for this run prunes it."""
 
 
+def reason(error: Exception) -> str:
+    """The kind of an exception of a library or of a user's code, and the first line of what it says."""
+    first, _, _ = str(error).strip().partition("\n")
+    return f"{type(error).__name__}: {first[:300]}".rstrip(".")
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a sentence on a misspelt `word`: the closest of `known`, else all of them if they are few.
 

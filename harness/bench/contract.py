@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 import optimizers
+from harness.errors import reason
 from optimizers.cost import separable
 from optimizers.groups import Model
 
@@ -372,8 +373,8 @@ def builder(name: str, settings: Mapping[str, Any]) -> Build:
     try:
         build(Net())
     except Exception as error:  # a user's class may raise anything
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(f"'{name}' can't be built: {kind}{' '.join(str(error).split())}") from None
+        why = str(error) if type(error) is ValueError else reason(error)
+        raise ValueError(f"'{name}' can't be built: {why}") from None
     return build
 
 
@@ -387,11 +388,11 @@ def check(build: Build) -> Iterator[tuple[str, str]]:
         each property and what is wrong with it; empty if it holds.
     """
     for words, holds in PROPERTIES.items():
-        reason = ""
+        wrong = ""
         try:
             holds(build)
         except AssertionError as error:
-            reason = str(error).partition("\n")[0]
+            wrong = str(error).partition("\n")[0]
         except Exception as error:  # a user's class may raise anything
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        yield words, reason
+            wrong = reason(error)
+        yield words, wrong

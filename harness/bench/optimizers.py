@@ -36,9 +36,10 @@ from harness.bench.turns import (
     special_step,
     take_turns,
 )
+from harness.cost.gpus import DECOMPOSED
 from harness.cost.ledger import Tally
-from harness.cost.price import DECOMPOSED
 from harness.cost.steps import memory_of
+from harness.errors import reason
 from harness.show.note import Note
 from harness.show.numbers import counted
 from harness.show.progress import Progress
@@ -237,8 +238,7 @@ class Bench:
             theirs = self._theirs(entry, peer)
             times = self._times(ours, theirs)
         except Exception as error:  # code of other packages may raise anything
-            words, _, _ = str(error).partition("\n")
-            return dataclasses.replace(row, note=f"fails: {type(error).__name__}: {words}")
+            return dataclasses.replace(row, note=f"fails: {reason(error)}")
         steps = per_step(times[0], entry.period, special_step(times[0], entry.special))
         units = per_step(times[1], entry.period, special_step(times[1], None))
         return dataclasses.replace(

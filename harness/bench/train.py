@@ -123,10 +123,11 @@ class Trainer:
     Args:
         setup: what both sides share.
         model: its parameters are trained.
-        loss: mean loss of a batch.
+        loss: mean loss of the model on a batch.
     """
 
-    def __init__(self, setup: Setup, model: nn.Module, loss: Callable[[Batch], Tensor]) -> None:
+    def __init__(self, setup: Setup, model: nn.Module, loss: Callable[[Any, Batch], Tensor]) -> None:
+        self._model: Any = torch.compile(model) if setup.compiled else model
         self._loss, self._batches = loss, setup.batches()
         self._precision, self._steps = setup.precision, setup.work.steps
         self._optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
@@ -138,7 +139,7 @@ class Trainer:
         began = clock()
         for _ in range(self._steps):
             with self._precision.autocast():
-                loss = self._loss(self._batches[self._made % len(self._batches)])
+                loss = self._loss(self._model, self._batches[self._made % len(self._batches)])
             torch.autograd.backward(loss)
             self._optimizer.step()
             self._optimizer.zero_grad(set_to_none=True)
@@ -187,14 +188,13 @@ class Setup:
 
     def ours(self, model: nn.Module) -> Trainer:
         """Our side."""
-        task, forward = self.task(), self._forward(model)
-        return Trainer(self, model, lambda batch: task.loss(forward, batch) / batch.count)
+        task = self.task()
+        return Trainer(self, model, lambda model, batch: task.loss(model, batch) / batch.count)
 
     def theirs(self, model: nn.Module) -> Trainer:
         """The other side. `shift_labels` are targets, so that theirs does not shift them itself."""
-        forward = self._forward(model)
         return Trainer(
-            self, model, lambda b: forward(b.inputs, labels=b.targets, shift_labels=b.targets).loss
+            self, model, lambda model, b: model(b.inputs, labels=b.targets, shift_labels=b.targets).loss
         )
 
     def both(self) -> tuple[Trainer, Trainer]:
@@ -208,9 +208,6 @@ class Setup:
             return self.ours(self.model())
         model = counterpart(self.work.model, self.work.settings)
         return self.theirs(model.to(self.precision.device, self.precision.params))
-
-    def _forward(self, model: nn.Module) -> Any:
-        return torch.compile(model) if self.compiled else model
 
 
 @dataclass(frozen=True)

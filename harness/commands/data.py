@@ -95,7 +95,7 @@ def _note(task: str, made: Prepared | ImageFiles, folder: Path) -> Note:
         of=CORPORA[task].train_files,
         documents=sum(shard.documents for shard in train),
         tokens=sum(shard.tokens for shard in train),
-        size=sum(size for shard in made.shards.values() for size in shard.sizes.values()),
+        size=sum(made.sizes.values()),
         folder=folder,
         other=other,
     )
@@ -126,7 +126,7 @@ def _prepare(args: argparse.Namespace) -> Note:
     source = source_of(task, raw_folder)
     with Progress(None, "documents" if task in CORPORA else "images") as progress:
         made = prepare(source, cache, raw_folder, train_files, workers, progress)
-    return _note(task, made, source.data.folder(cache))
+    return _note(task, made, source.folder(cache))
 
 
 def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:

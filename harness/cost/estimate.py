@@ -147,7 +147,7 @@ def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estim
 
 
 def offer(run: Estimate, processor: Processor, records: Sequence[RunRecord]) -> Offer:
-    """The time of a run on `config.processes` processors of one kind, which `found` was made for.
+    """The time of a run on `config.processes` processors of one kind.
 
     Args:
         run: its work and memory.

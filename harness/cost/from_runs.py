@@ -137,7 +137,7 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
         return [Stint(seconds, job=None)]
     number = record.attempts if record is not None else state.attempts
     attempts = [store.attempt(key, n) for n in range(1, number + 1)]
-    found = []
+    made = []
     for place, attempt in enumerate(attempts):
         if "began" not in attempt:  # damaged
             continue
@@ -149,8 +149,8 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
         )
         lost = _lost(attempt, later) if later else float(failed)
         owner = Owner.from_json(attempt.get("owner"))
-        found.append(Stint(seconds, lost * seconds, failed, owner.job if owner else ""))
-    return found
+        made.append(Stint(seconds, lost * seconds, failed, owner.job if owner else ""))
+    return made
 
 
 def _wall(files: RunFolder, number: int, attempt: dict[str, Any], later: Sequence[dict[str, Any]]) -> float:

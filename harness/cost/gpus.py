@@ -68,6 +68,7 @@ def _read_table() -> dict[str, Processor]:
 
 _NUMBERS = ("memory", "bandwidth", "link", "float32", "tf32", "bfloat16", "float16", "float64")
 PROCESSORS: Final = _read_table()
+DECOMPOSED: Final = ("qr", "eigh", "svd")  # kinds of operations that no data sheet has a rate of
 PAPERS: Final = "a6000"  # on four of which the paper measured its steps
 
 # Of `htbench cost` and of `sweep plan`, as argparse takes them.

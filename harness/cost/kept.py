@@ -17,6 +17,7 @@ from harness.config import OptimizerConfig, RunConfig
 from harness.cost import shapes
 from harness.cost.run_class import place, run_class, write
 from harness.cost.shapes import NotEstimatedError, Shapes
+from harness.errors import reason
 from harness.system import atomic, typed
 
 if TYPE_CHECKING:
@@ -223,11 +224,8 @@ def simulate(config: RunConfig, sizes: Shapes, device: str | None = None) -> Sim
                 _passes[name] = passes.run(config, sizes, device)
             step = steps.run(config, sizes, device)
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise NotEstimatedError(
-            f"'{config.model}' with '{config.optimizer.name}' can't be tried without memory "
-            f"({type(error).__name__}: {reason})"
-        ) from error
+        names = f"'{config.model}' with '{config.optimizer.name}'"
+        raise NotEstimatedError(f"{names} can't be tried without memory ({reason(error)})") from error
     assumed = sizes.options if sizes.assumed else {}
     return Simulated(_work(config, _passes[name], step), _memory(_passes[name], step), assumed)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from harness.config import RunConfig
-from harness.cost.gpus import Processor
+from harness.cost.gpus import DECOMPOSED, Processor
 
 if TYPE_CHECKING:
     from harness.cost.kept import TrainingFlops
@@ -38,8 +38,6 @@ DECOMPOSITIONS: Final = 0.01
 LINK: Final = 0.5
 # PyTorch needs 5 to 10 us to call an operation from Python and to start its kernel.
 CALL: Final = 1e-5
-
-DECOMPOSED: Final = ("qr", "eigh", "svd")  # kinds of operations that are no products
 
 
 @dataclass(frozen=True)

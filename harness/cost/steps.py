@@ -20,9 +20,9 @@ from torch.optim import Optimizer
 
 import optimizers
 from harness.config import RunConfig
+from harness.cost.gpus import DECOMPOSED
 from harness.cost.ledger import Ledger, Tally
 from harness.cost.passes import fake_model, fake_task
-from harness.cost.price import DECOMPOSED
 from harness.cost.shapes import Shapes
 from harness.parallel.sharding import deal_out
 from harness.train.building import build_optimizer

@@ -42,7 +42,9 @@ _POLL = 0.2  # seconds
 
 def source_of(task: str, raw_folder: Path) -> Source:
     """How `task` is prepared from the raw files in a folder."""
-    return CorpusSource(CORPORA[task]) if task in CORPORA else PictureSource.at(SETS[task], raw_folder)
+    if task in CORPORA:
+        return CorpusSource(**vars(CORPORA[task]))
+    return PictureSource.at(SETS[task], raw_folder)
 
 
 def prepare(
@@ -56,7 +58,7 @@ def prepare(
         UsageError: files are missing and can't be fetched, are not the published ones, or need more disk.
         RunFailedError: a worker was killed.
     """
-    folder = source.data.folder(cache)
+    folder = source.folder(cache)
     if (made := source.finished(folder, train_files)) is not None:
         return made  # read only, as a shared cache may be
     lock = folder.with_name(f".{folder.name}.lock")
@@ -102,15 +104,15 @@ class Work:
     @classmethod
     def of(cls, source: Source, folder: Path, raw_folder: Path, train_files: int) -> Work:
         """The work for the first `train_files` training files and all others."""
-        wanted = source.files(train_files)
+        wanted = list(source.files(train_files))
         left = [file for file in wanted if source.done(file, folder) is None]
-        missing = [file for file in left if source.find(raw_folder, file) is None]
+        missing = [file for file in left if raw.find(raw_folder, file.name) is None]
         return cls(source, folder, raw_folder, wanted, left, missing)
 
     @property
     def download(self) -> int:
         """Bytes to fetch, about."""
-        parts = self.source.data.published["parts"]
+        parts = self.source.published["parts"]
         return sum(int(parts[file.part]["file_bytes"]) for file in self.missing)
 
     @property
@@ -121,13 +123,13 @@ class Work:
     @property
     def lacks_tokenizer(self) -> bool:
         """Whether the tokenizer has to be fetched."""
-        if "tokenizer" not in self.source.data.published:
+        if "tokenizer" not in self.source.published:
             return False
         return not (self.folder / TOKENIZER).is_file() and raw.find(self.raw, TOKENIZER) is None
 
     def plan(self) -> str:
         """What will be done, and what it takes."""
-        task, files = self.source.data.task, self.source.train_files
+        task, files = self.source.task, self.source.train_files
         train = sum(file.part == "train" for file in self.wanted)
         head = f"{task}: {train} of {files} training files, {len(self.wanted) - train} held-out files"
         if not self.left:
@@ -159,7 +161,7 @@ class Work:
     def check_missing(self) -> None:
         """Raise UsageError if files have to be fetched and the network is not there."""
         missing, sources = [f"'{file.name}'" for file in self.missing], []
-        row = self.source.data.published
+        row = self.source.published
         if missing:
             sources.append(f"{raw.endpoint()}/datasets/{row['repository']}/tree/{row['revision']}")
         if self.lacks_tokenizer:
@@ -169,7 +171,7 @@ class Work:
         if missing and (why := raw.obstacle()):
             first = ", ".join(missing[:2] + missing[2:][-1:])
             raise UsageError(
-                f"Files of '{self.source.data.task}' are missing ({len(missing)}: {first}) and {why}: "
+                f"Files of '{self.source.task}' are missing ({len(missing)}: {first}) and {why}: "
                 f"download them from {' and '.join(sources)}, put them into '{self.raw}', and run this "
                 "command again."
             )
@@ -197,9 +199,9 @@ def make(work: Work, workers: int, progress: Progress) -> None:
     threads = ThreadPoolExecutor(workers + _FETCHING)  # they only wait
 
     def finish(file: RawFile) -> None:
-        path = work.source.find(work.raw, file)
+        path = raw.find(work.raw, file.name)
         if path is None:
-            row = work.source.data.published
+            row = work.source.published
             path = fetchers.submit(
                 raw.fetch, row["repository"], row["revision"], file.name, work.raw
             ).result()

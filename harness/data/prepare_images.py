@@ -30,16 +30,14 @@ Row = Mapping[str, Any]  # of the published copy
 
 
 @dataclass(frozen=True)
-class PictureSource:
+class PictureSource(Pictures):
     """A set for `prepare`, as it lies on this machine. Its instances go to other processes.
 
     Attributes:
-        data: which set.
         units: what becomes a shard each: a file, or the folder of a class.
         in_folders: whether they are folders.
     """
 
-    data: Pictures
     units: tuple[RawFile, ...]
     in_folders: bool
 
@@ -57,7 +55,7 @@ class PictureSource:
                 for part, row in parts.items()
             }
         units = (RawFile(part, number, name) for part in names for number, name in enumerate(names[part]))
-        return cls(pictures, tuple(units), in_folders=all(classes.values()))
+        return cls(**vars(pictures), units=tuple(units), in_folders=all(classes.values()))
 
     # --- raw files ---
 
@@ -70,17 +68,13 @@ class PictureSource:
         """All units: a set of images is prepared whole."""
         return list(self.units)
 
-    def find(self, folder: Path, file: RawFile) -> Path | None:
-        """The file or the folder; None if it is not there."""
-        return folder / file.name if self.in_folders else raw.find(folder, file.name)
-
     def count(self, file: RawFile) -> int:
         """Images of a unit, on average."""
-        return int(self.data.published["parts"][file.part]["images"]) // len(self._units(file.part))
+        return int(self.published["parts"][file.part]["images"]) // len(self._units(file.part))
 
     def size(self, file: RawFile) -> int:
         """Bytes to prepare for a unit, on average."""
-        return self.count(file) * math.prod(self.data.shape)
+        return self.count(file) * math.prod(self.shape)
 
     def _units(self, part: str) -> list[RawFile]:
         return [file for file in self.units if file.part == part]
@@ -97,7 +91,7 @@ class PictureSource:
         stamp = atomic.read_json(folder / f"{name}.json")
         if not isinstance(stamp, dict):
             return None
-        size = len(stamp["labels"]) * math.prod(self.data.shape)
+        size = len(stamp["labels"]) * math.prod(self.shape)
         return None if wrong_size(folder, {name + IMAGES: size}) else stamp
 
     def begin(self, folder: Path, raw_folder: Path) -> None:
@@ -109,7 +103,7 @@ class PictureSource:
         Raises:
             UsageError: it can't be read, or has an image or a class that the set can't have.
         """
-        published, name = self.data.published, self._shard(file)
+        published, name = self.published, self._shard(file)
         hashes: list[int] = []
         labels: list[int] = []
         with raw.Shard(folder / (name + IMAGES)) as shard:
@@ -138,13 +132,13 @@ class PictureSource:
 
         Raises UsageError if a part has another number of images than the published one.
         """
-        row = self.data.published
+        row = self.published
         shards: dict[str, dict[str, int]] = {}
         manifest: dict[str, str] = {}
         for part in row["parts"]:
             stamps = {self._shard(file): self.done(file, folder) or {} for file in self._units(part)}
             shards[part] = {name: len(stamp["labels"]) for name, stamp in stamps.items()}
-            self.data.check_total(
+            self.check_total(
                 part, "images", sum(shards[part].values()), [folder / f"{name}.json" for name in stamps]
             )
             hashes, labels = (
@@ -156,7 +150,7 @@ class PictureSource:
             manifest |= {name + IMAGES: stamp["sha256"] for name, stamp in stamps.items()}
         manifest |= {part + INDEX: digest(folder / (part + INDEX)) for part in shards}
         atomic.write_json(folder / MANIFEST, manifest)
-        files = ImageFiles(self.data.shape, row["validation"], shards)
+        files = ImageFiles(self.shape, row["validation"], shards)
         files.write(folder)
         return files
 

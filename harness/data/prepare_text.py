@@ -35,34 +35,17 @@ Stamp = list[dict[str, Any]]  # of a raw file: a shard with its digests each
 
 
 @dataclass(frozen=True)
-class CorpusSource:
+class CorpusSource(Corpus):
     """A corpus for `prepare`. Its instances go to other processes."""
-
-    data: Corpus
-
-    # --- raw files ---
-
-    @property
-    def train_files(self) -> int:
-        """How many training files there are in all."""
-        return self.data.train_files
-
-    def files(self, train_files: int) -> list[RawFile]:
-        """The first `train_files` training files, then all files of other parts."""
-        return list(self.data.files(train_files))
-
-    def find(self, folder: Path, file: RawFile) -> Path | None:
-        """A raw file; None if it is not there."""
-        return raw.find(folder, file.name)
 
     def count(self, file: RawFile) -> int:
         """Documents of a raw file, on average."""
-        part = self.data.published["parts"][file.part]
+        part = self.published["parts"][file.part]
         return int(part["documents"] // part["files"])
 
     def size(self, file: RawFile) -> int:
         """Bytes to prepare, about: two for a token, eight for a document."""
-        return int(2 * self.data.published["parts"][file.part]["file_tokens"] + 8 * self.count(file))
+        return int(2 * self.published["parts"][file.part]["file_tokens"] + 8 * self.count(file))
 
     # --- shards ---
 
@@ -85,16 +68,16 @@ class CorpusSource:
         Raises:
             UsageError: the file can't be read, or has another number of documents than the published one.
         """
-        corpus, documents, published = self.data, 0, self.data.published
+        documents, published = 0, self.published
         tokenizer = PublishedTokenizer.read(folder / TOKENIZER, published["tokenizer"])
         with contextlib.ExitStack() as stack:
-            splits = corpus.splits[file.part]
+            splits = self.splits[file.part]
             writers = {split: _Writer(folder, f"{split}-{file.number:05d}", stack) for split in splits}
-            for batch in _documents(corpus, path):
-                texts = batch[corpus.columns[0]]
+            for batch in _documents(self, path):
+                texts = batch[self.columns[0]]
                 for number, tokens in enumerate(tokenizer.encode(texts)):
-                    document = {column: batch[column][number] for column in corpus.columns}
-                    split = corpus.split_of(published, file.part, document)
+                    document = {column: batch[column][number] for column in self.columns}
+                    split = self.split_of(published, file.part, document)
                     writers[split].append([*tokens, tokenizer.end])
                 documents += len(texts)
                 advance(len(texts))
@@ -113,13 +96,13 @@ class CorpusSource:
     def finished(self, folder: Path, train_files: int) -> Prepared | None:
         """What the folder's stamp says, if that is enough and all there."""
         prepared = Prepared.read(folder)
-        if prepared is None or prepared.train_files < train_files:
+        if prepared is None or prepared.train_files < train_files or wrong_size(folder, prepared.sizes):
             return None
-        return prepared if prepared.is_there(folder) else None
+        return prepared
 
     def begin(self, folder: Path, raw_folder: Path) -> None:
         """Copy the tokenizer into the folder, with the lengths of its tokens. What is there stays."""
-        row, place = self.data.published["tokenizer"], folder / TOKENIZER
+        row, place = self.published["tokenizer"], folder / TOKENIZER
         if place.is_file() and (folder / TOKEN_BYTES).is_file():
             return
         file = raw.find(raw_folder, TOKENIZER) or raw.fetch(
@@ -131,8 +114,8 @@ class CorpusSource:
 
     def seal(self, folder: Path) -> Prepared:
         """Write the stamp over all files that are prepared by now, and the manifest of their digests."""
-        row = self.data.published
-        stamps = {file: self.done(file, folder) for file in self.data.files(self.train_files)}
+        row = self.published
+        stamps = {file: self.done(file, folder) for file in self.files(self.train_files)}
         train = [file for file in stamps if file.part == "train"]
         train_files = next((file.number for file in train if stamps[file] is None), self.train_files)
         ready = {
@@ -145,11 +128,11 @@ class CorpusSource:
             if len(files) == published["files"]:
                 documents = sum(shard["shard"]["documents"] for file in files for shard in ready[file])
                 stamps_of_part = [_stamp(folder, file) for file in files]
-                self.data.check_total(part, "documents", documents, stamps_of_part)
+                self.check_total(part, "documents", documents, stamps_of_part)
         shards = [shard for stamp in ready.values() for shard in stamp]
         tokenizer = PublishedTokenizer.read(folder / TOKENIZER, row["tokenizer"])
         prepared = Prepared(
-            task=self.data.task,
+            task=self.task,
             source=f"{row['repository']} at {row['revision']}",
             train_files=train_files,
             vocabulary=tokenizer.vocabulary,

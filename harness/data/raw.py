@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, reason
 from harness.system import atomic
 
 VARIABLE = "HTBENCH_DATA"
@@ -32,9 +32,9 @@ def folder(root: Path, task: str) -> Path:
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """A file of the published copy, in its published subfolder or flat; None if it is not there."""
+    """A file or a folder of the published copy, in its published place or flat; None if it is not there."""
     places = (folder / name, folder / Path(name).name)
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if place.exists()), None)
 
 
 def check(folder: Path) -> None:
@@ -72,12 +72,7 @@ def rows(path: Path, form: str, files: Iterable[Path], **options: Any) -> Iterat
     except UsageError:
         raise
     except Exception as error:  # of gzip, json, pyarrow and datasets
-        raise UsageError(f"'{path}' can't be read as {form} ({_reason(error)}); download it again.") from None
-
-
-def _reason(error: Exception) -> str:
-    """What an exception of a library says, cut to a line."""
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+        raise UsageError(f"'{path}' can't be read as {form} ({reason(error)}); download it again.") from None
 
 
 # --- the hub ---
@@ -129,7 +124,7 @@ def fetch(repository: str, revision: str, name: str, folder: Path, kind: str = "
         )
     except Exception as error:  # the hub has some twenty kinds
         raise UsageError(
-            f"'{name}' of {repository} can't be fetched ({_reason(error)}); "
+            f"'{name}' of {repository} can't be fetched ({reason(error)}); "
             f"the same command goes on from here."
         ) from None
 

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import wrong_size
 from harness.system import atomic
 
 if TYPE_CHECKING:
@@ -96,9 +95,10 @@ class Prepared:
         content: dict[str, Any] = {**vars(self), "shards": [asdict(shard) for shard in self.shards.values()]}
         atomic.write_json(folder / OF_TEXT, content)
 
-    def is_there(self, folder: Path) -> bool:
-        """Whether the files of all shards have their sizes."""
-        return not any(wrong_size(folder, shard.sizes) for shard in self.shards.values())
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of all files, by their names."""
+        return {name: size for shard in self.shards.values() for name, size in shard.sizes.items()}
 
 
 @dataclass(frozen=True)

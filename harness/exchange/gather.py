@@ -107,8 +107,8 @@ class Reader:
 
     def meanings(self) -> str:
         """What each column means, in words."""
-        theirs = {name: column.told(self.table.header[column.index]) for name, column in self.columns.items()}
-        meanings = [name if name == their else f"{name} = {their}" for name, their in theirs.items()]
+        columns = self.columns.items()
+        meanings = [our if our == column.words else f"{our} = {column.words}" for our, column in columns]
         return f"'{self.table.name}': {words.listed(meanings)}"
 
     def left_out(self, more: Sequence[str] = ()) -> list[Note]:
@@ -122,7 +122,7 @@ class Reader:
             facts = dict(self._constants)
             for (name, column), text in zip(columns.items(), texts, strict=True):
                 if text.strip():
-                    text = repr(column.number(cells, name)) if column.is_scaled else text.strip()
+                    text = repr(column.number(cells, name)) if column.factor != 1 else text.strip()
                     facts[name] = ours.constant(name, text, self.table.header[column.index])
             self._known[texts] = facts
         return self._known[texts]
@@ -194,7 +194,7 @@ class Gathered:
         result = f" of {shown(str(self.facts[ours.RESULT]))}" if ours.RESULT in self.facts else ""
         return f"{word}{result}" + (f", seed {self.facts[ours.SEED]}" if ours.SEED in self.facts else "")
 
-    def told(self, names: Iterable[str]) -> tuple[Value, ...]:
+    def values_of(self, names: Iterable[str]) -> tuple[Value, ...]:
         """Some of the facts; None for what is not told."""
         return tuple(self.facts.get(name) for name in names)
 
@@ -284,7 +284,7 @@ def _check_split(runs: Sequence[Gathered]) -> None:
     alike: dict[Hashable, list[Gathered]] = defaultdict(list)
     for run in runs:
         if ours.RUN not in run.facts:
-            alike[run.told((ours.TASK, ours.MODEL, ours.RESULT, ours.SEED))].append(run)
+            alike[run.values_of((ours.TASK, ours.MODEL, ours.RESULT, ours.SEED))].append(run)
     for group in alike.values():
         if len(group) > 1 and max(Counter(step for run in group for step in run.curve).values()) == 1:
             first = group[0]
@@ -304,11 +304,8 @@ def join(runs: Sequence[Gathered], lines: Sequence[Line], file: str) -> list[Not
     Raises:
         UsageError: the file does not tell which run a line is of, or contradicts the curves.
     """
-    told, known = (
-        {name for line in lines for name in line.facts},
-        {name for run in runs for name in run.facts},
-    )
-    shared = [name for name in (*_NAMES, ours.SEED) if name in told & known]
+    known = {name for run in runs for name in run.facts} & {name for line in lines for name in line.facts}
+    shared = [name for name in (*_NAMES, ours.SEED) if name in known]
     if ours.RUN not in shared and not {ours.RESULT, ours.SEED} <= set(shared):
         raise UsageError(f"'{file}' and the curves must both have a column run, or both result and seed.")
     by_name: dict[Hashable, Line] = {}
@@ -319,7 +316,7 @@ def join(runs: Sequence[Gathered], lines: Sequence[Line], file: str) -> list[Not
     used: dict[Hashable, Gathered] = {}
     without = 0
     for run in runs:
-        key = run.told(shared)
+        key = run.values_of(shared)
         if key not in by_name:
             without += 1
             continue

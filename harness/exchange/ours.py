@@ -11,7 +11,8 @@ import difflib
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from harness.config import Value
 from harness.config.settings import declarations, params_of
@@ -80,24 +81,17 @@ def of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a file: where it stands, and what its numbers are multiplied with and divided by."""
+    """One column of a file.
+
+    Attributes:
+        index: where it stands.
+        words: what it is called, with its factor: "step_ms/1000".
+        factor: what its numbers are multiplied with.
+    """
 
     index: int
-    times: str = "1"
-    over: str = "1"
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether its numbers are in another unit."""
-        return (self.times, self.over) != ("1", "1")
-
-    def told(self, name: str) -> str:
-        """The column in words: "step_ms/1000"."""
-        times, over = (
-            ("" if self.times == "1" else f"*{self.times}"),
-            ("" if self.over == "1" else f"/{self.over}"),
-        )
-        return f"{name}{times}{over}"
+    words: str
+    factor: Fraction = Fraction(1)
 
     def number(self, cells: Sequence[str], name: str) -> float:
         """Its cell of a line as a number in our unit.
@@ -106,7 +100,7 @@ class Column:
             UsageError: it is none; a sentence that begins with `name`.
         """
         try:
-            return words.scaled(cells[self.index], self.times, self.over)
+            return words.scaled(cells[self.index], self.factor)
         except UsageError as error:
             raise UsageError(f"{name}: {error}.") from None
 
@@ -137,7 +131,7 @@ class Meaning:
             our = "" if name in self.dropped else of(name)
             free = our not in columns and our not in mapped and our not in self.constants
             if our and free and (index not in taken or our == RUN):
-                columns[our] = Column(index)
+                columns[our] = Column(index, name)
         columns |= mapped
         used = {column.index for column in columns.values()}
         left = [name for index, name in enumerate(header) if index not in used and name not in self.dropped]
@@ -147,8 +141,8 @@ class Meaning:
         """What a name in the column `metric` means, and its column of values; empty: nothing that we know."""
         for our, text in self.maps.items():
             if column := _find(text, [theirs]):
-                return our, Column(index, column.times, column.over)
-        return ("" if theirs in self.dropped else of(theirs)), Column(index)
+                return our, replace(column, index=index)
+        return ("" if theirs in self.dropped else of(theirs)), Column(index, theirs)
 
     def check_used(self, names: Iterable[str]) -> None:
         """Raise UsageError if a column of `maps` or `dropped` is none of `names`."""
@@ -167,12 +161,13 @@ class Meaning:
 def _find(text: str, header: Sequence[str]) -> Column | None:
     """The column that `--map` names: "step_ms/1000" is the column step_ms unless one is called so."""
     if text in header:
-        return Column(header.index(text))
+        return Column(header.index(text), text)
     parts = _FACTOR.fullmatch(text)
-    if parts is None or parts[1].strip() not in header or not words.is_factor(parts[3]):
+    factor = words.factor(parts[3]) if parts else None
+    if parts is None or factor is None or (name := parts[1].strip()) not in header:
         return None
-    index = header.index(parts[1].strip())
-    return Column(index, times=parts[3]) if parts[2] == "*" else Column(index, over=parts[3])
+    factor = factor if parts[2] == "*" else 1 / factor
+    return Column(header.index(name), f"{name}{parts[2]}{parts[3]}", factor)
 
 
 # --- the command line ---

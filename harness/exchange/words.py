@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 
 from harness.config import Value
 from harness.errors import UsageError
@@ -83,12 +83,10 @@ def number(text: str) -> float:
     raise UsageError(f"{shown(text)} is no number{hint}")
 
 
-def scaled(text: str, times: str, over: str) -> float:
-    """As `number`, times one number and over another, exact to the last digit: 91.3 / 100 = 0.913."""
+def scaled(text: str, factor: Fraction) -> float:
+    """As `number`, times a factor, exact to the last digit: 91.3 / 100 = 0.913."""
     value = number(text)
-    if not math.isfinite(value) or (times, over) == ("1", "1"):
-        return value
-    return float(Decimal(text.strip()) * Decimal(times) / Decimal(over))
+    return float(Fraction(repr(value)) * factor) if factor != 1 and math.isfinite(value) else value
 
 
 def whole(value: float) -> int:
@@ -131,10 +129,9 @@ def plain(text: str) -> Value:
     return int(text) if text.lstrip("+-").isdigit() and len(text) < 16 else value
 
 
-def is_factor(text: str) -> bool:
-    """Whether a text is a number by which cells can be multiplied: finite, above 0."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        return False
-    return value.is_finite() and 0 < value < Decimal("1e30")
+def factor(text: str) -> Fraction | None:
+    """A number by which cells can be multiplied: finite, above 0; None if it is none."""
+    with contextlib.suppress(UsageError):
+        if 0 < number(text) < 1e30:
+            return Fraction(repr(number(text)))
+    return None

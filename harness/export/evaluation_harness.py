@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, reason
 from harness.export.results import SEVEN, Entry
 from harness.export.scoring import Scorer
 from harness.system.environment import require
@@ -84,10 +84,9 @@ def _task(index: Any, name: str) -> Any:
         with _quiet():
             task = index.load([name])["tasks"][name]
     except Exception as error:  # of datasets, of the hub, and of whatever a task does with its data
-        said = (str(error).strip().splitlines() or [""])[0][:200].rstrip(".")
         raise UsageError(
             f"The data of '{name}' ({SEVEN.get(name, 'see its task')}) can't be had "
-            f"({type(error).__name__}: {said}); load them once where there is a network, copy the folder "
+            f"({reason(error)}); load them once where there is a network, copy the folder "
             "that HF_HOME names, and set HF_DATASETS_OFFLINE=1; or name a folder with a task of yours by "
             "--include-path."
         ) from None

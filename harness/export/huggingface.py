@@ -70,30 +70,23 @@ def _check(folder: Path, key: str, force: bool) -> None:
         raise UsageError(f"'{folder}' is the export of run {stamp.get('key')}; --force replaces it.")
 
 
-def fill(place: Path, trained: Trained, task_tokens: TaskTokens | None) -> None:
-    """Write all files into the empty folder `place`.
+def fill(folder: Path, trained: Trained, task_tokens: TaskTokens | None) -> None:
+    """Write all files into an empty folder.
 
     Args:
-        place: an empty folder.
+        folder: gets them.
         trained: the model.
-        task_tokens: its tokenizer; None: the files have none.
+        task_tokens: its tokenizer; None: the files have none, and the config has no token.
     """
-    for name, content in files(trained, task_tokens).items():
-        atomic.write_json(place / name, content)
-    atomic.write_text(place / "README.md", card.text(trained, task_tokens is not None))
-    _write_weights(place / WEIGHTS, trained)
-
-
-def files(trained: Trained, task_tokens: TaskTokens | None) -> dict[str, Any]:
-    """The content of the JSON files by their names."""
-    ids = (
-        task_tokens.ids
-        if task_tokens is not None
-        else dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
-    )
+    ids: dict[str, Any] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    if task_tokens is not None:
+        ids = task_tokens.ids
+        for name, content in task_tokens.files(trained.settings["max_length"]).items():
+            atomic.write_json(folder / name, content)
     config = {**trained.family.config(trained.settings), **ids, "dtype": trained.dtype}
-    more = task_tokens.files(trained.settings["max_length"]) if task_tokens is not None else {}
-    return {"config.json": config, **more}
+    atomic.write_json(folder / "config.json", config)
+    atomic.write_text(folder / "README.md", card.text(trained, task_tokens is not None))
+    _write_weights(folder / WEIGHTS, trained)
 
 
 def _write_weights(path: Path, trained: Trained) -> None:

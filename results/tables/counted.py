@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from harness.config.settings import resolve_config
-from harness.cost.price import DECOMPOSED
+from harness.cost.gpus import DECOMPOSED
 from harness.paper import scales
 
 OPTIMIZERS = ("muon", "htmuon_ns", "htmuon")

@@ -196,7 +196,7 @@ def make_here(todo, workers, progress):
         import datasets  # noqa: F401  # reads the variables
 
     for one in todo.left:
-        path = todo.source.find(todo.raw, one)
+        path = raw.find(todo.raw, one.name)
         todo.source.write(one, path, todo.folder, lambda documents: None)
 
 

@@ -18,7 +18,7 @@ from harness.bench import turns as pairs
 from harness.bench.optimizers import Bench, PeerRow, Row, Settings, Side, report
 from harness.bench.subjects import entry
 from harness.bench.turns import Measurement, machine
-from harness.cost.price import DECOMPOSED
+from harness.cost.gpus import DECOMPOSED
 from harness.cost.steps import memory_of
 from harness.errors import UsageError
 from harness.show import terminal

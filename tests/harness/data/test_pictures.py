@@ -17,6 +17,7 @@ from harness.data import copies, glyphs
 from harness.data.cache import damaged
 from harness.data.images import splits
 from harness.data.pictures import SETS, Pictures
+from harness.data.raw import find
 from harness.data.stamps import ImageFiles, write_index
 from harness.errors import UsageError
 from tests.helpers import miniature, photographs
@@ -120,7 +121,7 @@ def test_an_interrupted_call_leaves_what_it_has_made(tmp_path, monkeypatch, raw)
     def interrupted(todo, workers, progress):
         for one in todo.left[:3]:
             written.append(one)
-            todo.source.write(one, todo.source.find(todo.raw, one), todo.folder, lambda images: None)
+            todo.source.write(one, find(todo.raw, one.name), todo.folder, lambda images: None)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
