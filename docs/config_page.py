@@ -121,9 +121,10 @@ first round has all their combinations, the later ones go on with the winner's v
 optimizer.aux_lr` refines another setting than `optimizer.lr`. `trials` counts distinct settings of each
 objective, the same for all blocks; a search that needs fewer ends before. A round begins when all runs
 of the one before have ended, and is in the stored plan from then on: repeat the command after any crash.
-What comes next is decided by the results alone. On SLURM `sweep submit` submits a round; the same
-command submits the next one when it has ended. Replicas of winners come last, as in a grid. `sweep
-status` shows the round that is at work or next."""
+What comes next is decided by the results alone. On SLURM one `sweep submit` is enough: the job that ends
+a round plans the next one and goes on with it, replicas included. The same command gives jobs of their
+own to points that have none, and goes on if that job died, or if its runs have several processes.
+Replicas of winners come last, as in a grid. `sweep status` shows the round that is at work or next."""
 
 _AFTER_SWEEP = """\
 An axis is a list of values (`optimizer.lr: [0.01, 0.02]`) or a range

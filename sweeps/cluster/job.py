@@ -23,10 +23,11 @@ from harness.store.points import Point
 from harness.system import streams
 from harness.train.monitor import Monitor
 from sweeps.cluster import packed_job
+from sweeps.cluster.following import following
 from sweeps.cluster.job_log import NO_TASK
 from sweeps.cluster.queue import ORDER, tell_point
 from sweeps.cluster.requeue import PATIENCE, check_code, come_back, comes_back, say
-from sweeps.run.execute import EXIT_STOPPED, execute
+from sweeps.run.execute import EXIT_DONE, EXIT_STOPPED, execute
 
 
 def main(folder: str, digest: str, root: str, code: str) -> None:
@@ -64,7 +65,7 @@ def read_order(folder: Path, digest: str) -> Any:
 
 
 def work(root: str, code: str, point: Point) -> None:
-    """Train a point's run, or as much of it as signals allow. Raises SystemExit always."""
+    """Train a point's run and the rounds that follow, as far as signals allow. Raises SystemExit always."""
     streams.settle()
     monitor = Monitor(patience=PATIENCE)
     monitor.stop_on_signals()
@@ -72,6 +73,10 @@ def work(root: str, code: str, point: Point) -> None:
     # stop together, so there it is left to them.
     warned = monitor.stop_requested and point.processes == 1
     status = EXIT_STOPPED if warned else _execute(Path(root), code, point, monitor)
+    last = status
+    while last == EXIT_DONE and point.processes == 1 and (new := following(Path(root), [point])):
+        last = EXIT_STOPPED if monitor.stop_requested else _execute(Path(root), code, new[0], monitor)
+        status = EXIT_STOPPED if last == EXIT_STOPPED else status
     if status == EXIT_STOPPED and comes_back(monitor):
         come_back()
     sys.exit(status)

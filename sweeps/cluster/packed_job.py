@@ -23,6 +23,7 @@ from harness.system import slurm, streams
 from harness.system.machine import visible_gpus
 from harness.train.monitor import Monitor
 from sweeps.cluster import job_log, requeue
+from sweeps.cluster.following import following
 from sweeps.cluster.job_log import AT_ONCE
 from sweeps.cluster.queue import closed_path
 from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
@@ -85,7 +86,7 @@ class PackedJob(Schedule):
             return
         pool = None
         self.close()
-        while todo := self._left():
+        while todo := self._left() or self._follow():
             self.open()
             pool = pool or self._pool()
             self.todo.extend(todo)
@@ -137,6 +138,13 @@ class PackedJob(Schedule):
             for id, now in states.items()
             if not now.status.is_settled and self._given_up.get(id) != (now.status, now.attempts)
         ]
+
+    def _follow(self) -> list[Point]:
+        """The rounds that follow on its points, from now on points of this job."""
+        points = following(self.store.root, [*self.points.values()])
+        new = [point for point in points if point.id not in self.points]
+        self.points |= {point.id: point for point in new}
+        return new
 
     def begins_again(self, point: Point, signal: int) -> None:
         """Tell it in the job's log."""

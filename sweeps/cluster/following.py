@@ -1,0 +1,56 @@
+"""How jobs go on with a search in rounds: the one that ends a round plans what follows, and trains it.
+
+So one `sweep submit` is enough, and no job waits for another. Two jobs that end at the same time plan the
+same round. If the last job of a round dies before that, the next `sweep submit` goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.show.status import Status
+from harness.store import Store, submissions
+from harness.store.points import SPEC, Point, sweep_folder
+from harness.system import atomic
+from sweeps.cluster.requeue import say
+from sweeps.plan.planned import objective
+from sweeps.plan.replicas import everything_with_states
+from sweeps.plan.stored import write_plan
+from sweeps.spec import given
+from sweeps.spec.search import REFINE
+
+
+def following(root: Path, points: Sequence[Point]) -> list[Point]:
+    """The points that follow on the rounds of these and wait, without those that `submit` has given a job.
+
+    Args:
+        root: the store, whose plan has them afterwards.
+        points: of one sweep, which a job has trained.
+    """
+    sweep, ids = points[0].sweep, {point.id for point in points}
+    try:
+        folder = sweep_folder(root, sweep)
+        atomic.refresh_file_cache(folder)
+        if points[0].slot or not (folder / SPEC).is_file():
+            return []
+        (spec,) = given.load_all([str(folder / SPEC)], [], root, trains=True)
+        if spec.search.mode != REFINE:
+            return []
+        planned, known = everything_with_states(Store(root), spec)
+        write_plan(root, spec, planned)
+    except UsageError as error:
+        say(f"what follows in sweep {sweep} is left to the next `sweep submit`: {error}")
+        return []
+    trained = {
+        objective(p.point, spec) for p in planned if p.point.id in ids
+    }  # none if the file is another now
+    submitted = {id for array in submissions.read(root, sweep) for id in array.points}
+    return [
+        p.point
+        for p in planned
+        if objective(p.point, spec) in trained
+        and known[p.point.id].status is Status.WAITING
+        and p.point.id not in submitted
+    ]
