@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 import models
 from harness import tasks
-from harness.bench.turns import AT_MOST, RATIO, Measurement
+from harness.bench.turns import AT_MOST, RATIO, Benchmark, Measurement
 from harness.config import Value
 from harness.config.key import resolved
 from harness.config.settings import resolve_config, to_yaml
@@ -225,6 +225,21 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class LoopFacts(Benchmark):
+    """The report.
+
+    Attributes:
+        settings: of the run.
+        threads: of the CPU.
+        figures: what was measured.
+    """
+
+    settings: Mapping[str, Value]
+    threads: int
+    figures: Sequence[Measurement]
+
+
 def report(about: Mapping[str, Any], figures: Sequence[Measurement]) -> Report:
     """A line per measurement.
 
@@ -235,5 +250,5 @@ def report(about: Mapping[str, Any], figures: Sequence[Measurement]) -> Report:
     title = f"{MODEL} on {TASK}, {BATCH_SIZE} x {tasks.spec(TASK).seq_len} tokens per step, 1 thread"
     above = [Note("bench_cpu", cpu=about["cpu"], torch=about["torch"])]
     rows = [[figure.name, *figure.cells, figure.unit, figure.verdict] for figure in figures]
-    facts = {"subject": "loop", "settings": SETTINGS, "threads": 1, "environment": about, "figures": figures}
+    facts = LoopFacts("loop", about, SETTINGS, 1, figures)
     return Report("bench loop", title, [table(_COLUMNS, rows, above=above)], data=facts)

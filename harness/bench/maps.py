@@ -20,7 +20,7 @@ from torch import Tensor
 import models
 import optimizers
 from harness import tasks
-from harness.bench.turns import machine
+from harness.bench.turns import Benchmark, machine
 from harness.show.note import Note
 from harness.show.progress import Progress
 from harness.show.report import Column, Report, Section, table
@@ -238,6 +238,37 @@ def on_captured(steps: int, cache: Path, p: float) -> Iterator[Error]:
 # --- the report ---
 
 
+@dataclass(frozen=True)
+class Captured:
+    """A run whose momentum matrices are taken.
+
+    Attributes:
+        task, model: of the run.
+        steps: of the run; 0: none is made.
+    """
+
+    task: str
+    model: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class MapsFacts(Benchmark):
+    """The report.
+
+    Attributes:
+        p: power of the singular values.
+        captured: the run whose momentum is taken.
+        shapes: of the synthetic matrices.
+        errors: of each map on each matrix.
+    """
+
+    p: float
+    captured: Captured
+    shapes: Mapping[str, Sequence[int]]
+    errors: Sequence[Error]
+
+
 def measure(steps: int, cache: Path, p: float) -> Report:
     """Measure every map.
 
@@ -257,14 +288,13 @@ def measure(steps: int, cache: Path, p: float) -> Report:
             errors.append(error)
     about = environment.describe_with_cpu_flags("cpu", tasks.fingerprint(TASK))
     shapes = {name: list(matrix.shape) for name, matrix in matrices.items()}
-    captured_from = {"task": TASK, "model": MODEL, "steps": steps}
-    facts = {"subject": "maps", "p": p, "captured": captured_from, "shapes": shapes, "environment": about}
+    facts = MapsFacts("maps", about, p, Captured(TASK, MODEL, steps), shapes, errors)
     notes = [Note("bench_map_columns", n=shapes["wide"][0], wide=shapes["wide"][1])]
     notes += [Note("bench_map_steps", model=MODEL, task=TASK)] if steps else []
     above = machine(about, in_bfloat16=False)
     sections = [_section(errors, "error", "error", above), _section(errors, "cosine", "", ())]
     title = f"distance to U S^p V^T from an SVD in float64, p = {p:g}"
-    return Report("bench maps", title, sections, notes, data=facts | {"errors": errors})
+    return Report("bench maps", title, sections, notes, data=facts)
 
 
 def _section(errors: Sequence[Error], value: str, unit: str, above: Sequence[Note]) -> Section:

@@ -27,6 +27,7 @@ from harness.bench.turns import (
     AT_MOST,
     DROPPED,
     INTERVAL,
+    Benchmark,
     Measurement,
     Timed,
     Two,
@@ -85,7 +86,8 @@ class Row:
     """The measurements of one optimizer and its ratio to the baseline.
 
     Attributes:
-        label, name, hyper: as in `subjects.Entry`.
+        label, name: the optimizer, with and without its settings.
+        hyper: its settings.
         step: milliseconds per step; with `period` > 1 the mean over a whole period.
         ratio: time of a step divided by the time of a step of the baseline.
         period: T, if only every T-th step does all the work (a full step); else 1.
@@ -115,7 +117,7 @@ class PeerRow:
     """One of our optimizers compared with an implementation of it in another package.
 
     Attributes:
-        label: as in `subjects.Entry`.
+        label: the optimizer with its settings.
         peer, version: package and class of the other implementation, and the package's version.
         matrices: whether both sides updated only the matrices (parameters with two dimensions).
         ours, theirs: milliseconds per step.
@@ -133,6 +135,25 @@ class PeerRow:
     ratio: Measurement | None = None
     state_bytes: float | None = None
     note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizersFacts(Settings, Benchmark):
+    """The report.
+
+    Attributes:
+        parameters: of the model.
+        clock: what times are of.
+        peak_flops_per_second: of matrix products by precision.
+        rows: the optimizers.
+        beside: optimizers beside implementations by others.
+    """
+
+    parameters: int
+    clock: str
+    peak_flops_per_second: Mapping[str, float]
+    rows: Sequence[Row]
+    beside: Sequence[PeerRow]
 
 
 class Side(Timed):
@@ -339,30 +360,30 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
             beside.append(peer)
             if peer.ratio is not None:
                 progress.note(f"{peer.label}: {peer.ratio.median:.3f} {peer.ratio.unit}")
-    facts = {
-        "subject": "optimizers",
-        **vars(settings),
-        "parameters": parameters,
-        "clock": bench.clock_name,
-        "peak_flops_per_second": {dtype: bench.peak[dtype] for dtype in PRECISIONS},
-        "environment": environment.describe_with_cpu_flags(settings.device),
-        "rows": rows,
-        "beside": beside,
-    }
-    return report(facts)
-
-
-def report(facts: Mapping[str, Any]) -> Report:
-    """Optimizers beside a baseline, then beside other implementations as far as these were measured."""
-    rows: list[Row] = facts["rows"]
-    beside: list[PeerRow] = facts["beside"]
-    overrides = "".join(f", {name} {value}" for name, value in facts["overrides"].items())
-    title = (
-        f"{facts['model']}{overrides}: {facts['parameters']:,} parameters in {facts['dtype']}, "
-        f"{facts['device']}, {counted(facts['threads'], 'thread')}, {facts['clock']}"
+    return report(
+        OptimizersFacts(
+            **vars(settings),
+            subject="optimizers",
+            environment=environment.describe_with_cpu_flags(settings.device),
+            parameters=parameters,
+            clock=bench.clock_name,
+            peak_flops_per_second={dtype: bench.peak[dtype] for dtype in PRECISIONS},
+            rows=rows,
+            beside=beside,
+        )
     )
-    peaks = [f"{dtype} {rate / 1e9:.4g}" for dtype, rate in facts["peak_flops_per_second"].items()]
-    above = machine(facts["environment"], in_bfloat16=any("bfloat16" in row.flops for row in rows))
+
+
+def report(facts: OptimizersFacts) -> Report:
+    """Optimizers beside a baseline, then beside other implementations as far as these were measured."""
+    rows, beside = facts.rows, facts.beside
+    overrides = "".join(f", {name} {value}" for name, value in facts.overrides.items())
+    title = (
+        f"{facts.model}{overrides}: {facts.parameters:,} parameters in {facts.dtype}, "
+        f"{facts.device}, {counted(facts.threads, 'thread')}, {facts.clock}"
+    )
+    peaks = [f"{dtype} {rate / 1e9:.4g}" for dtype, rate in facts.peak_flops_per_second.items()]
+    above = machine(facts.environment, in_bfloat16=any("bfloat16" in row.flops for row in rows))
     periods = [
         Note("bench_period", label=row.label, period=row.period, full=row.special, other=row.ordinary)
         for row in rows
@@ -374,7 +395,7 @@ def report(facts: Mapping[str, Any]) -> Report:
         Column("optimizer", kind="text"),
         Column("n", importance=4),
         Column("ms", "ms/step", unit="ms"),
-        Column("ratio", f"x {facts['against']}", digits=3, importance=9),
+        Column("ratio", f"x {facts.against}", digits=3, importance=9),
         INTERVAL,
         Column("flops", "GFLOP", unit="GFLOP", importance=3),
         Column("share", "peak", unit="%", importance=3),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import models
 from harness.bench.machine import in_fresh_process, peak_of
-from harness.bench.turns import AT_MOST, DROPPED, RATIO, Measurement, machine
+from harness.bench.turns import AT_MOST, DROPPED, RATIO, Benchmark, Measurement, machine
 from harness.show.note import Note
 from harness.show.progress import Progress
 from harness.show.report import Column, Report, table
@@ -45,6 +45,29 @@ class SpectraRow:
     layers: int
     floor: Measurement
     ratios: tuple[Measurement, ...]
+
+
+@dataclass(frozen=True)
+class SpectraFacts(Benchmark):
+    """The report.
+
+    Attributes:
+        model: as given.
+        rounds: as given.
+        clock: what times are of.
+        largest_bytes: of the largest layer in float64.
+        most_memory: target, in units of it.
+        rows: which layers were measured.
+        peak_bytes: by method.
+    """
+
+    model: str
+    rounds: int
+    clock: str
+    largest_bytes: int
+    most_memory: float
+    rows: Sequence[SpectraRow]
+    peak_bytes: Mapping[str, int]
 
 
 def times_of(
@@ -133,17 +156,11 @@ def measure(model: str, rounds: int) -> Report:
     torch.set_num_threads(1)
     peaks = {method: in_fresh_process(memory_of, model, method) for method in METHODS}
     about = environment.describe_with_cpu_flags("cpu")
-    facts = {
-        "subject": "spectra",
-        "model": model,
-        "rounds": rounds,
-        "clock": "CPU time",
-        "largest_bytes": largest_bytes,
-        "most_memory": MOST_MEMORY,
-        "environment": about,
-        "rows": rows,
-        "peak_bytes": peaks,
-    }
+    facts = SpectraFacts(
+        *("spectra", about, model, rounds, "CPU time", largest_bytes, MOST_MEMORY),
+        rows=rows,
+        peak_bytes=peaks,
+    )
     cells = [
         [row.include, row.layers, ratio.name, *ratio.cells, ratio.verdict]
         for row in rows

@@ -20,7 +20,17 @@ from torch import Tensor, nn
 import models
 from harness import tasks
 from harness.bench.machine import Peak, check_device, in_fresh_process, peak_of
-from harness.bench.turns import DROPPED, INTERVAL, Clock, Measurement, Timed, clock_of, machine, take_turns
+from harness.bench.turns import (
+    DROPPED,
+    INTERVAL,
+    Benchmark,
+    Clock,
+    Measurement,
+    Timed,
+    clock_of,
+    machine,
+    take_turns,
+)
 from harness.bench.twin import counterpart, twin
 from harness.cost.gpus import recognised
 from harness.data.loss import linear_cross_entropy
@@ -395,23 +405,53 @@ def measure(
     }
     large = any(work.settings["vocabulary"] > CHUNK_ABOVE for work in works)  # their loss is the chunked one
     losses = [loss_row(precision.params, precision.device, rounds)] if large else []
-    facts = {
-        "subject": "train",
-        "dtype": precision.name,
-        "compile": compiled,
-        "device": precision.device,
-        "rounds": rounds,
-        "clock": clock_of(precision.device, 1)[0],
-        "least_speedup": LEAST_SPEEDUP,
-        "most_loading": MOST_LOADING,
-        "loss_shape": LOSS_SHAPE,
-        "transformers": importlib.metadata.version("transformers"),
-        "environment": environment.describe_with_cpu_flags(precision.device, tasks.fingerprint(TASK)),
-        "rows": rows,
-        "peak_bytes": peaks,
-        "losses": losses,
-    }
-    return report(facts)
+    return report(
+        TrainFacts(
+            subject="train",
+            environment=environment.describe_with_cpu_flags(precision.device, tasks.fingerprint(TASK)),
+            dtype=precision.name,
+            compile=compiled,
+            device=precision.device,
+            rounds=rounds,
+            clock=clock_of(precision.device, 1)[0],
+            transformers=importlib.metadata.version("transformers"),
+            rows=rows,
+            peak_bytes=peaks,
+            losses=losses,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class TrainFacts(Benchmark):
+    """The report.
+
+    Attributes:
+        dtype: as given.
+        compile: as given.
+        device: as given.
+        rounds: as given.
+        clock: what times are of.
+        transformers: the version of that package.
+        rows: the measurements of each workload.
+        peak_bytes: by model: ours, theirs.
+        losses: of the loss that is measured alone.
+        loss_shape: tokens, width and words of that loss.
+        least_speedup, most_loading: targets.
+    """
+
+    dtype: str
+    compile: bool
+    device: str
+    rounds: int
+    clock: str
+    transformers: str
+    rows: Sequence[TrainRow]
+    peak_bytes: Mapping[str, Sequence[int]]
+    losses: Sequence[LossRow]
+    loss_shape: tuple[int, ...] = LOSS_SHAPE
+    least_speedup: float = LEAST_SPEEDUP
+    most_loading: float = MOST_LOADING
 
 
 _COLUMNS = (
@@ -430,13 +470,13 @@ _COLUMNS = (
 )
 
 
-def report(facts: Mapping[str, Any]) -> Report:
+def report(facts: TrainFacts) -> Report:
     """A line per model, ours beside that of `transformers`, then the loss."""
-    rows, peaks = facts["rows"], facts["peak_bytes"]
-    compiled = ", compiled" if facts["compile"] else ""
+    rows, peaks = facts.rows, facts.peak_bytes
+    compiled = ", compiled" if facts.compile else ""
     title = (
-        f"{facts['dtype']}{compiled}, {facts['device']}, 1 CPU thread, {facts['clock']}, "
-        f"transformers {facts['transformers']}"
+        f"{facts.dtype}{compiled}, {facts.device}, 1 CPU thread, {facts.clock}, "
+        f"transformers {facts.transformers}"
     )
     cells = [
         [row.work.model, f"{row.work.batch} x {row.work.settings['max_length']}", row.ours.n]
@@ -449,8 +489,8 @@ def report(facts: Mapping[str, Any]) -> Report:
         Note("bench_train_columns", speedup=LEAST_SPEEDUP, peak=rate, loading=MOST_LOADING),
         Note("bench_gap", gap=gap),
     ]
-    n, hidden, words = facts["loss_shape"]
-    for loss in facts["losses"]:
+    n, hidden, words = facts.loss_shape
+    for loss in facts.losses:
         sizes = {
             "ours": loss.chunked_bytes,
             "plain": loss.plain_bytes,
@@ -460,5 +500,5 @@ def report(facts: Mapping[str, Any]) -> Report:
         }
         words_ = {"dtype": loss.dtype, "ratio": loss.ratio.median, "interval": loss.ratio.interval}
         notes.append(Note("bench_loss", **words_, **sizes))
-    above = machine(facts["environment"], in_bfloat16=facts["dtype"] != "float32")
+    above = machine(facts.environment, in_bfloat16=facts.dtype != "float32")
     return Report("bench train", title, [table(_COLUMNS, cells, above=above, notes=notes)], data=facts)

@@ -115,8 +115,30 @@ def _after_gpu() -> float:
 
 
 @dataclass(frozen=True)
+class Benchmark:
+    """What a benchmark says of itself.
+
+    Attributes:
+        subject: as given.
+        environment: versions and hardware.
+    """
+
+    subject: str
+    environment: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Measurement:
-    """The median of `n` values, its 95 % interval, and the most that it may be, all in `unit`."""
+    """What was measured, in a unit.
+
+    Attributes:
+        name: what was measured.
+        unit: in which unit.
+        n: number of values.
+        median: of the values.
+        low, high: the 95 % interval of the median.
+        target: the most that it may be.
+    """
 
     name: str
     unit: str

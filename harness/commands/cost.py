@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness import tasks
@@ -11,13 +10,12 @@ from harness.commands.run import given_settings
 from harness.config.settings import resolve_config
 from harness.cost import estimate as costs
 from harness.cost import gpus
-from harness.cost.estimate import Estimate, Offer
+from harness.cost.estimate import Offer, RunCost
 from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
 from harness.errors import UsageError
 from harness.show.emit import emit
 from harness.show.note import Note
-from harness.show.numbers import plain
 from harness.show.report import Column, Report, table
 from harness.store import Store
 from harness.store.layout import cache_folder
@@ -67,7 +65,7 @@ def cost(args: argparse.Namespace) -> int:
         raise UsageError(f"The cost of this run can't be told: {error}.") from None
     records = [record for _, record in store.index.rows().values()] if named else []
     offers = [costs.offer(estimate, processor, records) for processor in named]
-    emit(report(estimate, offers, _data_bytes(config.task, cache)), args)
+    emit(report(RunCost.of(estimate, offers, _data_bytes(config.task, cache)), config.epochs), args)
     return 0
 
 
@@ -80,65 +78,36 @@ def _data_bytes(task: str, cache: Path) -> int | None:
     return sum(file.stat().st_size for file in folder.iterdir()) if folder.is_dir() else None
 
 
-def report(estimate: Estimate, offers: Sequence[Offer], data: int | None) -> Report:
+def report(facts: RunCost, epochs: float | None) -> Report:
     """The card of a run.
 
     Args:
-        estimate: its cost.
-        offers: its time on each processor that was named.
-        data: bytes of its prepared data; None: it is not here.
+        facts: its cost.
+        epochs: that it lasts; None: it has a number of steps.
     """
-    config, work, steps, samples = estimate.config, estimate.work, estimate.steps, estimate.samples
-    unit, share = tasks.spec(config.task).unit, work.optimizer / work.per_step
-    total = None if steps is None else steps * work.per_step
-    memory, disk = plain(estimate.memory), estimate.disk
-    facts = {
-        "task": config.task,
-        "model": config.model,
-        "optimizer": config.optimizer.name,
-        "processes": config.processes,
-        "basis": "counted on tensors without memory",
-        "note": str(estimate.note or ""),
-        "parameters": work.parameters,
-        "matrix_parameters": work.matrix,
-        "steps": steps,
-        unit: samples,
-        "flops_per_step": estimate.training,
-        "optimizer_flops_per_step": work.optimizer,
-        "total_flops": total,
-        "optimizer_share": share,
-        "memory": memory,
-        "disk": disk | {"data": data},
-        "offers": [
-            offer.facts()
-            | {
-                "data_sheet": plain(offer.times) | {"step": offer.times.step},
-                "source": offer.processor.source,
-            }
-            for offer in offers
-        ],
-    }
-    others = work.parameters - work.matrix
-    flops = {"model": estimate.training, "optimizer": work.optimizer, "share": share, "total": total}
+    share, total, memory = facts.optimizer_share, facts.total_flops, vars(facts.memory)
+    flops = {"model": facts.flops_per_step, "optimizer": facts.optimizer_flops_per_step}
+    matrix, others = facts.matrix_parameters, facts.parameters - facts.matrix_parameters
+    several = facts.processes if facts.processes > 1 else 0
+    unit = "images" if facts.tokens is None else "tokens"
     notes = [
-        Note("cost_parameters", all=work.parameters, matrix=work.matrix, others=others),
-        Note("cost_epochs", epochs=config.epochs)
-        if samples is None
-        else Note("cost_length", steps=steps, samples=samples, unit=unit),
-        Note("cost_operations", **flops),
-        Note("cost_memory", processes=config.processes > 1 and config.processes, **memory),
-        Note("cost_disk", **disk, data=data),
-        *([] if data else [Note("cost_no_data")]),
-        *([estimate.note] if estimate.note else []),
+        Note("cost_parameters", all=facts.parameters, matrix=matrix, others=others),
+        Note("cost_epochs", epochs=epochs)
+        if facts.steps is None
+        else Note("cost_length", steps=facts.steps, samples=getattr(facts, unit), unit=unit),
+        Note("cost_operations", **flops, share=share, total=total),
+        Note("cost_memory", processes=several, **memory),
+        Note("cost_disk", **vars(facts.disk)),
+        *([] if facts.disk.data else [Note("cost_no_data")]),
+        *([facts.note] if isinstance(facts.note, Note) else []),
         Note("cost_basis"),
-        *([] if offers else [Note("cost_no_times")]),
+        *([] if facts.offers else [Note("cost_no_times")]),
     ]
-    processes = f", {config.processes} processes" if config.processes > 1 else ""
-    title = f"{config.task}, {config.model}, {config.optimizer.name}{processes}"
-    return Report("cost", title, [table(_COLUMNS, map(_row, offers), above=notes)], data=facts)
+    processes = f", {several} processes" if several else ""
+    title = f"{facts.task}, {facts.model}, {facts.optimizer}{processes}"
+    return Report("cost", title, [table(_COLUMNS, map(_row, facts.offers), above=notes)], data=facts)
 
 
 def _row(offer: Offer) -> list[object]:
-    share = offer.times.optimizer / offer.times.step
-    fits = {None: "-", True: "yes", False: "NO"}[offer.fits]
-    return [offer.label, offer.step, 100 * share, offer.seconds, offer.gpu_hours, fits, offer.basis]
+    share, fits = 100 * offer.optimizer_share, {None: "-", True: "yes", False: "NO"}[offer.fits]
+    return [offer.label, offer.seconds_per_step, share, offer.seconds, offer.gpu_hours, fits, offer.basis]

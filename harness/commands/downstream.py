@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.commands.counts import at_least
 from harness.errors import UsageError
 from harness.export import results
-from harness.export.results import CLOZE, Entry
+from harness.export.results import CLOZE, Entry, Figures
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.progress import Progress
@@ -100,8 +101,25 @@ def _report(entries: Mapping[str, Entry]) -> Report:
         note = Note("downstream_errors")
     else:
         note = Note("downstream_no_average", missing=results.missing(entries))
-    data = {"tasks": entries, "average_of_seven": average}
-    return Report("downstream", "", [table(_COLUMNS, rows, notes=[note])], data=data)
+    facts = results.Evaluated(cast("dict[str, Figures]", entries), average)
+    return Report("downstream", "", [table(_COLUMNS, rows, notes=[note])], data=facts)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A task that was written.
+
+    Attributes:
+        folder: where it is.
+        task: its name.
+        questions: written.
+        fingerprint: the digest of the questions.
+    """
+
+    folder: str
+    task: str
+    questions: int
+    fingerprint: str
 
 
 def _write_task(store: Store, folder: Path) -> Report:
@@ -111,6 +129,6 @@ def _write_task(store: Store, folder: Path) -> Report:
     make_folder(folder)
     questions, fingerprint = cloze.load(cache_folder(store.root))
     cloze.write_task(questions, folder)
-    data = {"folder": str(folder), "task": CLOZE, "questions": len(questions), "fingerprint": fingerprint}
-    notes = [Note("downstream_task", **data), Note("downstream_command", task=CLOZE, folder=str(folder))]
-    return Report("downstream", "", notes=notes, data=data)
+    written = Written(str(folder), CLOZE, len(questions), fingerprint)
+    notes = [Note("downstream_task", **vars(written)), Note("downstream_command", task=CLOZE, folder=folder)]
+    return Report("downstream", "", notes=notes, data=written)

@@ -6,7 +6,8 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -158,39 +159,67 @@ def _cells(row: Row, names: Sequence[str]) -> list[Any]:
     if record is not None:
         metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
         value = record.metrics.get(f"val_{metric}")
-    pace, failure = facts["seconds_per_step"], row.state.reason if row.state is not None else None
+    pace, failure = facts.seconds_per_step, row.state.reason if row.state is not None else None
     return [
         row.key,
         *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4]),
         *(_word(row.settings.get(name, "")) for name in names),
         f"{row.status} ({failure})" if failure else str(row.status),
-        facts["steps"],
+        facts.steps,
         "" if value is None else f"{metric} {value:.4g}",
         "" if pace is None else f"{pace:.3g}",
-        facts["code"][:24],
+        facts.code[:24],
         max(1.0, time.time() - row.time),
-        facts["host"],
+        facts.host,
     ]
 
 
-def _facts(row: Row) -> dict[str, Any]:
-    """What JSON says of a run (docs/json.md)."""
+@dataclass(frozen=True)
+class RunFacts:
+    """A run.
+
+    Attributes:
+        key: 12 hex digits.
+        status: `completed`, `diverged`, `pruned`, `running`, `waiting`, `failed`, `damaged`.
+        reason: why, if it did not complete.
+        time: when it ended or was last touched, in seconds since 1970.
+        host: where it ran; empty if not known.
+        code: with which code; empty if not known.
+        steps: updates made; null for an unfinished run.
+        seconds_per_step: mean after a warm-up.
+        metrics: of the record; null: not finite.
+        settings: by dotted names.
+    """
+
+    key: str
+    status: Status
+    reason: str
+    time: float
+    host: str
+    code: str
+    steps: int | None
+    seconds_per_step: float | None
+    metrics: Mapping[str, float | None]
+    settings: Mapping[str, Any]
+
+
+def _facts(row: Row) -> RunFacts:
     record, state = row.record, row.state
     environment = record.environment if record is not None else {}
     owner = state.owner if state is not None else None
     why = row.reason or (state.reason if state is not None else record.note if record is not None else "")
-    return {
-        "key": row.key,
-        "status": row.status,
-        "reason": str(why or ""),
-        "time": row.time,
-        "host": owner.host if owner else str(environment.get("host", "")),
-        "code": str(environment.get("code", "")),
-        "steps": record.steps if record is not None else None,
-        "seconds_per_step": record.seconds_per_step if record is not None else None,
-        "metrics": record.metrics if record is not None else {},
-        "settings": row.settings,
-    }
+    return RunFacts(
+        key=row.key,
+        status=row.status,
+        reason=str(why or ""),
+        time=row.time,
+        host=owner.host if owner else str(environment.get("host", "")),
+        code=str(environment.get("code", "")),
+        steps=record.steps if record is not None else None,
+        seconds_per_step=record.seconds_per_step if record is not None else None,
+        metrics=record.metrics if record is not None else {},
+        settings=row.settings,
+    )
 
 
 # --- gc ---

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import models as zoo_of_models
@@ -82,6 +83,56 @@ _MODELS = (
 )
 
 
+_SAME = ("name", "family", "fixed", "has_aux", "state", "vectors", "paper", "url", "revision")
+
+
+@dataclass(frozen=True)
+class ParamFacts:
+    """A hyperparameter.
+
+    Attributes:
+        type: its type.
+        default: its default.
+        allowed: which values it may have.
+        help: what it is.
+    """
+
+    type: str
+    default: Any
+    allowed: str
+    help: str
+
+
+@dataclass(frozen=True)
+class OptimizerFacts:
+    """An optimizer.
+
+    Attributes:
+        name, family: of the optimizer.
+        lr, weight_decay: two hyperparameters that all have.
+        hyper: each of the others.
+        fixed: arguments of its class that it pins.
+        has_aux: whether other parameters go to an auxiliary AdamW.
+        state: tensors kept for a parameter.
+        vectors: what happens to vectors.
+        paper, url: where it is described.
+        revision: of its code.
+    """
+
+    name: str
+    family: str
+    lr: ParamFacts
+    weight_decay: ParamFacts
+    hyper: Mapping[str, ParamFacts]
+    fixed: Mapping[str, Any]
+    has_aux: bool
+    state: str
+    vectors: str
+    paper: str
+    url: str
+    revision: int
+
+
 def _zoo() -> Report:
     words = [
         (row.name, row.family, setting(row.lr.default), setting(row.weight_decay.default), row.state)
@@ -93,29 +144,38 @@ def _zoo() -> Report:
         for row in ZOO.values()
     ]
     facts = [
-        {
-            "name": row.name,
-            "family": row.family,
-            "lr": _param(row.lr),
-            "weight_decay": _param(row.weight_decay),
-            "hyper": {name: _param(param) for name, param in row.params.items()},
-            "fixed": dict(row.fixed),
-            "has_aux": row.has_aux,
-            "state": row.state,
-            "vectors": row.vectors,
-            "paper": row.paper,
-            "url": row.url,
-            "revision": row.revision,
-        }
+        OptimizerFacts(
+            lr=_param(row.lr),
+            weight_decay=_param(row.weight_decay),
+            hyper={name: _param(param) for name, param in row.params.items()},
+            **{name: getattr(row, name) for name in _SAME},
+        )
         for row in ZOO.values()
     ]
     below = (Note("zoo_columns"), Note("zoo_hyperparameters"), *defaults)
     return Report("zoo", "", [table(_ZOO, rows, notes=below)], data=facts)
 
 
-def _param(param: Param) -> dict[str, Any]:
-    kind = param.type.__name__
-    return {"type": kind, "default": param.default, "allowed": param.allowed(), "help": param.help}
+def _param(param: Param) -> ParamFacts:
+    return ParamFacts(param.type.__name__, param.default, param.allowed(), param.help)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """A model.
+
+    Attributes:
+        name, kind: of the model.
+        parameters: trainable ones.
+        settings: width, depth and so on.
+        revision: of its code.
+    """
+
+    name: str
+    kind: str
+    parameters: int
+    settings: Mapping[str, Any]
+    revision: int
 
 
 def add_models_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,17 +188,12 @@ def models(args: argparse.Namespace) -> int:
 
     They are counted with its own settings; a task may bring another vocabulary.
     """
-    facts: list[dict[str, Any]] = [
-        {
-            "name": row.name,
-            "kind": row.kind,
-            "parameters": zoo_of_models.count_parameters(row.name),
-            "settings": row.settings,
-            "revision": row.revision,
-        }
+    count = zoo_of_models.count_parameters
+    facts = [
+        ModelFacts(row.name, row.kind, count(row.name), row.settings, row.revision)
         for row in zoo_of_models.SIZES.values()
     ]
-    rows = [(row["name"], row["kind"], row["parameters"], _words(row["settings"])) for row in facts]
+    rows = [(row.name, row.kind, row.parameters, _words(row.settings)) for row in facts]
     emit(Report("models", "", [table(_MODELS, rows)], data=facts), args)
     return EXIT_OK
 
@@ -157,6 +212,24 @@ _ROUTING = (
     Column("lr", kind="text", importance=4),
     Column("weight_decay", kind="text", importance=5),
 )
+
+
+@dataclass(frozen=True)
+class Routed:
+    """What happens to a parameter of a model.
+
+    Attributes:
+        parameter: its name.
+        shape: its sizes.
+        rule: what steps it.
+        lr, weight_decay: its own.
+    """
+
+    parameter: str
+    shape: list[int]
+    rule: str
+    lr: float
+    weight_decay: float
 
 
 def check(name: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -217,9 +290,7 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
     facts, rows = [], []
     for name, p in model.named_parameters():
         rule, lr, decay = _rule(how[p], groups[p], p), groups[p]["lr"], groups[p]["weight_decay"]
-        facts.append(
-            {"parameter": name, "shape": list(p.shape), "rule": rule, "lr": lr, "weight_decay": decay}
-        )
+        facts.append(Routed(name, list(p.shape), rule, lr, decay))
         rows.append((name, " x ".join(map(str, p.shape)), rule, setting(lr), setting(decay)))
     numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())
     note = Note("zoo_routed", parameters=len(rows), rules=[f"{n} by {rule}" for rule, n in numbers])

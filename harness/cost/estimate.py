@@ -7,10 +7,9 @@ similar runs that have finished, or finished runs of the very class.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness import tasks
 from harness.config import RunConfig
@@ -23,6 +22,7 @@ from harness.cost.run_class import RunClass, run_class
 from harness.cost.shapes import NotEstimatedError
 from harness.errors import UsageError
 from harness.show.note import Note
+from harness.show.numbers import plain
 from harness.store.record import RunRecord, is_imported
 
 _LOOKED_AT = 5  # of similar runs, one of each class: an estimate of each is made
@@ -62,14 +62,28 @@ class Estimate:
         length = (self.config.seq_len or tasks.spec(self.config.task).seq_len) or 1
         return None if self.steps is None else self.steps * self.config.batch_size * length
 
-    @property
-    def disk(self) -> dict[str, int]:
-        """Bytes of the run's files: the checkpoint while it runs, the weights if they are kept, the curve."""
-        return {
-            "checkpoint": self.memory.weights + self.states,
-            "weights": self.memory.weights if self.config.checkpoint.keep_weights else 0,
-            "log": _LOG_ROW * (self.steps or 0),
-        }
+    def disk(self, data: int | None) -> Disk:
+        """What the run writes, and so many bytes of prepared data; None: they are not here."""
+        weights = self.memory.weights
+        kept_weights = weights if self.config.checkpoint.keep_weights else 0
+        return Disk(weights + self.states, kept_weights, _LOG_ROW * (self.steps or 0), data)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes of the run's files.
+
+    Attributes:
+        checkpoint: bytes, while it runs.
+        weights: bytes, if they are kept.
+        log: bytes of the curve.
+        data: bytes of the prepared data; null: not here.
+    """
+
+    checkpoint: int
+    weights: int
+    log: int
+    data: int | None
 
 
 @dataclass(frozen=True)
@@ -77,44 +91,104 @@ class Offer:
     """The time of a run on a processor.
 
     Attributes:
-        processor: what it is.
+        gpu: a processor that was named.
+        source: where its data sheet is.
+        cpu: whether it is one core of a CPU.
+        memory: bytes of one; 0: it has none of its own.
         count: of them for the run.
-        times: by data sheet.
-        step: seconds of a step, by `basis`.
-        seconds: of all steps; evaluations and start are not in it. None if the steps are not known.
-        basis: where `step` comes from.
-        fits: whether the tensors of a process fit into its memory; None if it has none of its own.
+        data_sheet: seconds of a step by what takes them, of the data sheet; `step` is their sum.
+        optimizer_share: the optimizer's part of that sum, a fraction.
+        seconds_per_step: of a step, by `basis`.
+        seconds: of all steps; evaluations and start are not in it. Null if the steps are not known.
+        gpu_hours: of all processors together.
+        basis: what the time of a step comes from.
+        fits: whether the tensors of a process fit into its memory; null if it has none of its own.
     """
 
-    processor: Processor
+    gpu: str
+    source: str
+    cpu: bool
+    memory: int
     count: int
-    times: Times
-    step: float
+    data_sheet: Mapping[str, float]
+    optimizer_share: float
+    seconds_per_step: float
     seconds: float | None
+    gpu_hours: float | None
     basis: Note
     fits: bool | None
 
     @property
-    def gpu_hours(self) -> float | None:
-        """Of all processors together."""
-        return None if self.seconds is None else self.count * self.seconds / 3600
-
-    @property
     def label(self) -> str:
         """The processors of a run: "a100-80gb", "8 x a100-80gb"."""
-        return f"{self.count} x {self.processor.name}" if self.count > 1 else self.processor.name
+        return f"{self.count} x {self.gpu}" if self.count > 1 else self.gpu
 
-    def facts(self) -> dict[str, Any]:
-        """For JSON documents, which have no more of the processor than its name."""
-        return {
-            "gpu": self.processor.name,
-            "count": self.count,
-            "seconds_per_step": self.step,
-            "seconds": self.seconds,
-            "gpu_hours": self.gpu_hours,
-            "basis": self.basis,
-            "fits": self.fits,
-        }
+
+@dataclass(frozen=True)
+class RunCost:
+    """The cost of a run as programs read it.
+
+    Attributes:
+        task, model, optimizer: of the run.
+        processes: of the run.
+        basis: how it was counted.
+        note: what was assumed; may be empty.
+        parameters: of the model.
+        matrix_parameters: those in matrices of the rule.
+        steps: of the run; null: nothing tells the size of an epoch.
+        images, tokens: that the run sees; the one that is not the task's is null.
+        flops_per_step: operations of the model.
+        optimizer_flops_per_step: those of the optimizer.
+        total_flops: of the whole run.
+        optimizer_share: of the operations, a fraction.
+        memory: of one process.
+        disk: of the run's files.
+        offers: its time on each processor that was named.
+    """
+
+    task: str
+    model: str
+    optimizer: str
+    processes: int
+    basis: str
+    note: Note | str
+    parameters: int
+    matrix_parameters: int
+    steps: int | None
+    images: int | None
+    tokens: int | None
+    flops_per_step: float
+    optimizer_flops_per_step: float
+    total_flops: float | None
+    optimizer_share: float
+    memory: Memory
+    disk: Disk
+    offers: Sequence[Offer]
+
+    @classmethod
+    def of(cls, run: Estimate, offers: Sequence[Offer], data: int | None = None) -> RunCost:
+        """Of an estimate, with its time on processors and the bytes of its prepared data."""
+        work, unit = run.work, tasks.spec(run.config.task).unit
+        return cls(
+            task=run.config.task,
+            model=run.config.model,
+            optimizer=run.config.optimizer.name,
+            processes=run.config.processes,
+            basis="counted on tensors without memory",
+            note=run.note or "",
+            parameters=work.parameters,
+            matrix_parameters=work.matrix,
+            steps=run.steps,
+            images=run.samples if unit == "images" else None,
+            tokens=run.samples if unit == "tokens" else None,
+            flops_per_step=run.training,
+            optimizer_flops_per_step=work.optimizer,
+            total_flops=None if run.steps is None else run.steps * work.per_step,
+            optimizer_share=work.optimizer / work.per_step,
+            memory=run.memory,
+            disk=run.disk(data),
+            offers=offers,
+        )
 
 
 def estimate(config: RunConfig, cache: Path, device: str | None = None) -> Estimate:
@@ -158,8 +232,21 @@ def offer(run: Estimate, processor: Processor, records: Sequence[RunRecord]) -> 
     times = price.times(run.work, config, processor, run.memory.gradients)
     step, basis = _calibrated(run, times, processor, records)
     seconds = None if run.steps is None else run.steps * step
-    fits = run.memory.peak <= processor.memory * 1e9 if processor.memory else None
-    return Offer(processor, config.processes, times, step, seconds, basis, fits)
+    memory = round(processor.memory * 1e9)
+    return Offer(
+        gpu=processor.name,
+        source=processor.source,
+        cpu=processor.cpu,
+        memory=memory,
+        count=config.processes,
+        data_sheet=plain(times) | {"step": times.step},
+        optimizer_share=times.optimizer / times.step,
+        seconds_per_step=step,
+        seconds=seconds,
+        gpu_hours=None if seconds is None else config.processes * seconds / 3600,
+        basis=basis,
+        fits=run.memory.peak <= memory if memory else None,
+    )
 
 
 # --- finished runs know better ---

@@ -1,18 +1,53 @@
-"""What a record keeps of an evaluation: one entry per task. Torch-free.
-
-An entry has `acc` and its standard error `acc_stderr` (over questions, of this one model), `acc_norm` and
-`acc_norm_stderr` where the task has them, `questions`, `limit` (questions at most; None: all), `scorer` (the
-program and its version), `version` (of the task), and `ended`. That of a local task has the `fingerprint` of
-its questions, too.
-"""
+"""What a record keeps of an evaluation: one entry per task. Torch-free."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
-Entry = dict[str, Any]
+Entry = dict[str, Any]  # `Figures`, and what else the program that asks the questions tells
+
+
+class Figures(TypedDict, total=False):
+    """The figures of a task. A task has those that make sense for it.
+
+    Attributes:
+        acc, acc_norm: accuracies, fractions.
+        acc_stderr, acc_norm_stderr: their standard errors over questions, of this one model.
+        questions: asked.
+        limit: questions at most; null: all questions were asked.
+        scorer: the program with its version.
+        ended: when.
+        version: of the task.
+        fingerprint: of the questions of a local task.
+    """
+
+    acc: float | None
+    acc_stderr: float | None
+    acc_norm: float | None
+    acc_norm_stderr: float | None
+    questions: int
+    limit: int | None
+    scorer: str
+    ended: str
+    version: Any
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """All evaluations of a run.
+
+    Attributes:
+        tasks: by name.
+        average_of_seven: accuracy over the paper's tasks, if all are there.
+    """
+
+    tasks: Mapping[str, Figures]
+    average_of_seven: float | None
+
 
 # The tasks of the paper's average, each with the data set that lm-evaluation-harness reads.
 SEVEN = {

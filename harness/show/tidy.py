@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness.show.harmless import csv_cell
+from harness.show.note import Note
 from harness.show.numbers import document, setting
 from harness.show.report import Cell, Column, Report, Section
 from harness.show.status import Status
@@ -117,50 +119,125 @@ def write_json(reports: Sequence[Report]) -> str:
     return document([_report(report) for report in reports]) + "\n"
 
 
-def _report(report: Report) -> dict[str, Any]:
-    sections = [_section(section) for section in report.sections]
-    return {"name": report.name, "title": report.title, "sections": sections}
+@dataclass(frozen=True)
+class ColumnFacts:
+    """A column.
+
+    Attributes:
+        name: in CSV and Parquet; empty if the column stays out of them.
+        label: for people, with the unit.
+        kind: `text`, `number`, or `summary` over seeds.
+        across: the value of the axis.
+        place: what tells the column from others of its name.
+    """
+
+    name: str
+    label: str
+    kind: str
+    across: float | None
+    place: Mapping[str, str]
 
 
-def _section(section: Section) -> dict[str, Any]:
-    return {
-        "title": section.title,
-        "identity": section.identity,
-        "axis": section.axis,
-        "columns": [
-            {
-                "name": column.name,
-                "label": column.head,
-                "kind": column.kind,
-                "across": column.across,
-                "place": dict(column.place),
-            }
-            for column in section.columns
-        ],
-        "rows": [
-            [_cell(column, cell) for column, cell in zip(section.columns, row, strict=True)]
-            for row in section.rows
-        ],
-        "notes": [str(note) for note in section.notes],
-        "mixtures": [str(note) for note in section.mixtures],
-    }
+@dataclass(frozen=True)
+class CellFacts:
+    """A cell.
+
+    Attributes:
+        text: the cell as it is printed; a row has one cell for each column.
+        value: the number in the unit of the label, of a summary its mean.
+        std: sample standard deviation over seeds; null for a single run.
+        n: values behind the mean.
+        interval: the two ends of the 95 % interval of the mean; null: a single run, or no summary.
+        state: why there is no value: `waiting`, `running`, `diverged`, `pruned`, `failed`, `damaged`,
+            `completed` (without a finite figure).
+        chosen: whether validation chose this setting.
+        bold: whether it is the best, or as good.
+        notes: footnotes.
+        kinds: the kind of each footnote, which stays the same when its words do not.
+        runs: keys of the runs that the value comes from.
+    """
+
+    text: str
+    value: float | str | None
+    std: float | None
+    n: int | None
+    interval: tuple[float, ...] | None
+    state: Status | None
+    chosen: bool
+    bold: bool
+    notes: Sequence[Note]
+    kinds: Sequence[str]
+    runs: Sequence[str]
 
 
-def _cell(column: Column, cell: Cell) -> dict[str, Any]:
+@dataclass(frozen=True)
+class SectionFacts:
+    """A section.
+
+    Attributes:
+        title: the workload in words.
+        identity: the workload as names and values.
+        axis: what the columns with an `across` are steps of; empty for a table that is no grid.
+        columns: of the table.
+        rows: of the table.
+        notes: sentences on the whole section.
+        mixtures: why its numbers may not be comparable; `--strict` refuses them.
+    """
+
+    title: str
+    identity: Mapping[str, str]
+    axis: str
+    columns: Sequence[ColumnFacts]
+    rows: Sequence[Sequence[CellFacts]]
+    notes: Sequence[Note]
+    mixtures: Sequence[Note]
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A report without facts of its own.
+
+    Attributes:
+        name, title: of the table.
+        sections: one for each workload.
+    """
+
+    name: str
+    title: str
+    sections: Sequence[SectionFacts]
+
+
+def _report(report: Report) -> TableFacts:
+    return TableFacts(report.name, report.title, list(map(_section, report.sections)))
+
+
+def _section(section: Section) -> SectionFacts:
+    return SectionFacts(
+        title=section.title,
+        identity=section.identity,
+        axis=section.axis,
+        columns=[ColumnFacts(c.name, c.head, c.kind, c.across, dict(c.place)) for c in section.columns],
+        rows=[list(map(_cell, section.columns, row)) for row in section.rows],
+        notes=section.notes,
+        mixtures=section.mixtures,
+    )
+
+
+def _cell(column: Column, cell: Cell) -> CellFacts:
     spread = cell.spread
-    return {
-        "text": column.text(cell),
-        "value": cell.number() if cell.number() is not None or cell.value is None else cell.value,
-        "std": spread.std if spread else None,
-        "n": spread.n if spread else None,
-        "interval": column.within(spread.interval) if spread and spread.interval else None,
-        "state": cell.state,
-        "chosen": cell.chosen,
-        "bold": cell.bold,
-        "notes": [str(note) for note in cell.notes],
-        "kinds": [note.kind for note in cell.notes],
-        "runs": cell.runs,
-    }
+    return CellFacts(
+        text=column.text(cell),
+        value=cell.number() if cell.number() is not None or cell.value is None else cell.value,
+        std=spread.std if spread else None,
+        n=spread.n if spread else None,
+        interval=column.within(spread.interval) if spread and spread.interval else None,
+        state=cell.state,
+        chosen=cell.chosen,
+        bold=cell.bold,
+        notes=cell.notes,
+        kinds=[note.kind for note in cell.notes],
+        runs=cell.runs,
+    )
 
 
 def write_parquet(report: Report) -> bytes:

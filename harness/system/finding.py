@@ -19,7 +19,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. Levels: ok; note: works, with a remark; problem: something will not work."""
+    """One line of the report.
+
+    Attributes:
+        level: `ok`; `note`: works, with a remark; `problem`: something will not work.
+        subject: what was looked at.
+        finding: what was found.
+        advice: what to do; may be empty.
+    """
 
     level: Literal["ok", "note", "problem"]
     subject: str

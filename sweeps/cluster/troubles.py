@@ -30,9 +30,17 @@ RUNS, AVOIDED = "points", "failing nodes excluded"  # names of changes that are 
 
 @dataclass(frozen=True)
 class Removed:
-    """A job for points none of which is wanted any more, or several of them."""
+    """A job for points none of which is wanted any more, or several of them.
 
-    point: str  # the first
+    Attributes:
+        point: the first of its points.
+        points: all points of that job.
+        job: its id.
+        state: in SLURM.
+        user: whose it is.
+    """
+
+    point: str
     points: tuple[str, ...]
     job: str
     state: str

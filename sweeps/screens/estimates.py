@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.cost import estimate as costs
 from harness.cost import kept
-from harness.cost.estimate import Estimate, Offer
+from harness.cost.estimate import Offer, RunCost
 from harness.cost.gpus import Processor
 from harness.cost.shapes import NotEstimatedError
 from harness.show.note import Note
@@ -25,8 +25,12 @@ class Priced:
     """Runs of one class, what one costs by estimate, and its time on each processor that was named."""
 
     work: Work
-    cost: Estimate
-    offers: list[Offer]
+    cost: RunCost
+
+    @property
+    def offers(self) -> Sequence[Offer]:
+        """Of its cost."""
+        return self.cost.offers
 
 
 class Prices:
@@ -62,21 +66,22 @@ class Prices:
         except NotEstimatedError as error:
             print(f"htbench: {Note('no_estimate', error=str(error))}", file=sys.stderr)
             return None
-        return Priced(work, cost, [costs.offer(cost, one, self._records) for one in self._processors])
+        offers = [costs.offer(cost, one, self._records) for one in self._processors]
+        return Priced(work, RunCost.of(cost, offers))
 
 
 def sums(priced: Sequence[Priced]) -> list[Note]:
     """GPU-hours of all estimated runs on each processor, and what they leave out."""
     notes = []
-    for place, processor in enumerate(offer.processor for offer in (priced[0].offers if priced else [])):
+    for place, offer in enumerate(priced[0].offers if priced else []):
         hours = [(row.work.runs, row.offers[place].gpu_hours) for row in priced]
         known = [runs * of_a_run for runs, of_a_run in hours if of_a_run is not None]
         notes.append(
             Note(
                 "hours_estimated",
                 hours=sum(known),
-                unit="core-hours" if processor.cpu else "GPU-hours",
-                processor=processor.name,
+                unit="core-hours" if offer.cpu else "GPU-hours",
+                processor=offer.gpu,
                 unknown=len(hours) - len(known),
                 lines=len(hours),
             )
@@ -87,14 +92,13 @@ def sums(priced: Sequence[Priced]) -> list[Note]:
 def warnings(row: Priced) -> list[Note]:
     """A note for each processor whose memory is too small for a run, or for all that share it."""
     needed, sharing = row.cost.memory.peak, row.work.resources.runs_per_gpu
-    sizes = [(offer, round(offer.processor.memory * 1e9)) for offer in row.offers]
     crowded = [
-        Note("runs_share_gpu", runs=sharing, needed=sharing * needed, gpu=offer.processor.name, memory=size)
-        for offer, size in sizes
-        if offer.fits and sharing * needed > offer.processor.memory * 1e9
+        Note("runs_share_gpu", runs=sharing, needed=sharing * needed, gpu=offer.gpu, memory=offer.memory)
+        for offer in row.offers
+        if offer.fits and sharing * needed > offer.memory
     ]
     return crowded + [
-        Note("tensors_do_not_fit", needed=needed, gpu=offer.processor.name, memory=size)
-        for offer, size in sizes
+        Note("tensors_do_not_fit", needed=needed, gpu=offer.gpu, memory=offer.memory)
+        for offer in row.offers
         if offer.fits is False
     ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.config import RunConfig
-from harness.cost.run_class import RunClass
+from harness.cost.estimate import RunCost
+from harness.cost.run_class import Cost, RunClass
 from harness.errors import UsageError
 from harness.show.note import Note
 from harness.show.numbers import counted
@@ -142,65 +143,185 @@ def _to_come(
     return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
 
 
-# --- for programs ---
+# --- for programs: times are in seconds, memory is in bytes ---
 
 
-def facts(view: Preview) -> dict[str, Any]:
-    """A sweep's part of the JSON document; times are in seconds, memory is in bytes."""
-    return {
-        "sweep": view.spec.name,
-        "states": view.counts,
-        "replicas_to_come": view.to_come,
-        "to_run": view.left,
-        "seconds": view.seconds,
-        "card": [_row(row) for row in view.rows],
-        "estimated": [_estimate(row) for row in view.estimated if row],
-        "jobs": [
-            {
-                "blocks": list(dict.fromkeys(point.block for point in array.points)),
-                "jobs": array.jobs,
-                "runs": len(array.points),
-                "runs_per_job": array.resources.runs_per_job,
-                "runs_at_once": array.resources.side_by_side(array.processes),
-            }
+@dataclass(frozen=True)
+class RowFacts:
+    """Runs of one class.
+
+    Attributes:
+        task, model, optimizer: a class of runs that cost the same.
+        details: the settings that decide the cost.
+        resources: of its jobs.
+        runs: to run.
+        steps: of a run.
+        images, tokens: that a run sees; the one that is not the task's is null.
+        seconds_per_run: of one run.
+        seconds: of all of them.
+        cost: what was measured.
+        why: why the cost is not known; else empty.
+        warnings: such as too little memory.
+    """
+
+    task: str
+    model: str
+    optimizer: str
+    details: Mapping[str, Any]
+    resources: Resources
+    runs: int
+    steps: int | None
+    images: int | None
+    tokens: int | None
+    seconds_per_run: float | None
+    seconds: float | None
+    cost: Cost | None
+    why: Note | str
+    warnings: Sequence[Note]
+
+
+@dataclass(frozen=True)
+class EstimateFacts(RunCost):
+    """Runs of one class that nothing has measured.
+
+    Attributes:
+        runs: to run.
+    """
+
+    runs: int
+
+
+@dataclass(frozen=True)
+class JobsFacts:
+    """An array of jobs.
+
+    Attributes:
+        blocks: of an array that `submit` would make of the points that wait.
+        jobs, runs: in it.
+        runs_per_job: at most in each of its jobs.
+        runs_at_once: of these, side by side.
+    """
+
+    blocks: list[str]
+    jobs: int
+    runs: int
+    runs_per_job: int
+    runs_at_once: int
+
+
+@dataclass(frozen=True)
+class PointFacts:
+    """A point.
+
+    Attributes:
+        block, stage: of the point.
+        key: empty for a slot that nobody has asked for.
+        slot: empty for a grid.
+        state: of its run.
+        overrides: its settings.
+        resources: of its job.
+    """
+
+    block: str
+    stage: str
+    key: str
+    slot: str
+    state: Status
+    overrides: Mapping[str, Any]
+    resources: Resources
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """A sweep.
+
+    Attributes:
+        sweep: its name.
+        states: points by state.
+        replicas_to_come: replicas whose winners are not known yet.
+        to_run: runs that are left, these among them.
+        seconds: of one worker for them, as far as known.
+        card: the runs that are left, by class.
+        estimated: those of classes that nothing has measured.
+        jobs: the arrays that `submit` would make.
+        other_code: finished runs by version of other code.
+        trained_again: runs that are trained again, by what has changed.
+        lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
+        points: all of them.
+        sbatch: scripts, with `--sbatch`.
+        answers: of SLURM, with `--test-only`.
+    """
+
+    sweep: str
+    states: Mapping[str, int]
+    replicas_to_come: int
+    to_run: int
+    seconds: float
+    card: Sequence[RowFacts]
+    estimated: Sequence[EstimateFacts]
+    jobs: Sequence[JobsFacts]
+    other_code: Mapping[str, int]
+    trained_again: Mapping[str, int]
+    lost: int
+    points: Sequence[PointFacts]
+    sbatch: Sequence[str]
+    answers: Sequence[str]
+
+
+def facts(view: Preview) -> PlanFacts:
+    """A sweep as programs read it."""
+    return PlanFacts(
+        sweep=view.spec.name,
+        states=view.counts,
+        replicas_to_come=view.to_come,
+        to_run=view.left,
+        seconds=view.seconds,
+        card=list(map(_row, view.rows)),
+        estimated=[EstimateFacts(**vars(row.cost), runs=row.work.runs) for row in view.estimated if row],
+        jobs=[
+            JobsFacts(
+                blocks=list(dict.fromkeys(point.block for point in array.points)),
+                jobs=array.jobs,
+                runs=len(array.points),
+                runs_per_job=array.resources.runs_per_job,
+                runs_at_once=array.resources.side_by_side(array.processes),
+            )
             for array in view.jobs
         ],
-        "other_code": view.other_code,
-        "trained_again": view.again,
-        "lost": view.lost,
-        "points": [
-            {
-                **{"block": one.point.block, "stage": one.point.stage, "key": one.point.key},
-                **{"slot": one.point.slot, "state": view.found[one.point.id].status.value},
-                **{"overrides": one.point.overrides, "resources": _resources(view.spec, one)},
-            }
+        other_code=view.other_code,
+        trained_again=view.again,
+        lost=view.lost,
+        points=[
+            PointFacts(
+                **{name: getattr(one.point, name) for name in ("block", "stage", "key", "slot", "overrides")},
+                state=view.found[one.point.id].status,
+                resources=_resources(view.spec, one),
+            )
             for one in view.planned
         ],
-        "sbatch": view.arrays,
-        "answers": view.answers,
-    }
+        sbatch=view.arrays,
+        answers=view.answers,
+    )
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row) -> RowFacts:
     kind = row.work.kind
-    return {
-        **{"task": kind.task, "model": kind.model, "optimizer": kind.optimizer},
-        **{"details": dict(kind.details), "resources": row.work.resources},
-        **{"runs": row.work.runs, "steps": row.steps, row.unit: row.samples},
-        **{"seconds_per_run": row.seconds, "seconds": row.total, "cost": row.cost},
-        **{"why": str(row.why or ""), "warnings": list(map(str, cost_card.warnings(row)))},
-    }
-
-
-def _estimate(row: Priced) -> dict[str, Any]:
-    kind, cost = row.work.kind, row.cost
-    return {
-        **{"task": kind.task, "model": kind.model, "optimizer": kind.optimizer},
-        **{"runs": row.work.runs, "steps": cost.steps, "parameters": cost.work.parameters},
-        **{"flops_per_step": cost.training, "optimizer_flops_per_step": cost.work.optimizer},
-        "memory": asdict(cost.memory) | {"peak": cost.memory.peak},
-        "offers": [offer.facts() for offer in row.offers],
-    }
+    return RowFacts(
+        task=kind.task,
+        model=kind.model,
+        optimizer=kind.optimizer,
+        details=dict(kind.details),
+        resources=row.work.resources,
+        runs=row.work.runs,
+        steps=row.steps,
+        images=row.samples if row.unit == "images" else None,
+        tokens=row.samples if row.unit == "tokens" else None,
+        seconds_per_run=row.seconds,
+        seconds=row.total,
+        cost=row.cost,
+        why=row.why or "",
+        warnings=cost_card.warnings(row),
+    )
 
 
 # --- on the screen ---
@@ -308,15 +429,15 @@ def _estimated(priced: Sequence[tuple[Priced, str]]) -> Section:
     lines = []
     for row, name in priced:
         cost, kind, runs = row.cost, row.work.kind, row.work.runs
-        share = f"{cost.work.optimizer / cost.work.per_step:.1%}"
-        start = [runs, kind.task, kind.model, name, cost.work.parameters, f"{cost.work.per_step:.3g}", share]
+        flops = f"{cost.flops_per_step + cost.optimizer_flops_per_step:.3g}"
+        share = f"{cost.optimizer_share:.1%}"
+        start = [runs, kind.task, kind.model, name, cost.parameters, flops, share]
         start.append(cost.memory.peak)
         for offer in row.offers:
             whole = [None if one is None else runs * one for one in (offer.seconds, offer.gpu_hours)]
             times = [offer.seconds, *whole]
-            lines.append(
-                [*start, offer.label, offer.step, *("-" if t is None else t for t in times), offer.basis]
-            )
+            known = ["-" if seconds is None else seconds for seconds in times]
+            lines.append([*start, offer.label, offer.seconds_per_step, *known, offer.basis])
         if not row.offers:
             lines.append(start)
     return table(columns, lines, above=[Note("estimated")])

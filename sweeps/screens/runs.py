@@ -78,7 +78,7 @@ class Failed:
 
     key: str
     point: str
-    reason: Reason | None
+    reason: Reason
     message: str
     host: str
     job: str
@@ -126,6 +126,7 @@ class Looks:
 
     def failed(self, point: Point, state: RunState) -> Failed:
         """A run that failed."""
+        assert state.reason  # a failed run has one
         owner = Owner.from_json(self._store.attempt(point.key, state.attempts).get("owner"))
         host, job = (owner.host, owner.job) if owner else ("", "")
         array = self._arrays.get(job.partition("_")[0]) if job else None

@@ -13,7 +13,6 @@ from typing import Any
 
 from harness.cost.from_runs import Stint, stints
 from harness.show.note import Note
-from harness.show.numbers import plain
 from harness.show.report import Column, Report, table
 from harness.store import RunState, Store, submissions
 from harness.store.points import Point
@@ -146,9 +145,33 @@ def blocks(store: Store, spec: SweepSpec, points: Sequence[Point]) -> dict[str, 
     return {name: bill.of([point for point in points if point.block == name], known) for name in names}
 
 
+@dataclass(frozen=True)
+class BlockSpent(Spent):
+    """What the runs of a block have taken.
+
+    Attributes:
+        block: its name.
+    """
+
+    block: str = ""
+
+
+@dataclass(frozen=True)
+class SweepSpent(Spent):
+    """What the runs of a sweep have taken.
+
+    Attributes:
+        sweep: its name.
+        blocks: what those of each of its blocks have taken.
+    """
+
+    sweep: str = ""
+    blocks: Sequence[BlockSpent] = ()
+
+
 def report(bills: Mapping[str, Mapping[str, Spent]]) -> Report:
     """What sweeps have taken: a table of the blocks of each, and the sum of all."""
-    sections, data = [], list[dict[str, Any]]()
+    sections, data = [], list[SweepSpent]()
     for sweep, parts in bills.items():
         total = Spent.sum([*parts.values()])
         unit = "gpu" if total.gpu_hours else "core"
@@ -170,7 +193,6 @@ def report(bills: Mapping[str, Mapping[str, Spent]]) -> Report:
             for name, part in parts.items()
         ]
         sections.append(table(columns, rows, notes=[total.note(sweep)]))
-        data.append(
-            {"sweep": sweep, **plain(total), "blocks": [{"block": n, **plain(p)} for n, p in parts.items()]}
-        )
+        blocks = [BlockSpent(**vars(part), block=name) for name, part in parts.items()]
+        data.append(SweepSpent(**vars(total), sweep=sweep, blocks=blocks))
     return Report("sweep cost", "", sections, data=data)

@@ -101,12 +101,13 @@ def test_the_report_has_a_line_per_model_and_loss():
     work = train.workloads("llama-60m")[0]
     times = [Measurement.of("x", "ms/step", [one]) for one in (100.0, 112.0, 1.12)]
     row = train.TrainRow(work, *times, 10240.0, 0.5, 90e9, 0.001, 1e-5, work.tokens, work.flops)
-    facts = {"dtype": "float32", "device": "cpu", "compile": False, "clock": "CPU time", "transformers": "5"}
+    facts = {"subject": "train", "dtype": "float32", "device": "cpu", "compile": False, "rounds": 1}
+    facts |= {"clock": "CPU time", "transformers": "5"}
     about = {"cpu": "x", "cpu_capability": "AVX2", "torch": "2", "cpu_flags": None, "native_bfloat16": True}
     facts |= {"loss_shape": (1, 2, 3), "environment": about, "rows": [row]}
     loss = train.LossRow("float32", Measurement.of("x", "x", [0.5]), 2**20, 2**21)
     facts |= {"peak_bytes": {"llama-60m": (2**30, 3 * 2**29)}, "losses": [loss]}
-    (section,) = train.report(facts).sections
+    (section,) = train.report(train.TrainFacts(**facts)).sections
     cells = [column.text(cell) for column, cell in zip(section.columns, section.rows[0], strict=True)]
     assert " ".join(cells) == ("llama-60m 4 x 256 1 100.0 112.0 1.120 1.120 .. 1.120 10240 50% 1024 1536 0.1")
     assert [note.kind for note in section.notes] == ["bench_train_columns", "bench_gap", "bench_loss"]

@@ -93,7 +93,7 @@ def test_muon_on_four_a6000_is_within_a_factor_of_two_of_the_paper(model, publis
     made = resolve_config({"data_fingerprint": "-", "model": model} | PAPER | muon)
     found = costs.estimate(made, tmp_path, "cuda")
     told = costs.offer(found, A6000, [])
-    assert told.basis.kind == "cost_basis_data_sheet" and published / 2 < told.step < 2 * published
+    assert told.basis.kind == "cost_basis_data_sheet" and published / 2 < told.seconds_per_step < 2 * published
 
 
 # --- finished runs ---
@@ -119,9 +119,9 @@ def test_a_finished_run_of_the_class_is_the_price(trained):
         resolve_config(tiny_settings(device="cuda", **{"optimizer.lr": 0.3})), store.root, "cuda"
     )
     told = costs.offer(found, A6000, [record, record])
-    assert (told.step, told.basis) == (pytest.approx(0.3), Note("cost_basis_measured", runs=2))
+    assert (told.seconds_per_step, told.basis) == (pytest.approx(0.3), Note("cost_basis_measured", runs=2))
     elsewhere = costs.offer(found, PROCESSORS["h100"], [record])
-    assert elsewhere.basis == Note("cost_basis_data_sheet") and elsewhere.step == elsewhere.times.step
+    assert elsewhere.basis == Note("cost_basis_data_sheet") and elsewhere.seconds_per_step == elsewhere.data_sheet["step"]
 
 
 def test_similar_runs_correct_the_data_sheet(trained):
@@ -129,8 +129,8 @@ def test_similar_runs_correct_the_data_sheet(trained):
     sgdm = costs.offer(costs.estimate(resolve_config(tiny_settings()), store.root, "cuda"), A6000, [])
     muon = costs.estimate(resolve_config(tiny_settings(**{"optimizer.name": "muon"})), store.root, "cuda")
     told = costs.offer(muon, A6000, [record])
-    factor = 0.3 / sgdm.times.step
-    assert told.step == pytest.approx(factor * told.times.step)
+    factor = 0.3 / sgdm.data_sheet["step"]
+    assert told.seconds_per_step == pytest.approx(factor * told.data_sheet["step"])
     assert told.basis.kind == "cost_basis_corrected" and told.basis["runs"] == 1
     assert told.basis["factor"] == pytest.approx(factor)
     diverged = dataclasses.replace(record, status="diverged")

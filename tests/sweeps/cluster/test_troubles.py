@@ -52,10 +52,7 @@ def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, clust
         )
         assert line.endswith("; `htbench sweep reap` cancels those that wait")
     (row,) = json.loads("\n".join(sweep("status", FEWER, "--json")))
-    kinds = {"removed", "outdated", "ended_early", "failing_nodes"} - {"removed"}
-    promised(
-        "sweep status", [row], lacks=["at_work[].", "failures[].", *(f"jobs.{kind}[]" for kind in kinds)]
-    )
+    promised("sweep status", [row])
     assert [(one["job"], one["state"]) for one in row["jobs"]["removed"]] == [
         ("8_1", "RUNNING"),
         ("8_2", "PENDING"),
@@ -121,10 +118,7 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
     for action in ("status", "submit"):
         assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep(action, LONGER)
     (row,) = json.loads("\n".join(sweep("status", LONGER, "--json")))
-    kinds = {"removed", "outdated", "ended_early", "failing_nodes"} - {"outdated"}
-    promised(
-        "sweep status", [row], lacks=["at_work[].", "failures[].", *(f"jobs.{kind}[]" for kind in kinds)]
-    )
+    promised("sweep status", [row])
     changes = {"asked": {"timeout_min": 240}, "now": {"timeout_min": 480}}
     assert row["jobs"]["outdated"] == [{"jobs": ["8_1", "8_2"], **changes}]
     assert len(cluster.jobs()) == 3, "nothing is exchanged that nobody asked for"

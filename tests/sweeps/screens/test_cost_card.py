@@ -189,7 +189,7 @@ def test_what_no_gpu_here_can_measure_is_estimated_and_priced(store, write_spec,
     assert "estimated, because nothing was measured:" in out and "data sheet" not in out
     assert cli.main([*words, "--gpu", "a6000", "--json"]) == 0
     (view,) = json.loads(capsys.readouterr().out)
-    promised("sweep plan", [view], lacks=["card[].cost."])
+    promised("sweep plan", [view])
     (one,), (offer,) = view["estimated"], view["estimated"][0]["offers"]
     assert one["runs"] == view["to_run"] == 4 and one["flops_per_step"] > 0
     assert offer["seconds"] == pytest.approx(8 * offer["seconds_per_step"]) and offer["fits"]
@@ -227,7 +227,7 @@ def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
     assert cli.main(["sweep", "plan", str(spec), "--json", "--root", str(store.root)]) == 0
     (view,) = json.loads(capsys.readouterr().out)
     assert view["states"] == {"waiting": 2} and view["to_run"] == 4 and view["replicas_to_come"] == 2
-    promised("sweep plan", [view], lacks=["estimated[]."])
+    promised("sweep plan", [view])
     (row,) = view["card"]
     assert (row["steps"], row["images"], row["runs"]) == (8, 128, 4)
     assert view["seconds"] == pytest.approx(4 * row["seconds_per_run"])

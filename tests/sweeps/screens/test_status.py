@@ -30,7 +30,6 @@ from tests.helpers.command import Htbench
 from tests.helpers.json_fields import promised, read
 from tests.helpers.waiting import wait_for
 
-NO_TROUBLES = ("jobs.removed[]", "jobs.outdated[]", "jobs.ended_early[]", "jobs.failing_nodes[]")
 SPEC = """
 name: tiny
 base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16, log_every: 2}
@@ -73,7 +72,7 @@ def test_runs_at_work_show_how_far_they_are(htbench, write_spec):
         row = wait_for(
             lambda: [r for r in report(htbench, spec) if r["at_work"] and r["at_work"][0]["step"] > 10]
         )[0]
-        promised("sweep status", [row], lacks=["failures[].", "rounds.", *NO_TROUBLES])
+        promised("sweep status", [row])
         (run,) = row["at_work"]
         assert 0 < run["step"] < run["steps"] == 5000
         assert (run["host"], run["job"], run["attempt"]) == (socket.gethostname(), "", 1)
@@ -117,7 +116,7 @@ def test_failures_are_shown_by_their_last_line_and_not_without_end(planned):
         fail(store, point, f"ValueError: first\n{letter} second")
     screen = status.look(store, [(spec, points)])
     assert {f.message[-8] for f in screen.blocks[0].failures} == set("abcdefghijklmno")
-    promised("sweep status", [plain(screen.blocks[0])], lacks=["at_work[].", "rounds.", *NO_TROUBLES])
+    promised("sweep status", [plain(screen.blocks[0])])
     failed = told(screen, "failed_alone")
     assert len(failed) == status.MOST_LINES and {note["reason"] for note in failed} == {"error"}
     assert all(note["message"].startswith("ValueError: first ") for note in failed)
