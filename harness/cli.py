@@ -27,7 +27,7 @@ from harness.errors import (
     UsageError,
     nearest,
 )
-from harness.show.harmless import in_a_line
+from harness.show.emit import say
 from harness.system import streams
 
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
@@ -122,7 +122,7 @@ def carry_out(work: Callable[[], int]) -> int:
 
 
 def _complain(what: object, status: int) -> int:
-    print(f"htbench: {in_a_line(str(what))}", file=sys.stderr)
+    say(what)
     return status
 
 

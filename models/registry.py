@@ -25,15 +25,20 @@ GROUP: Final = "htbench.models"  # of entry points
 class ModelSpec:
     """One row of `SIZES`.
 
-    `settings` are the keyword arguments of `target` ("module:Class"). `batch_norm` says that the statistics
-    of a micro-batch enter the numbers: then micro-batch and world size belong to a run's key. `revision` is
-    raised whenever the same settings give other numbers than before. `outside` marks a user's own model, or
-    that of another package.
+    Attributes:
+        name: of the model.
+        target: "module:Class".
+        kind: `lm`: tokens (B, T) -> logits (B, T, V); `image`: images (B, C, H, W) -> logits (B, classes).
+        settings: the keyword arguments of `target`: width, depth and so on.
+        batch_norm: whether the statistics of a micro-batch enter the numbers: then micro-batch and world size
+            belong to a run's key.
+        revision: of its code, raised whenever the same settings give other numbers than before.
+        outside: whether it is a user's own model, or that of another package.
     """
 
     name: str
     target: str
-    kind: str  # "lm": tokens (B, T) -> logits (B, T, V); "image": images (B, C, H, W) -> logits (B, classes)
+    kind: str
     settings: dict[str, Any]
     batch_norm: bool = False
     revision: int = 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
 from harness.paper.scales import SCALES
-from harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit
+from harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit, say
+from harness.show.note import Note
 from harness.show.report import Report
 from harness.store import Store
 from harness.store.points import sweep_names
@@ -17,7 +17,7 @@ from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.machine import without_collection
 from results.compare.view import PUBLISHED, SOURCES, View
-from results.frames.load import load_rows, tell
+from results.frames.load import load_rows
 from results.tables.ledger import ledger as ledger_reports
 from results.tables.registry import TABLES
 from results.track3.table import NAME as BENCHMARK
@@ -47,7 +47,7 @@ def table(args: argparse.Namespace) -> int:
     _look_beside_the_store(args, names)
     store = Store(args.root)
     # published numbers need no store
-    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, tell)
+    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
     view = View(frame, args.source, args.scale, store, named=args.names)
     reports = [TABLES[name](view) for name in names]
     named = any(word in TABLES for word in args.names)
@@ -59,7 +59,7 @@ def table(args: argparse.Namespace) -> int:
         for report in reports:
             path = args.out / f"{report.name}.{SUFFIXES[args.format]}"
             atomic.write_bytes(path, as_bytes(report, args.format))
-            print(path)
+            emit(Report("table", "", notes=[Note("written", path=path)]))
     return _report_mixtures(reports) if args.strict else 0
 
 
@@ -75,7 +75,7 @@ def _report_mixtures(reports: Iterable[Report]) -> int:
         (report, mixture) for report in reports for part in report.sections for mixture in part.mixtures
     ]
     for sentence in dict.fromkeys(f"{report.name}, {mixture}" for report, mixture in mixtures):
-        print(f"htbench: {sentence}.", file=sys.stderr)
+        say(f"{sentence}.")
     return EXIT_RUN_FAILED if mixtures else 0
 
 
@@ -122,15 +122,15 @@ def figure(args: argparse.Namespace) -> int:
     folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
     _look_beside_the_store(args, names)
     store = Store(args.root)
-    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, tell)
+    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
     shown = views(frame, store, args.source, args.scale)
     if args.out:
         check_folder(args.out, names)
     for name in names:
         done = update(name, frame, store, folder, shown)
         for warning in done.warnings:
-            print(f"htbench: {warning}", file=sys.stderr)
-        print(": ".join([f"{name}: {done.outcome}", *filter(None, [", ".join(map(str, done.paths))])]))
+            say(warning)
+        emit(Report("figure", "", notes=[Note("figure_done", **vars(done))]))
     return 0
 
 
@@ -150,7 +150,7 @@ def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
 def ledger(args: argparse.Namespace) -> int:
     """Print the ledger. Its exit status is 0 whatever the verdicts."""
     store = Store(args.root)
-    found = load_rows(store, warn=tell) if sweep_names(args.root) else []
+    found = load_rows(store, warn=say) if sweep_names(args.root) else []
     emit(ledger_reports(found, store, args.scale), args)
     return 0
 

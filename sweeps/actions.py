@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
-from harness.show.emit import emit
+from harness.show.emit import emit, say
 from harness.show.note import Note
+from harness.show.report import Report
 from harness.show.terminal import terminal_width
 from harness.store import Store
 from harness.store.check import faults
@@ -45,15 +45,17 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     make_folder(store.root)
     runner.run()
     if runner.interrupted:
-        print(f"htbench: {Note('sweep_stopped')}", file=sys.stderr)
+        say(Note("sweep_stopped"))
         return EXIT_INTERRUPTED
+    notes = []
     for live in runner.sweeps:
         done = sum(live.settled.get(p.point.id) is not None for p in live.planned)
-        print(Note("sweep_results", sweep=live.spec.name, done=done, points=len(live.planned)))
+        notes.append(Note("sweep_results", sweep=live.spec.name, done=done, points=len(live.planned)))
+    emit(Report("sweep run", "", notes=notes), args)
     for name, why in runner.unfinished.items():
-        print(f"  run {name} {why}", file=sys.stderr)
+        say(f"run {name} {why}")
     if runner.unfinished:
-        print(f"  {Note('sweep_goes_on')}", file=sys.stderr)
+        say(Note("sweep_goes_on"))
     return EXIT_RUN_FAILED if runner.unfinished else 0
 
 
@@ -62,7 +64,7 @@ def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     keys = [p.point.key for spec in loaded for p in everything(store, spec) if p.point.key]
     runs = sum(store.reset_failure(key) for key in keys)
     if not args.quiet:
-        print(f"htbench: {Note('sweep_retried', runs=runs)}", file=sys.stderr)
+        say(Note("sweep_retried", runs=runs))
     return run(args, store, loaded)
 
 
@@ -99,7 +101,8 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     wishes = submission.Wishes(args.block or "", args.retry, args.replace, args.exclude_failing)
     for spec, planned in plans:
         report = submission.submit(store, spec, planned, wishes)
-        print(*report.notes(spec, len(wishes.of_block(planned)), args.quiet), sep="\n")
+        notes = report.notes(spec, len(wishes.of_block(planned)), args.quiet)
+        emit(Report("sweep submit", "", notes=notes), args)  # at once: SLURM may refuse the next one
         refresh.refresh(store, spec, planned)
     return 0
 
@@ -109,18 +112,16 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from sweeps.cluster import queue
 
     slurm.require("scancel")  # without it "0 jobs cancelled" would look like SLURM's answer
-    if args.block is None:
-        for spec in loaded:
-            print(queue.cancel(store.root, spec.name))
-        return 0
-    # The plan in the store may have blocks and points that the file has no more.
-    points = {s.name: [*_points(store, s), *ever_planned(store.root, s.name)] for s in loaded}
-    blocks = {name: {point.block for point in planned} for name, planned in points.items()}
-    wanted, others = set[str](), set[str]()
-    for point in itertools.chain(*points.values()):
-        (wanted if point.block == args.block else others).add(point.id)
-    for spec in _with_block(args.block, blocks, loaded):
-        print(queue.cancel(store.root, spec.name, wanted, others))
+    chosen, sets = loaded, list[set[str]]()
+    if args.block is not None:
+        # The plan in the store may have blocks and points that the file has no more.
+        points = {s.name: [*_points(store, s), *ever_planned(store.root, s.name)] for s in loaded}
+        blocks = {name: {point.block for point in planned} for name, planned in points.items()}
+        every = list(itertools.chain(*points.values()))
+        sets = [{p.id for p in every if (p.block == args.block) is wanted} for wanted in (True, False)]
+        chosen = _with_block(args.block, blocks, loaded)
+    for spec in chosen:
+        emit(Report("sweep cancel", "", notes=[queue.cancel(store.root, spec.name, *sets)]), args)
     return 0
 
 
@@ -145,16 +146,17 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     from sweeps.studies import refresh
 
     make_folder(store.root)
-    print(Note("index_rebuilt", records=store.rebuild_index()))
+    notes = [Note("index_rebuilt", records=store.rebuild_index())]
     for key, what in faults(store).items():
-        print(f"htbench: run {key}: {what}", file=sys.stderr)
+        say(f"run {key}: {what}")
     for spec in loaded:
         planned = everything(store, spec)
         slots = search_points(spec) if spec.search.has_slots else []  # empty, as `write_plan` wants them
         write_plan(store.root, spec, slots + [p for p in planned if not p.point.slot], replace=args.replace)
-        print(Note("sweep_rebuilt", sweep=spec.name, points=len(planned)))
-        for place in refresh.refresh(store, spec, planned, rebuild=True):
-            print(f"  optuna-dashboard {place}")
+        notes.append(Note("sweep_rebuilt", sweep=spec.name, points=len(planned)))
+        places = refresh.refresh(store, spec, planned, rebuild=True)
+        notes += [Note("dashboard", place=place) for place in places]
+    emit(Report("sweep index", "", notes=notes), args)
     return 0
 
 
@@ -163,8 +165,8 @@ def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.cluster import reap
 
     for spec in loaded:
-        for note in reap.reap(store, spec, everything(store, spec), replace=args.replace).notes():
-            print(f"{spec.name}: {note}")
+        if notes := reap.reap(store, spec, everything(store, spec), replace=args.replace).notes(spec.name):
+            emit(Report("sweep reap", "", notes=notes), args)
     return 0
 
 
@@ -193,10 +195,10 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
         if args.sbatch or args.test_only:
             # The parser of `plan` has none of these flags.
             wishes = submit.Wishes(args.block or "", False, bool(args.replace), bool(args.exclude_failing))
-            view.arrays += submit.scripts(store, view.spec, view.planned, wishes)
+            view.facts.sbatch.extend(submit.scripts(store, view.spec, view.planned, wishes))
     try:
         for view in views if args.test_only else []:
-            view.answers += submit.ask_about(view.spec.name, view.arrays)
+            view.facts.answers.extend(submit.ask_about(view.spec.name, view.facts.sbatch))
     finally:  # what SLURM refuses is shown, too
         emit(screen.report(views, with_arrays=args.sbatch, with_points=args.points), args)
     queue.say_if_silent(store, loaded)
@@ -232,7 +234,7 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     if args.watch and width is not None:
         streams.clear_screen()
     when = time.time() if args.watch else None
-    emit(screens.report(screen, width, when), args, in_a_line=args.watch)
+    emit(screens.report(screen, width, when), args, stream=args.watch)
     queue.say_if_silent(store, loaded)
     return screen.settled
 

@@ -24,7 +24,9 @@ from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from harness.export.results import CLOZE, is_done
 from harness.paper import experiments, reported, scales
 from harness.show import terminal
+from harness.show.emit import emit
 from harness.show.note import Note
+from harness.show.report import Report
 from harness.store import Store
 from harness.store.points import REPLICATE, read_points
 from harness.system.environment import HOME
@@ -90,7 +92,7 @@ def demo(args: argparse.Namespace) -> int:
         if status := step():
             return status
         print(flush=True)
-    print(Note("demo_more", sweep=DEMO[0]))
+    emit(Report("demo", "", notes=[Note("demo_more", sweep=DEMO[0])]))
     return EXIT_OK
 
 
@@ -170,13 +172,14 @@ def reproduce(args: argparse.Namespace) -> int:
     if runs and wanted.scale == "paper" and not args.submit and not has_gpu():
         raise UsageError(str(Note("paper_needs_gpu", runs=runs, command=wanted.command)))
     if runs and not _agreed(args, wanted, left):
-        print(Note("nothing_started"))
+        emit(Report("reproduce", "", notes=[Note("nothing_started")]))
         return EXIT_OK
     if not (runs and args.submit):
         return _finish(args, wanted)
     status = _sweep(args, "submit", wanted.files, replace=args.replace)
     if status == EXIT_OK:
-        print(Note("submitted_paper", sweeps=wanted.sweeps, command=wanted.command, scale=wanted.scale))
+        names = {"sweeps": wanted.sweeps, "command": wanted.command, "scale": wanted.scale}
+        emit(Report("reproduce", "", notes=[Note("submitted_paper", **names)]))
     return status
 
 

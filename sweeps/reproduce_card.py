@@ -67,9 +67,9 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
     unknown = sum(row.work.runs for row in unmeasured) - sum(runs for runs, _ in priced)
     return Left(
         sweep=plan.spec.name,
-        points=len(plan.planned) + plan.to_come,
-        runs=plan.left,
-        seconds=plan.seconds + steps * (per_step or 0.0),
+        points=len(plan.planned) + plan.facts.replicas_to_come,
+        runs=plan.facts.to_run,
+        seconds=plan.facts.seconds + steps * (per_step or 0.0),
         gpu_hours=sum(runs * hours for runs, hours in priced),
         unknown=0 if per_step else unknown,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import models
 from harness.cli import ABOVE
 from harness.commands.counts import at_least
 from harness.errors import EXIT_OK, UsageError
-from harness.show.emit import emit
+from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
 from harness.store.layout import cache_folder
@@ -91,7 +90,7 @@ def _loop(args: argparse.Namespace) -> Report:
 
     start_up = importlib.import_module(ABOVE["start_up"]).start_up
     make_folder(args.root)
-    print(Note("bench_loop_begins", steps=40 * (args.rounds + 1), starts=args.starts), file=sys.stderr)
+    say(Note("bench_loop_begins", steps=40 * (args.rounds + 1), starts=args.starts))
     # Below the root, so that it is the store's disk that runs write to.
     with tempfile.TemporaryDirectory(prefix="bench-", dir=args.root) as folder:
         return loop.measure(Path(folder), args.rounds, args.starts, start_up)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from harness.show.emit import emit
+from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
 from harness.store import Store
@@ -30,5 +29,5 @@ def export(args: argparse.Namespace) -> int:
     note = Note("model_exported", folder=args.folder, model=made.model, key=made.key, weights=weights)
     emit(Report("export", "", notes=[note]), args)
     if not (args.folder / "tokenizer.json").exists():
-        print(f"htbench: {Note('no_tokenizer', task=made.task)}", file=sys.stderr)
+        say(Note("no_tokenizer", task=made.task))
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from harness.commands import runs_export, runs_import
 from harness.config import Value
 from harness.config.yaml_text import read_words
 from harness.errors import UsageError, nearest
-from harness.show.emit import emit
+from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.numbers import memory
 from harness.show.progress import Progress
@@ -256,7 +255,7 @@ def _pack(args: argparse.Namespace, store: Store) -> int:
         choice = packing.choose(store, keys, args.older_than * _DAY)
         todo = packing.plan(store, choice.keys)
     else:
-        with packing.packing(store, _wait):
+        with packing.packing(store, lambda: say(Note("another_packer"))):
             choice = packing.choose(store, keys, args.older_than * _DAY)
             todo = packing.plan(store, choice.keys)
             _carry_out(store, todo)
@@ -277,10 +276,6 @@ def _carry_out(store: Store, todo: packing.Packing) -> None:
         packing.pack(store, todo, progress.begin, progress.advance)
 
 
-def _wait() -> None:
-    print(f"htbench: {Note('another_packer')}", file=sys.stderr)
-
-
 def _unpack(args: argparse.Namespace, store: Store) -> int:
     if bool(args.keys) == args.all:
         raise UsageError("Say which runs: their keys, or --all.")
@@ -288,7 +283,7 @@ def _unpack(args: argparse.Namespace, store: Store) -> int:
     if not store.packed.look().archives and not store.packed.look().damaged:
         emit(Report("runs unpack", "", notes=[Note("none_is_packed")]), args)
         return 0
-    with packing.packing(store, _wait):
+    with packing.packing(store, lambda: say(Note("another_packer"))):
         for saved in salvaging.salvage(store) if args.all else ():
             notes.append(Note("salvaged", runs=saved.runs, path=saved.path))
             notes += [Note("lost_in_archive", runs=saved.lost)] if saved.lost else []

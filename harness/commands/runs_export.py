@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from harness.errors import UsageError, nearest
 from harness.exchange.destination import TRACKERS, Options, open_destination
 from harness.exchange.outgoing import choose
-from harness.show.emit import emit
+from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.progress import Progress
 from harness.show.report import Report
@@ -57,5 +56,5 @@ def give(args: argparse.Namespace, store: Store) -> int:
         )
         emit(Report("export", "", notes=[note]), args)
     for key, what in chosen.refused.items():
-        print(f"htbench: left out: run {key}: {what}", file=sys.stderr)
+        say(f"left out: run {key}: {what}")
     return 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.show.emit import emit
+from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
 from harness.store import Store
@@ -63,7 +62,8 @@ def take(args: argparse.Namespace, store: Store) -> int:
         if args.other is None:
             raise UsageError("Name another store, or the files of another trainer by --curves.")
         notes, remarks = _store(args, store)
-    print("".join(f"htbench: {remark}\n" for remark in remarks), end="", file=sys.stderr)
+    for remark in remarks:
+        say(remark)
     emit(Report("import", "", notes=notes), args)
     return 0
 

@@ -7,7 +7,6 @@ expects.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import models as zoo_of_models
 from harness.config import parts
 from harness.config.yaml_text import read_words
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
-from harness.show.emit import emit
+from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.numbers import setting
 from harness.show.progress import Progress
@@ -58,7 +57,7 @@ def zoo(args: argparse.Namespace) -> int:
         report, warning = routing(args.routing)
         emit(report, args)
         if warning:
-            print(warning, file=sys.stderr)
+            say(warning)
     else:
         emit(_zoo(), args)
     return EXIT_OK
@@ -160,22 +159,15 @@ def _param(param: Param) -> ParamFacts:
     return ParamFacts(param.type.__name__, param.default, param.allowed(), param.help)
 
 
-@dataclass(frozen=True)
-class ModelFacts:
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts(zoo_of_models.ModelSpec):
     """A model.
 
     Attributes:
-        name, kind: of the model.
         parameters: trainable ones.
-        settings: width, depth and so on.
-        revision: of its code.
     """
 
-    name: str
-    kind: str
     parameters: int
-    settings: Mapping[str, Any]
-    revision: int
 
 
 def add_models_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,10 +181,7 @@ def models(args: argparse.Namespace) -> int:
     They are counted with its own settings; a task may bring another vocabulary.
     """
     count = zoo_of_models.count_parameters
-    facts = [
-        ModelFacts(row.name, row.kind, count(row.name), row.settings, row.revision)
-        for row in zoo_of_models.SIZES.values()
-    ]
+    facts = [ModelFacts(**vars(row), parameters=count(row.name)) for row in zoo_of_models.SIZES.values()]
     rows = [(row.name, row.kind, row.parameters, _words(row.settings)) for row in facts]
     emit(Report("models", "", [table(_MODELS, rows)], data=facts), args)
     return EXIT_OK

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from harness.errors import UsageError
+from harness.show.harmless import in_a_line
 from harness.show.numbers import document
 from harness.show.report import Report
 
@@ -14,13 +15,15 @@ PARQUET = "parquet"  # no text, and one report to a file
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "html": "html", "json": "json", PARQUET: PARQUET}
 
 
-def emit(reports: Report | Sequence[Report], args: argparse.Namespace, *, in_a_line: bool = False) -> None:
+def emit(
+    reports: Report | Sequence[Report], args: argparse.Namespace | None = None, *, stream: bool = False
+) -> None:
     """Print reports as `args.json` and `args.format` ask for; without either for a person, on the screen.
 
     Args:
         reports: one, or several.
-        args: of the command.
-        in_a_line: JSON without line breaks, for a stream of documents.
+        args: of the command; None: for a person.
+        stream: JSON without line breaks, for a stream of documents.
 
     Raises:
         UsageError: Parquet of several reports, or on a screen.
@@ -31,7 +34,7 @@ def emit(reports: Report | Sequence[Report], args: argparse.Namespace, *, in_a_l
         from harness.show import terminal
 
         terminal.show(reports)
-    elif in_a_line and form == "json":
+    elif stream and form == "json":
         print(document(reports[0].data, in_a_line=True), flush=True)
     elif form != PARQUET:
         print(as_text(reports, form), end="", flush=True)
@@ -43,6 +46,11 @@ def emit(reports: Report | Sequence[Report], args: argparse.Namespace, *, in_a_l
         raise UsageError("Parquet is not for a screen; name a folder with --out DIR, or send it to a file.")
     else:
         sys.stdout.buffer.write(as_bytes(reports[0], form))
+
+
+def say(what: object) -> None:
+    """Tell a person what is no result: a line on stderr."""
+    print(f"htbench: {in_a_line(str(what))}", file=sys.stderr, flush=True)
 
 
 def as_text(reports: Sequence[Report], form: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -113,11 +112,6 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
         _tell_variants_apart(own)
     _tell_unplanned_apart(rows)
     return _whole(rows)
-
-
-def tell(left_out: UsageError) -> None:
-    """Say on stderr which plan a command has left out, and why."""
-    print(f"htbench: {left_out}", file=sys.stderr)
 
 
 def _all_points(store: Store, names: Collection[str], warn: Warn | None) -> list[Point]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from harness.show.numbers import memory
+from harness.show.emit import emit, say
+from harness.show.note import Note
+from harness.show.report import Report
 from harness.store import Store
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
 from results.figures.declared import FIGURES
 from results.figures.files import check_folder, of_selection, update, views
-from results.frames.load import load, tell
+from results.frames.load import load
 from results.frames.rows import Rows, rows
 from results.page.page import MARK, write
 
@@ -37,7 +38,7 @@ def report(args: argparse.Namespace) -> int:
     """
     sweeps = [name for word in args.sweep or [] for name in word.split(",")]
     store = Store(args.root)
-    frame = load(store, sweeps or None, tell)
+    frame = load(store, sweeps or None, say)
     out = args.out or store.root / "report.html"
     check_ours(out, _is_ours(out))
     figures = of_selection(out.parent / "figures", store.root, sweeps)
@@ -46,7 +47,7 @@ def report(args: argparse.Namespace) -> int:
     make_folder(out.parent)
     text = write(store, frame, _figures(store, rows(frame), figures))
     atomic.write_text(out, text)
-    print(f"{out}: {memory(len(text))}")
+    emit(Report("report", "", notes=[Note("page_written", path=out, size=len(text))]), args)
     return 0
 
 
@@ -62,6 +63,6 @@ def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, bytes]:
     shown = views(frame, store)
     done = [update(name, frame, store, folder, shown) for name in FIGURES]
     for warning in (warning for one in done for warning in one.warnings):
-        print(f"htbench: {warning}", file=sys.stderr)
+        say(warning)
     pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}
     return {name: path.read_bytes() for name, path in pictures.items()}

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness.show.emit import say
 from harness.show.note import Note
 from harness.show.status import Status
 from harness.store import RunState, Store, submissions
@@ -193,7 +193,7 @@ def say_if_silent(store: Store, specs: Sequence[SweepSpec]) -> None:
         if any(submissions.read(store.root, spec.name) for spec in specs):
             slurm.queue(slurm.FRESH)
     except SlurmError as error:
-        print(f"htbench: {Note('queue_left_out', why=str(error))}", file=sys.stderr)
+        say(Note("queue_left_out", why=str(error)))
 
 
 def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[str, RunState]:

@@ -48,7 +48,7 @@ class Reaped:
     lost: int = 0
     silence: str = ""
 
-    def notes(self) -> list[Note]:
+    def notes(self, sweep: str) -> list[Note]:
         """A note for each count above 0, and one on a silent SLURM."""
         counts = {
             "reaped_abandoned": self.abandoned,
@@ -59,8 +59,8 @@ class Reaped:
             "reaped_mended": self.mended,
             "reaped_lost": self.lost,
         }
-        silent = [Note("queue_left_out", why=self.silence)] if self.silence else []
-        return [Note(kind, n=n) for kind, n in counts.items() if n] + silent
+        silent = [Note("reaped_without_queue", sweep=sweep, why=self.silence)] if self.silence else []
+        return [Note(kind, sweep=sweep, n=n) for kind, n in counts.items() if n] + silent
 
 
 def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: bool = False) -> Reaped:

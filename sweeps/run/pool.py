@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from harness.errors import UsageError
 from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
+from harness.show.emit import say
 from harness.store.points import Point
 from harness.system import environment, streams
 from harness.system.environment import HOME
@@ -167,8 +168,8 @@ def _work(
         if is_main():
             counter.value = step
 
-    say = _print_usage_error if log is None else _print_error
-    sys.exit(execute(root, point, Monitor(progress, patience=patience), say))
+    tell = _print_usage_error if log is None else say
+    sys.exit(execute(root, point, Monitor(progress, patience=patience), tell))
 
 
 def _print_into(log: Path) -> None:
@@ -183,8 +184,4 @@ def _print_into(log: Path) -> None:
 
 def _print_usage_error(error: Exception) -> None:
     if isinstance(error, UsageError):  # all other errors are in the store
-        _print_error(error)
-
-
-def _print_error(error: Exception) -> None:
-    print(f"htbench: {error}", file=sys.stderr)
+        say(error)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from harness.cost import measure as cost
 from harness.cost.from_runs import from_records
 from harness.cost.measure import NotMeasuredError
 from harness.cost.run_class import Cost, RunClass, run_class
+from harness.show.emit import say
 from harness.show.note import Note
 from harness.store import Store
 from harness.store.layout import cache_folder
@@ -148,7 +148,7 @@ class Costs:
             self.unknown[kind] = Note("no_gpu_to_measure")
         else:
             measuring = Note("measuring", task=kind.task, model=kind.model, optimizer=kind.optimizer)
-            print(f"htbench: {measuring}", file=sys.stderr)
+            say(measuring)
             try:
                 self._add_measured(kind, cost.measure(cache, work.config, keep))
             except NotMeasuredError as error:

@@ -5,7 +5,6 @@ Only the simulation of a class that is not known yet loads torch.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from harness.cost import kept
 from harness.cost.estimate import Offer, RunCost
 from harness.cost.gpus import Processor
 from harness.cost.shapes import NotEstimatedError
+from harness.show.emit import say
 from harness.show.note import Note
 from harness.store import Store
 from harness.store.layout import cache_folder
@@ -61,10 +61,10 @@ class Prices:
                 if not self._simulate:
                     return None
                 counting = Note("counting", task=kind.task, model=kind.model, optimizer=kind.optimizer)
-                print(f"htbench: {counting}", file=sys.stderr)
+                say(counting)
             cost = costs.estimate(config, self._cache, device)
         except NotEstimatedError as error:
-            print(f"htbench: {Note('no_estimate', error=str(error))}", file=sys.stderr)
+            say(Note("no_estimate", error=str(error)))
             return None
         offers = [costs.offer(cost, one, self._records) for one in self._processors]
         return Priced(work, RunCost.of(cost, offers))

@@ -17,7 +17,7 @@ from harness.show.numbers import counted
 from harness.show.report import Column, Report, Section, table
 from harness.show.status import Status
 from harness.store import RunState, Store
-from harness.store.points import SEARCH
+from harness.store.points import SEARCH, Point
 from harness.system import environment
 from sweeps.cluster import queue, snapshot, submit
 from sweeps.cluster.submit import Array
@@ -33,117 +33,7 @@ from sweeps.spec.resources import Resources, words
 from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
 
-
-@dataclass
-class Preview:
-    """What `sweep plan` shows of a sweep.
-
-    Attributes:
-        spec: the sweep.
-        planned: its points, with the replicas that are known.
-        found: the states of the points, by id.
-        to_come: number of replicas whose winners are not known yet.
-        rows: the cost card of the runs that are left, with the replicas to come.
-        other_code: finished runs of other versions of the code: version -> number.
-        again: runs that are trained again: what has changed since their results -> number.
-        lost: stored points that the file lacks, which `run` and `submit` drop with `--replace` only.
-        estimated: of each row; None where something was measured, or no estimate is possible.
-        jobs: the arrays that `submit` would make of the points that wait.
-        arrays: the scripts for `sbatch`, if asked for.
-        answers: SLURM's answer to each, if asked for.
-    """
-
-    spec: SweepSpec
-    planned: list[Planned]
-    found: Mapping[str, RunState]
-    to_come: int
-    rows: list[Row]
-    other_code: dict[str, int]
-    again: dict[str, int]
-    lost: int = 0
-    estimated: list[Priced | None] = field(default_factory=list)
-    jobs: list[Array] = field(default_factory=list)
-    arrays: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
-
-    @property
-    def left(self) -> int:
-        """The number of runs to run."""
-        return sum(row.work.runs for row in self.rows)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of one worker for the runs that are left, as far as known."""
-        return sum(row.total or 0.0 for row in self.rows)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of its points by state."""
-        return dict(Counter(self.found[one.point.id].status.value for one in self.planned))
-
-
-def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None = None) -> Preview:
-    """Collect what `sweep plan` shows of a sweep. Raises UsageError if it can't be run.
-
-    Args:
-        store: with its finished runs.
-        spec: the sweep.
-        costs: finds what was measured.
-        prices: estimates the rest; None: nothing does.
-    """
-    planned, known = everything_with_states(store, spec)
-    check_start(spec, planned, store.root, action="plan")
-    found = queue.with_queue(known, queue.jobs_for(store.root, known))
-    left = [
-        (one.config, _resources(spec, one)) for one in planned if not found[one.point.id].status.is_settled
-    ]
-    waiting = [one.point for one in planned if found[one.point.id].status is Status.WAITING]
-    to_come = _to_come(spec, planned, found)
-    codes = Counter(
-        str(record.environment.get("code", "unknown"))
-        for record in (state.record for state in found.values())
-        if record is not None
-    )
-    now = _versions_now(store, planned) if codes else []
-    rows = costs.rows(cost_card.gather(left + to_come))
-    return Preview(
-        spec=spec,
-        planned=planned,
-        found=found,
-        to_come=len(to_come),
-        rows=rows,
-        other_code={code: n for code, n in sorted(codes.items()) if code not in now},
-        again=trained_again(store, spec, planned, found),
-        lost=len(lost(store.root, spec, planned)),
-        estimated=prices.rows(rows) if prices else [None] * len(rows),
-        jobs=submit.group_into_arrays(spec, waiting, submit.USUAL_ARRAY_SIZE),
-    )
-
-
-def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
-    """The versions of the code: the names that runs here and jobs would store."""
-    versions = [environment.code_version()]
-    with contextlib.suppress(UsageError):  # then there can be no job of this code
-        versions.append(snapshot.version(store.root, [one.config for one in planned]).folder.name)
-    return versions
-
-
-def _resources(spec: SweepSpec, one: Planned) -> Resources:
-    return block_of(spec, one.point).resources
-
-
-def _to_come(
-    spec: SweepSpec, planned: Sequence[Planned], found: Mapping[str, RunState]
-) -> list[tuple[RunConfig, Resources]]:
-    """The replicas of unknown winners, each with the config and resources of a point that may win."""
-    groups = by_objective(spec, [one for one in planned if one.point.stage == SEARCH])
-    open_groups = [
-        group for group in groups if not all(found[one.point.id].status.is_settled for one in group)
-    ]
-    return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
-
-
-# --- for programs: times are in seconds, memory is in bytes ---
+# Facts for programs: times are in seconds, memory is in bytes.
 
 
 @dataclass(frozen=True)
@@ -209,25 +99,16 @@ class JobsFacts:
     runs_at_once: int
 
 
-@dataclass(frozen=True)
-class PointFacts:
-    """A point.
+@dataclass(frozen=True, kw_only=True)
+class PointFacts(Point):
+    """A point of the plan. A slot that nobody has asked for has an empty key.
 
     Attributes:
-        block, stage: of the point.
-        key: empty for a slot that nobody has asked for.
-        slot: empty for a grid.
         state: of its run.
-        overrides: its settings.
         resources: of its job.
     """
 
-    block: str
-    stage: str
-    key: str
-    slot: str
     state: Status
-    overrides: Mapping[str, Any]
     resources: Resources
 
 
@@ -264,43 +145,109 @@ class PlanFacts:
     trained_again: Mapping[str, int]
     lost: int
     points: Sequence[PointFacts]
-    sbatch: Sequence[str]
-    answers: Sequence[str]
+    sbatch: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
 
 
-def facts(view: Preview) -> PlanFacts:
-    """A sweep as programs read it."""
-    return PlanFacts(
-        sweep=view.spec.name,
-        states=view.counts,
-        replicas_to_come=view.to_come,
-        to_run=view.left,
-        seconds=view.seconds,
-        card=list(map(_row, view.rows)),
-        estimated=[EstimateFacts(**vars(row.cost), runs=row.work.runs) for row in view.estimated if row],
-        jobs=[
-            JobsFacts(
-                blocks=list(dict.fromkeys(point.block for point in array.points)),
-                jobs=array.jobs,
-                runs=len(array.points),
-                runs_per_job=array.resources.runs_per_job,
-                runs_at_once=array.resources.side_by_side(array.processes),
-            )
-            for array in view.jobs
-        ],
-        other_code=view.other_code,
-        trained_again=view.again,
-        lost=view.lost,
+@dataclass(frozen=True)
+class Preview:
+    """What `sweep plan` shows of a sweep.
+
+    Attributes:
+        facts: for programs.
+        spec: the sweep.
+        planned: its points, with the replicas that are known.
+        found: the states of the points, by id.
+        rows: the cost card of the runs that are left, with the replicas to come.
+        estimated: of each row; None where something was measured, or no estimate is possible.
+        jobs: the arrays that `submit` would make of the points that wait.
+    """
+
+    facts: PlanFacts
+    spec: SweepSpec
+    planned: list[Planned]
+    found: Mapping[str, RunState]
+    rows: list[Row]
+    estimated: list[Priced | None]
+    jobs: list[Array]
+
+
+def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None = None) -> Preview:
+    """Collect what `sweep plan` shows of a sweep. Raises UsageError if it can't be run.
+
+    Args:
+        store: with its finished runs.
+        spec: the sweep.
+        costs: finds what was measured.
+        prices: estimates the rest; None: nothing does.
+    """
+    planned, known = everything_with_states(store, spec)
+    check_start(spec, planned, store.root, action="plan")
+    found = queue.with_queue(known, queue.jobs_for(store.root, known))
+    left = [
+        (one.config, _resources(spec, one)) for one in planned if not found[one.point.id].status.is_settled
+    ]
+    waiting = [one.point for one in planned if found[one.point.id].status is Status.WAITING]
+    to_come = _to_come(spec, planned, found)
+    codes = Counter(
+        str(record.environment.get("code", "unknown"))
+        for record in (state.record for state in found.values())
+        if record is not None
+    )
+    now = _versions_now(store, planned) if codes else []
+    rows = costs.rows(cost_card.gather(left + to_come))
+    estimated: list[Priced | None] = prices.rows(rows) if prices else [None] * len(rows)
+    jobs = submit.group_into_arrays(spec, waiting, submit.USUAL_ARRAY_SIZE)
+    facts = PlanFacts(
+        sweep=spec.name,
+        states=dict(Counter(found[one.point.id].status.value for one in planned)),
+        replicas_to_come=len(to_come),
+        to_run=sum(row.work.runs for row in rows),
+        seconds=sum(row.total or 0.0 for row in rows),
+        card=list(map(_row, rows)),
+        estimated=[EstimateFacts(**vars(row.cost), runs=row.work.runs) for row in estimated if row],
+        jobs=list(map(_array, jobs)),
+        other_code={code: n for code, n in sorted(codes.items()) if code not in now},
+        trained_again=trained_again(store, spec, planned, found),
+        lost=len(lost(store.root, spec, planned)),
         points=[
-            PointFacts(
-                **{name: getattr(one.point, name) for name in ("block", "stage", "key", "slot", "overrides")},
-                state=view.found[one.point.id].status,
-                resources=_resources(view.spec, one),
-            )
-            for one in view.planned
+            PointFacts(**vars(one.point), state=found[one.point.id].status, resources=_resources(spec, one))
+            for one in planned
         ],
-        sbatch=view.arrays,
-        answers=view.answers,
+    )
+    return Preview(facts, spec, planned, found, rows, estimated, jobs)
+
+
+def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
+    """The versions of the code: the names that runs here and jobs would store."""
+    versions = [environment.code_version()]
+    with contextlib.suppress(UsageError):  # then there can be no job of this code
+        versions.append(snapshot.version(store.root, [one.config for one in planned]).folder.name)
+    return versions
+
+
+def _resources(spec: SweepSpec, one: Planned) -> Resources:
+    return block_of(spec, one.point).resources
+
+
+def _to_come(
+    spec: SweepSpec, planned: Sequence[Planned], found: Mapping[str, RunState]
+) -> list[tuple[RunConfig, Resources]]:
+    """The replicas of unknown winners, each with the config and resources of a point that may win."""
+    groups = by_objective(spec, [one for one in planned if one.point.stage == SEARCH])
+    open_groups = [
+        group for group in groups if not all(found[one.point.id].status.is_settled for one in group)
+    ]
+    return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
+
+
+def _array(array: Array) -> JobsFacts:
+    return JobsFacts(
+        blocks=list(dict.fromkeys(point.block for point in array.points)),
+        jobs=array.jobs,
+        runs=len(array.points),
+        runs_per_job=array.resources.runs_per_job,
+        runs_at_once=array.resources.side_by_side(array.processes),
     )
 
 
@@ -334,21 +281,21 @@ def report(views: Sequence[Preview], *, with_arrays: bool = False, with_points: 
         sections += _sections(view, with_arrays=with_arrays, with_points=with_points)
     notes = []
     if len(views) > 1:  # a run of two sweeps counts twice
-        left, seconds = sum(view.left for view in views), sum(view.seconds for view in views)
+        left, seconds = sum(view.facts.to_run for view in views), sum(view.facts.seconds for view in views)
         notes = [Note("together_to_run", runs=left, seconds=seconds)]
         notes += estimates.sums([row for view in views for row in view.estimated if row])
-    return Report("sweep plan", "", sections, notes, data=[facts(view) for view in views])
+    return Report("sweep plan", "", sections, notes, data=[view.facts for view in views])
 
 
 def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Section]:
-    counts = view.counts
+    counts = view.facts.states
     finished = sum(state.record is not None for state in view.found.values())
     numbers = {name: counts.get(name, 0) for name in ("failed", "running", "queued")}
     numbers |= {
         "points": len(view.planned),
-        "replicas": view.to_come,
+        "replicas": view.facts.replicas_to_come,
         "finished": finished,
-        "left": view.left,
+        "left": view.facts.to_run,
     }
     head = Note("plan_counts", sweep=view.spec.name, **numbers)
     names = _optimizers(view.rows)
@@ -366,11 +313,11 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
     parts[0] = replace(parts[0], above=(head, *parts[0].above))
     last = len(card) + bool(priced) - 1
     parts[last] = replace(parts[last], notes=tuple(notes))
-    scripts = enumerate(view.arrays if with_arrays else [], 1)
+    scripts = enumerate(view.facts.sbatch if with_arrays else [], 1)
     for number, script in scripts:
         head = Note("script", sweep=view.spec.name, n=number)
         parts.append(replace(table([], [], above=[head]), verbatim=script))
-    answers = [Note("answer", n=n, answer=answer) for n, answer in enumerate(view.answers, 1)]
+    answers = [Note("answer", n=n, answer=answer) for n, answer in enumerate(view.facts.answers, 1)]
     return [*parts, *([table([], [], notes=answers)] if answers else [])]
 
 
@@ -497,7 +444,9 @@ def _sums(view: Preview) -> list[Note]:
     if unknown < len(view.rows):
         seen = list(dict.fromkeys(cost.processor for cost in costs))
         lines = len(view.rows)
-        notes.append(Note("time_of_worker", seconds=view.seconds, seen=seen, unknown=unknown, lines=lines))
+        notes.append(
+            Note("time_of_worker", seconds=view.facts.seconds, seen=seen, unknown=unknown, lines=lines)
+        )
     if cold := max((cost.startup_seconds for cost in costs), default=0.0):
         notes.append(Note("job_starts_python", seconds=cold))
     return notes + estimates.sums([row for row in view.estimated if row])
@@ -517,9 +466,9 @@ def _jobs(view: Preview) -> list[Note]:
 
 
 def _others(view: Preview) -> list[Note]:
-    notes = [Note("trained_again", runs=n, why=why) for why, n in view.again.items()]
-    notes += [Note("of_other_code", runs=n, code=code) for code, n in view.other_code.items()]
-    return [*notes, *([Note("plan_lacks", points=view.lost)] if view.lost else [])]
+    notes = [Note("trained_again", runs=n, why=why) for why, n in view.facts.trained_again.items()]
+    notes += [Note("of_other_code", runs=n, code=code) for code, n in view.facts.other_code.items()]
+    return [*notes, *([Note("plan_lacks", points=view.facts.lost)] if view.facts.lost else [])]
 
 
 def _trouble(view: Preview, names: Sequence[str]) -> list[Note]:

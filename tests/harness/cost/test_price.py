@@ -93,7 +93,8 @@ def test_muon_on_four_a6000_is_within_a_factor_of_two_of_the_paper(model, publis
     made = resolve_config({"data_fingerprint": "-", "model": model} | PAPER | muon)
     found = costs.estimate(made, tmp_path, "cuda")
     told = costs.offer(found, A6000, [])
-    assert told.basis.kind == "cost_basis_data_sheet" and published / 2 < told.seconds_per_step < 2 * published
+    assert told.basis.kind == "cost_basis_data_sheet"
+    assert published / 2 < told.seconds_per_step < 2 * published
 
 
 # --- finished runs ---
@@ -121,7 +122,8 @@ def test_a_finished_run_of_the_class_is_the_price(trained):
     told = costs.offer(found, A6000, [record, record])
     assert (told.seconds_per_step, told.basis) == (pytest.approx(0.3), Note("cost_basis_measured", runs=2))
     elsewhere = costs.offer(found, PROCESSORS["h100"], [record])
-    assert elsewhere.basis == Note("cost_basis_data_sheet") and elsewhere.seconds_per_step == elsewhere.data_sheet["step"]
+    assert elsewhere.basis == Note("cost_basis_data_sheet")
+    assert elsewhere.seconds_per_step == elsewhere.data_sheet["step"]
 
 
 def test_similar_runs_correct_the_data_sheet(trained):

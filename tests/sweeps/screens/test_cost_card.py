@@ -209,16 +209,16 @@ def test_what_was_measured_needs_no_estimate(store, write_spec, capsys, monkeypa
 def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
     spec = specs.load(write_spec(SPEC))
     view = plan.preview(store, spec, Costs(store, measure=False))
-    assert (len(view.planned), view.to_come, view.left) == (2, 2, 4)
+    assert (len(view.planned), view.facts.replicas_to_come, view.facts.to_run) == (2, 2, 4)
     for lr in (0.03, 0.1):
         run.run(
             resolved(resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0})),
             store,
         )
     view = plan.preview(store, spec, Costs(store, measure=False))
-    assert (len(view.planned), view.to_come, view.left) == (4, 0, 2)
+    assert (len(view.planned), view.facts.replicas_to_come, view.facts.to_run) == (4, 0, 2)
     (row,) = view.rows
-    assert row.cost.runs == 2 and view.seconds == pytest.approx(2 * row.seconds)
+    assert row.cost.runs == 2 and view.facts.seconds == pytest.approx(2 * row.seconds)
 
 
 def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
@@ -240,7 +240,7 @@ def test_finished_runs_of_other_code_are_listed(store, write_spec):
     config = resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
     record = run.run(resolved(config), store)
     view = plan.preview(store, spec, Costs(store, measure=False))
-    assert view.other_code == {}
+    assert view.facts.other_code == {}
     (store.run_folder(record.key) / "record.json").unlink()
     store.write_record(dataclasses.replace(record, environment=record.environment | {"code": "of-yore"}))
     view = plan.preview(store, spec, Costs(store, measure=False))
