@@ -66,7 +66,7 @@ def _shortage(seen: Sequence[tuple[str, str]]) -> str:
     needed = Counter(node for node, _ in seen)
     shown = Counter(node for node, _ in {(node, gpu) for node, gpu in seen if gpu})
     short = {node: (shown[node], needed[node]) for node in needed if shown[node] < needed[node]}
-    return slurm.shortage(short, "the run waits")
+    return str(slurm.shortage(short, several=False))
 
 
 def peak_memory(device: str) -> int:

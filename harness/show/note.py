@@ -111,9 +111,9 @@ def _value(value: Any, choice: str | None, spec: str | None) -> str:
         return _UNITS[spec](value)
     if spec in ("and", "or"):
         return listing([setting(word) for word in value], spec)
+    if isinstance(value, list | tuple):
+        return spec.join(map(str, value))
     if "|" in spec:
         singular, _, plural = spec.partition("|")
         return counted(value, singular, plural)
-    if isinstance(value, list | tuple):
-        return spec.join(map(str, value))
     return format(value, spec)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from harness.show.note import Note
 from harness.system import environment
 from harness.system.finding import Finding, note, ok, one_line, problem
 from harness.system.machine import ask, cgroup_limits, gpu_variable, usable_cores
@@ -21,19 +22,20 @@ WORKER_BYTES = 0.35 * 2**30  # memory of one worker on a nano model; measured: 0
 
 
 def _python(root: Path) -> Iterator[Finding]:
-    yield ok("python", f"{platform.python_version()} in {sys.prefix}, {platform.platform()}")
-    yield ok("code", f"{environment.code_version()} in {environment.HOME}")
+    python, system = platform.python_version(), platform.platform()
+    yield ok("python", Note("python_here", python=python, folder=sys.prefix, system=system))
+    yield ok("code", Note("code_here", code=environment.code_version(), folder=environment.HOME))
 
 
 def _cores(root: Path) -> Iterator[Finding]:
     total, usable = os.cpu_count() or 1, usable_cores()
-    yield ok("cores", f"{total}, of which this process may use {usable:g}")
+    yield ok("cores", Note("cores_here", total=total, usable=usable))
     free, limit = free_memory()
-    text = f"{free / 2**30:.1f} of {limit / 2**30:.1f} GiB free"
+    what = Note("memory_here", free=free / 2**30, limit=limit / 2**30)
     if free < WORKER_BYTES * min(usable, 8):
-        yield note("memory", text, f"use --workers {max(1, int(free / WORKER_BYTES))}")
+        yield note("memory", what, Note("fewer_workers", workers=max(1, int(free / WORKER_BYTES))))
     else:
-        yield ok("memory", text)
+        yield ok("memory", what)
 
 
 def free_memory() -> tuple[int, int]:
@@ -49,11 +51,10 @@ def load_torch() -> Finding:
     try:
         import torch
     except (ImportError, OSError) as error:
-        what = f"can't be imported: {one_line(str(error))}"
-        return problem("torch", what, "install it again, into this environment")
-    cuda = torch.version.cuda or torch.version.hip
-    build = f"built for {cuda}" if cuda else "CPU build"
-    return ok("torch", f"{torch.__version__} ({build}), loaded in {time.monotonic() - began:.1f} s")
+        return problem("torch", Note("torch_fails", why=one_line(str(error))), Note("install_torch"))
+    cuda, seconds = torch.version.cuda or torch.version.hip, time.monotonic() - began
+    kind = "torch_built_for" if cuda else "torch_of_cpu"
+    return ok("torch", Note(kind, version=torch.__version__, cuda=cuda, seconds=seconds))
 
 
 def _torch(root: Path) -> Iterator[Finding]:
@@ -64,13 +65,13 @@ def _torch(root: Path) -> Iterator[Finding]:
         return
     import torch
 
-    cuda, text = torch.version.cuda or torch.version.hip, loaded.finding
+    cuda, what = torch.version.cuda or torch.version.hip, loaded.finding
     if gpus and not cuda:
-        yield note("torch", text, "it can't use the GPU; see https://pytorch.org/get-started/locally")
+        yield note("torch", what, Note("install_torch_for_gpu"))
     elif gpus and not torch.cuda.is_available():
-        yield problem("torch", f"{text}; it can't reach the GPU", "its CUDA may be too new for the driver")
+        yield problem("torch", Note("torch_without_gpu", torch=what), Note("torch_too_new"))
     elif cuda and not torch.cuda.is_available():
-        yield note("torch", text, f"without a GPU, the CPU build saves gigabytes: {CPU_BUILD}")
+        yield note("torch", what, Note("install_torch_for_cpu", command=CPU_BUILD))
     else:
         yield loaded
 
@@ -80,14 +81,13 @@ def _gpus() -> Generator[Finding, None, list[str]]:
     named = os.environ.get(variable)
     hidden = named in ("", "-1")
     if shutil.which("nvidia-smi") is None or hidden:
-        yield ok("gpus", f"none ({variable} hides them)" if hidden else "none")
+        yield ok("gpus", Note("gpus_hidden" if hidden else "no_gpus", variable=variable))
         return []
     worked, text = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     if not worked:
-        yield problem("gpus", f"nvidia-smi fails: {one_line(text)}", "runs use the CPU until it works")
+        yield problem("gpus", Note("nvidia_smi_fails", why=one_line(text)), Note("runs_use_cpu"))
         return []
-    shown = f"; {variable}={named}" if named else ""
-    yield ok("gpus", " | ".join(text.splitlines()) + shown)
+    yield ok("gpus", Note("gpus_here", gpus=text.splitlines(), variable=variable, named=named))
     return text.splitlines()
 
 
@@ -95,28 +95,27 @@ def _slurm(root: Path) -> Iterator[Finding]:
     commands = ("sinfo", "sbatch", "squeue")
     missing = [name for name in commands if shutil.which(name) is None]
     if len(missing) == len(commands):
-        yield ok("slurm", "not on this machine; sweeps run locally")
+        yield ok("slurm", Note("no_slurm"))
         return
     if missing:
-        yield note("slurm", f"lacks {', '.join(missing)} on the PATH", "load your site's SLURM module")
+        yield note("slurm", Note("commands_missing", commands=missing), Note("load_slurm"))
     if "sinfo" not in missing:
         yield _controller()
     if "SLURM_JOB_ID" not in os.environ:
-        advice = "on a login node, train in an allocation: srun --cpus-per-task=8 --time=60 --pty bash"
-        yield note("slurm", "this shell is not inside an allocation", advice)
+        yield note("slurm", Note("no_allocation"), Note("allocate"))
     if shutil.which("sacct") is None:
-        yield note("sacct", "not on the PATH")
+        yield note("sacct", Note("no_sacct"))
         return
     worked, text = ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
-    yield ok("sacct", "answers") if worked else note("sacct", f"does not answer: {one_line(text)}")
+    silent = Note("sacct_is_silent", why=one_line(text))
+    yield ok("sacct", Note("sacct_answers")) if worked else note("sacct", silent)
 
 
 def _controller() -> Finding:
     worked, text = ask("sinfo", "--noheader", "--format=%P")
     if worked:
-        return ok("slurm", f"the controller answers; partitions: {' '.join(text.split())}")
-    advice = "ask your administrators; runs on this machine don't need it"
-    return problem("slurm", f"the controller does not answer: {one_line(text)}", advice)
+        return ok("slurm", Note("controller_answers", partitions=text.split()))
+    return problem("slurm", Note("controller_is_silent", why=one_line(text)), Note("ask_administrators"))
 
 
 CHECKS = (_python, _cores, _torch, _slurm)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 
 from harness.errors import UsageError
+from harness.show.note import Note
 from harness.system import squeue
 from harness.system.machine import ask
 from harness.system.squeue import Job
@@ -50,19 +51,15 @@ def promised_gpus() -> int:
     return int(asked) if asked.isdigit() else 0
 
 
-def shortage(short: Mapping[str, tuple[int, int]], who: str) -> str:
-    """A sentence on nodes that show fewer GPUs than the job was promised.
+def shortage(short: Mapping[str, tuple[int, int]], *, several: bool) -> Note:
+    """Nodes that show fewer GPUs than the job was promised.
 
     Args:
         short: node -> how many GPUs it shows, and how many it should.
-        who: what waits, with its verb.
+        several: whether the job has several runs.
     """
-    first, *_ = short
-    counts = ", node ".join(f"{node} shows {have} of {need}" for node, (have, need) in short.items())
-    return (
-        f"Node {counts} GPUs that the job was promised; {who} for the next `htbench sweep submit`, and "
-        f"`exclude: {first}` among the resources keeps jobs off that node."
-    )
+    nodes = [Note("node_shows", node=node, have=have, need=need) for node, (have, need) in short.items()]
+    return Note("gpus_short", nodes=nodes, first=next(iter(short)), several=several)
 
 
 def preempted() -> bool:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from harness.show.emit import say
 from harness.show.status import Status
 from harness.store import RunState, Store
 from harness.store.points import Point
@@ -112,8 +113,7 @@ class PackedJob(Schedule):
         """The pool. Exits if the node shows fewer GPUs than promised: runs would share what is there."""
         promised, visible = slurm.promised_gpus(), len(visible_gpus())
         if visible < promised and any(one.overrides.get("device") != "cpu" for one in self.points.values()):
-            said = slurm.shortage({slurm.own_node(): (visible, promised)}, "its runs wait")
-            print(f"htbench: {said}", file=sys.stderr, flush=True)
+            say(slurm.shortage({slurm.own_node(): (visible, promised)}, several=True))
             sys.exit(EXIT_ENDED)
         side_by_side = int(os.environ.get(AT_ONCE, "1"))
         searches = ["sweeps.studies.trial"] if any(one.slot for one in self.points.values()) else []

@@ -20,6 +20,7 @@ from harness.config.key import identity, run_key
 from harness.config.names import settings_of
 from harness.config.settings import to_settings
 from harness.errors import UsageError
+from harness.show.note import Note
 from harness.show.numbers import counted
 from harness.store import RunState, Store
 from harness.store import points as plans
@@ -235,7 +236,7 @@ def searched(root: Path, spec: SweepSpec) -> list[Planned]:
 
 def trained_again(
     store: Store, spec: SweepSpec, planned: Sequence[Planned], known: Mapping[str, RunState]
-) -> dict[str, int]:
+) -> dict[Note, int]:
     """Count the runs that are trained again by the reason: what has changed since their results.
 
     Args:
@@ -255,7 +256,7 @@ def trained_again(
             before = {run_key(dataclasses.replace(p.config, revisions={}))} if p.config.revisions else set()
             earlier.append((p.config, (before | keys[_block_and_settings(p.point)]) - {p.point.key}))
     records = store.records(set().union(*(before for _, before in earlier)))
-    reasons = Counter[str]()
+    reasons = Counter[Note]()
     for config, before in earlier:
         if results := sorted(before & records.keys()):
             reasons[_changes(records[results[-1]], config)] += 1
@@ -267,15 +268,15 @@ def _block_and_settings(point: Point) -> tuple[Any, ...]:
     return point.block, tuple(sorted((name, repr(value)) for name, value in point.overrides.items()))
 
 
-def _changes(record: RunRecord, config: RunConfig) -> str:
-    """The settings in the key that differ from those of an earlier result, in words."""
+def _changes(record: RunRecord, config: RunConfig) -> Note:
+    """The settings in the key that differ from those of an earlier result."""
     then, now = record.settings, to_settings(config)
     revisions = {name for name in then if name.startswith("revisions.")}
     changes = []
     for name in sorted((settings_of(identity(config)).keys() | revisions) - {*SEED_FIELDS}):
-        first = 1 if name.startswith("revisions.") else "not set"
+        first = 1 if name.startswith("revisions.") else Note("not_set")
         old, new = (
             list(v) if isinstance(v, tuple) else v for v in (then.get(name, first), now.get(name, first))
         )
-        changes += [f"{name} was {old}, is {new}"] if old != new else []
-    return ", ".join(changes) or "the settings"
+        changes += [Note("setting_changed", name=name, was=[old], now=[new])] if old != new else []
+    return Note("settings_changed", changes=changes) if changes else Note("settings_differ")

@@ -142,7 +142,7 @@ class PlanFacts:
     estimated: Sequence[EstimateFacts]
     jobs: Sequence[JobsFacts]
     other_code: Mapping[str, int]
-    trained_again: Mapping[str, int]
+    trained_again: Mapping[Note, int]
     lost: int
     points: Sequence[PointFacts]
     sbatch: list[str] = field(default_factory=list)
