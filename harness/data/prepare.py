@@ -165,9 +165,9 @@ class Work:
         if missing:
             sources.append(f"{raw.endpoint()}/datasets/{row['repository']}/tree/{row['revision']}")
         if self.lacks_tokenizer:
-            its = row["tokenizer"]
-            missing.append(f"'{TOKENIZER}' of {its['repository']}")
-            sources.append(f"{raw.endpoint()}/{its['repository']}/tree/{its['revision']}")
+            tokenizer = row["tokenizer"]
+            missing.append(f"'{TOKENIZER}' of {tokenizer['repository']}")
+            sources.append(f"{raw.endpoint()}/{tokenizer['repository']}/tree/{tokenizer['revision']}")
         if missing and (why := raw.obstacle()):
             first = ", ".join(missing[:2] + missing[2:][-1:])
             raise UsageError(

@@ -181,9 +181,9 @@ def _metric(runs: Sequence[Gathered], asked: str) -> str:
             "map it: `--map val_loss=COLUMN`."
         )
     known = [name for name in held_out if ours.direction(name) is not None]
-    for some in ([asked] if asked else [], held_out, known):
-        if len(some) == 1:
-            return some[0]
+    for candidates in ([asked] if asked else [], held_out, known):
+        if len(candidates) == 1:
+            return candidates[0]
     raise UsageError(f"The file has {', '.join(held_out)}; name the one that is reported by --metric.")
 
 

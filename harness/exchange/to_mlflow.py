@@ -75,14 +75,14 @@ def _opened(uri: str, folder: Path | None) -> Destination:
     from mlflow.entities import Metric, Param, ViewType
 
     client = MlflowClient(tracking_uri=uri)
-    experiments = {each.name: each for each in _pages(client.search_experiments, view_type=ViewType.ALL)}
-    live = [each.experiment_id for each in experiments.values() if each.lifecycle_stage == "active"]
+    experiments = {row.name: row for row in _pages(client.search_experiments, view_type=ViewType.ALL)}
+    live = [row.experiment_id for row in experiments.values() if row.lifecycle_stage == "active"]
     there: dict[str, list[tuple[str, str]]] = {}  # key -> runs with their digests
     for run in _pages(client.search_runs, experiment_ids=live, filter_string=f"tags.`{KEY}` != ''"):
         tags = run.data.tags
         there.setdefault(tags[KEY], []).append((run.info.run_id, tags.get(COMPLETE, "")))
 
-    def experiment(name: str) -> str:
+    def experiment_of(name: str) -> str:
         """The id of the experiment of a sweep, which is made if it is not there."""
         if name not in experiments:
             # By default a database takes the folder in which the command happens to run.
@@ -106,7 +106,7 @@ def _opened(uri: str, folder: Path | None) -> Destination:
         tags = {name: text[:_LONGEST] for name, text in texts.items()}
         began = _milliseconds(run.began)
         made = client.create_run(
-            experiment(run.group), start_time=began, tags=tags, run_name=run.name
+            experiment_of(run.group), start_time=began, tags=tags, run_name=run.name
         ).info.run_id
         params = [Param(_name(name), setting(value)[:_LONGEST]) for name, value in run.config.items()]
         for start in range(0, len(params), _PARAMS):
@@ -121,8 +121,10 @@ def _opened(uri: str, folder: Path | None) -> Destination:
         client.set_terminated(made, "FINISHED", end_time=_milliseconds(run.time(run.steps)))
         client.set_tag(made, COMPLETE, run.digest)
 
-    digests = {key: [digest for _, digest in runs if digest] for key, runs in there.items()}
-    return Destination(uri, {key: some[0] for key, some in digests.items() if len(some) == 1}, write)
+    complete = {key: [digest for _, digest in runs if digest] for key, runs in there.items()}
+    return Destination(
+        uri, {key: digests[0] for key, digests in complete.items() if len(digests) == 1}, write
+    )
 
 
 def _pages(search: Any, **terms: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from harness.store.layout import cache_folder
 from harness.store.record import RunRecord, timestamp
 from harness.system.environment import require
 
-BeginTask = Callable[[int], Callable[[int], Any]]  # answers -> what is told every number that is done
+BeginTask = Callable[[int], Callable[[int], Any]]  # number of answers -> gets the number after every batch
 Begin = Callable[[str, int], Callable[[int], Any]]  # the same for a task
 
 

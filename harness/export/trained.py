@@ -100,8 +100,8 @@ class Trained:
         try:
             model.load_state_dict(dict(self.state), assign=True)
         except RuntimeError as error:
-            said = " ".join(str(error).split())
+            mismatch = " ".join(str(error).split())
             raise UsageError(
-                f"The weights of run {self.key} don't fit '{self.model}': {said[:300]}"
+                f"The weights of run {self.key} don't fit '{self.model}': {mismatch[:300]}"
             ) from None
         return model.eval()
