@@ -19,7 +19,7 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness.data.text import TextTask
 
-TEST_TOKENS = 10_000_000  # scored at most: C4 has 35 million, and twice as many under protocol "paper"
+TEST_TOKENS = 10_000_000  # about so many are scored: C4 has several times as many
 _SPARE = 0.97  # estimated tokens of a file times this: rather a file too many than one too few
 
 

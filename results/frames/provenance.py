@@ -10,7 +10,7 @@ from results.frames.metrics import word
 
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
-    *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step"),
+    *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step", "items_digest"),
 )
 # Times are comparable only if these agree. Precision must agree as well, but all runs of a workload share it.
 TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
@@ -46,4 +46,5 @@ def outcome(record: RunRecord) -> dict[str, Any]:
         "timed_steps": timing.get("steps"),
         "seconds_per_step_sd": timing.get("sd"),
         "cpu_seconds_per_step": timing.get("cpu"),
+        "items_digest": record.items_digest,
     }

@@ -24,7 +24,7 @@ _DECLARED = {str: WORD, float: NUMBER, int: COUNT, bool: FLAG}  # type of a sett
 
 _WORDS = (
     *(*run_row.FIRST, *metrics.TASK[:2], identity.DATA),
-    *("code", "python", "torch", "device", "machine"),
+    *("code", "python", "torch", "device", "machine", "items_digest"),
 )
 _COUNTS = (
     *(*SEED_FIELDS, "steps", "timed_steps", "threads", "processes", "micro_batch"),

@@ -25,7 +25,10 @@ SPREAD = Note("spread")
 _EMBEDDED_TASKS = ("pydocs", "digits", "glyphs")
 _FAILURES = ("oom", "timeout", "killed", "error")
 # Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
-_CAN_CHANGE = ("torch", "machine", "device", "threads", "processes", "micro_batch", "compile")
+_CAN_CHANGE = (
+    *("torch", "machine", "device", "threads", "processes", "micro_batch", "compile"),
+    "items_digest",  # which items of the test split were scored; empty for a run that diverged
+)
 # Columns that can't, with their names: code that makes other numbers makes other runs.
 _CANNOT = (("code", "our code"), ("python", "Python"))
 _MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
@@ -264,4 +267,4 @@ def _made_by(runs: Sequence[Row]) -> Note:
 
 
 def _values(runs: Iterable[Row], column: str) -> list[str]:
-    return sorted({word(value) for value in {run.get(column) for run in runs}})
+    return sorted({word(value) for value in {run.get(column) for run in runs} - {""}})  # not known

@@ -171,6 +171,7 @@ def test_every_table_ends_with_where_its_numbers_are_from(demo_store):
         ({"config": {"threads": 4}}, "threads (1 and 4)"),
         ({"environment": {"world_size": 2}}, "processes (1 and 2)"),
         ({"config": {"compile": True}}, "compile (False and True)"),
+        ({"items_digest": "b" * 16}, f"items_digest ({'a' * 16} and {'b' * 16})"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -179,6 +180,7 @@ def test_a_mixture_that_can_change_numbers_is_marked_and_strict_refuses_it(
 ):
     keys = chosen(bench, make, (0.80, 0.90))
     root = bench.write().root
+    rewrite(bench, keys[1], items_digest="a" * 16)  # not known of the others, as if they had diverged
     assert cli.main(["table", "main_result", "--root", str(root), "--strict"]) == 0
     rewrite(bench, keys[0], **changes)
     capsys.readouterr()
