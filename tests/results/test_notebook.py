@@ -101,7 +101,7 @@ def test_mistakes_are_told_in_a_sentence(demo_store, tmp_path):
 
 def test_the_examples_of_the_page_run(demo_store):
     examples = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     tables = demo_store.root.parent / "tables"
     words = ["table", "main_result", "--format", "parquet", "--out", tables, "--root", demo_store.root]
     assert cli.main(list(map(str, words))) == 0
