@@ -47,7 +47,7 @@ def test_killed_anywhere_the_same_command_goes_on(htbench, write_spec, finished)
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     rows = (row, _) = json.loads(htbench("sweep", "status", spec, "--json").stdout)
-    promised("sweep status", rows, lacks=["at_work", "failures", "jobs."])
+    promised("sweep status", rows)
     assert row["rounds"]["most"] == 6 and row["rounds"]["tried"] <= 6
     done = htbench("sweep", "run", spec)
     assert done.returncode == 0, done.stderr
