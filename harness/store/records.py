@@ -42,10 +42,9 @@ class Records:
         Raises:
             UsageError: no run has such a key; as the name of a folder it could lead anywhere.
         """
-        found = self._folders.get(key)  # a table asks ten thousand times
-        if found is None:
-            found = self._folders[key] = RunFolder(RunFile(self._place(key)))
-        return found
+        if key not in self._folders:  # a table asks ten thousand times
+            self._folders[key] = RunFolder(RunFile(self._place(key)))
+        return self._folders[key]
 
     def _place(self, key: str) -> str:
         if not layout.is_key(key):
@@ -58,11 +57,11 @@ class Records:
         Raises:
             UsageError: no run's key begins so, or several do.
         """
-        found = [key for key in self.keys() if key.startswith(word)] if word else []
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{len(found)} runs have a key like '{word}', such as {found[0]}, {found[1]}.")
+        keys = [key for key in self.keys() if key.startswith(word)] if word else []
+        if len(keys) == 1:
+            return keys[0]
+        if keys:
+            raise UsageError(f"{len(keys)} runs have a key like '{word}', such as {keys[0]}, {keys[1]}.")
         raise UsageError(f"No run of '{self.root}' has the key '{word}'; `htbench runs ls --all` lists them.")
 
     def run_folder(self, key: str) -> Path:
@@ -156,13 +155,13 @@ class Records:
 
     def keys(self) -> list[str]:
         """The keys of all runs that have a folder or are in an archive, sorted."""
-        found = set[str]()
+        keys = set[str]()
         for _ in range(10):
             before = self.packed.now()
-            found.update(before.runs, layout.run_keys(self.root))
+            keys.update(before.runs, layout.run_keys(self.root))
             if self.packed.now() is before:  # else runs may have moved either way meanwhile
                 break
-        return sorted(found)
+        return sorted(keys)
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that have one; from the index, checked against the folders.
@@ -189,14 +188,20 @@ class Records:
     def _checked(
         self, keys: Iterable[str], find: Callable[[str, Mark], RunRecord | None]
     ) -> Iterator[tuple[str, RunRecord, Mark]]:
-        packed = self._packed_marks()
+        packed = self.packed.now().runs
+        here = set(layout.run_keys(self.root)) if packed else ()
         for key in keys:
-            mark = packed.get(key) or self._mark(key)
+            # Packed runs that have no folder take no look for each.
+            member = packed[key].member(key, layout.RECORD) if key in packed and key not in here else None
+            mark = self._mark(key) if member is None else Mark(member.size, member.modified)
             if mark is None:
                 continue
             record = find(key, mark)
             if record is None or record.digest:  # the index lacks it, or was changed
-                record = self._read_and_note(key)
+                record = self.record(key)
+                if record is not None and not record.digest:  # the index keeps what was written
+                    with contextlib.suppress(OSError):  # the store may be read-only
+                        self._note(record)
             if record is not None:
                 yield key, record, mark
 
@@ -214,22 +219,6 @@ class Records:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return mark_of(self.files(key).record.stat())
         return None
-
-    def _packed_marks(self) -> dict[str, Mark]:
-        """The marks of the records of packed runs that have no folder, without a look for each."""
-        packed = self.packed.now().runs
-        here = set(layout.run_keys(self.root)) if packed else ()
-        found = (
-            (key, archive.member(key, layout.RECORD)) for key, archive in packed.items() if key not in here
-        )
-        return {key: Mark(member.size, member.modified) for key, member in found if member is not None}
-
-    def _read_and_note(self, key: str) -> RunRecord | None:
-        record = self.record(key)
-        if record is not None and not record.digest:  # the index keeps what was written
-            with contextlib.suppress(OSError):  # the store may be read-only
-                self._note(record)
-        return record
 
     def _note(self, record: RunRecord) -> None:
         """Clean a finished run's folder, then index its record; after a crash the next reader does so."""
