@@ -24,6 +24,7 @@ from harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
 from optimizers.zoo.registry import resolve_value
 from sweeps.plan import slots
 from sweeps.spec import given
+from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
 # The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
@@ -55,7 +56,21 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
     configs = {block.name: _GridConfigs((*block.space, "seed")) for block in spec.blocks}
     planned = [plan_point(spec, b.name, SEARCH, settings, configs[b.name].resolve) for b, settings in points]
-    return list({(p.point.block, p.point.key): p for p in planned}.values())
+    distinct = list({(p.point.block, p.point.key): p for p in planned}.values())
+    if spec.search.mode == REFINE:
+        _check_rate(spec, distinct)
+    return distinct
+
+
+def _check_rate(spec: SweepSpec, planned: Sequence[Planned]) -> None:
+    """Refuse a rate that has nothing between two values, or that changes nothing. Raises UsageError."""
+    rate = spec.search.rate
+    for block, members in grouped(planned, lambda p: p.point.block).items():
+        where = f"Sweep '{spec.name}', block '{block}': {rate}"
+        if any(param_of(p.config.optimizer.name, rate).type is int for p in members):
+            raise UsageError(f"{where} takes whole numbers only, which can't be refined; use mode 'grid'.")
+        if len({p.point.overrides[rate] for p in members}) < 2:
+            raise UsageError(f"{where} can't be refined: all of its values mean the same run.")
 
 
 def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:

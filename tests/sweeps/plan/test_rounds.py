@@ -235,6 +235,19 @@ def test_what_cannot_be_refined_is_refused_in_one_sentence(write_spec, old, new,
         search_points(specs.load(write_spec(TEXT.replace(old, new))))
 
 
+@pytest.mark.parametrize(
+    ("rule", "rate", "values", "said"),
+    [
+        ("htmuon", "optimizer.interval", [1, 2], "optimizer.interval takes whole numbers only"),
+        ("adamw", "optimizer.aux_lr", [0.001, 0.002], "all of its values mean the same run"),
+    ],
+)
+def test_a_rate_without_values_between_or_without_effect_is_refused(write_spec, rule, rate, values, said):
+    text = TEXT[: TEXT.index("blocks:")].replace("trials: 12", f"trials: 12, rate: {rate}")
+    with pytest.raises(UsageError, match=said):
+        search_points(specs.load(write_spec(f"{text}space: {{optimizer.name: [{rule}], {rate}: {values}}}")))
+
+
 def test_the_example_is_a_plan(tmp_path):
     spec = specs.load(shipped.find("refine-digits", tmp_path))
     assert [rates([p.point for p in search_points(spec)], name) for name in ("sgdm", "muon")] == [
