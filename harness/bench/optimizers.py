@@ -246,29 +246,28 @@ class Bench:
     def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[PeerRow]:
         """Measure an entry against each of its peers; `watch` gets a label before each measurement."""
         for peer in peers_of(entry.name):
-            note = peer.obstacle(entry.hyper)
-            row = PeerRow(entry.label, peer.label, peer.version, peer.matrices, note=note)
-            if not note:
-                watch(f"{entry.label} beside {peer.label}")
-                row = self._beside(entry, peer, row)
-            yield row
-
-    def _beside(self, entry: Entry, peer: Peer, row: PeerRow) -> PeerRow:
-        ours = self._ours(entry, peer.matrices)
-        try:
-            theirs = self._theirs(entry, peer)
-            times = self._times(ours, theirs)
-        except Exception as error:  # code of other packages may raise anything
-            return dataclasses.replace(row, note=f"fails: {reason(error)}")
-        steps = per_step(times[0], entry.period, special_step(times[0], entry.special))
-        units = per_step(times[1], entry.period, special_step(times[1], None))
-        return dataclasses.replace(
-            row,
-            ours=Measurement.milliseconds(entry.label, steps),
-            theirs=Measurement.milliseconds(peer.label, units),
-            ratio=Measurement.ratio(entry.label, f"x {peer.label}", steps, units, peer.at_most),
-            state_bytes=memory_of(theirs.optimizer.state) / _count(theirs),
-        )
+            obstacle = peer.obstacle(entry.hyper)
+            row = PeerRow(entry.label, peer.label, peer.version, peer.matrices, note=obstacle)
+            if obstacle:
+                yield row
+                continue
+            watch(f"{entry.label} beside {peer.label}")
+            side = self._ours(entry, peer.matrices)
+            try:
+                other = self._theirs(entry, peer)
+                ours, theirs = self._times(side, other)
+            except Exception as error:  # code of other packages may raise anything
+                yield dataclasses.replace(row, note=f"fails: {reason(error)}")
+                continue
+            steps = per_step(ours, entry.period, special_step(ours, entry.special))
+            units = per_step(theirs, entry.period, special_step(theirs, None))
+            yield dataclasses.replace(
+                row,
+                ours=Measurement.milliseconds(entry.label, steps),
+                theirs=Measurement.milliseconds(peer.label, units),
+                ratio=Measurement.ratio(entry.label, f"x {peer.label}", steps, units, peer.at_most),
+                state_bytes=memory_of(other.optimizer.state) / _count(other),
+            )
 
     def _times(self, ours: Side, theirs: Side) -> tuple[list[Two], list[Two]]:
         settings = self.settings
