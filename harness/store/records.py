@@ -207,17 +207,25 @@ class Records:
 
     def _mark(self, key: str) -> Mark | None:
         """The mark of a record's file; None if there is none."""
+        found = self.look(key, layout.RECORD)
+        return None if found is None else mark_of(found)
+
+    def look(self, key: str, name: str) -> os.stat_result | None:
+        """As `os.stat` of a file right in the folder of the run `key`, or in an archive; None: there is none.
+
+        It makes no path, since tables ask of ten thousand runs.
+        """
         before = self.packed.known
         folder = self._place(key)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = os.lstat(f"{folder}/{layout.RECORD}")
+            found = os.lstat(f"{folder}/{name}")
             if stat.S_ISREG(found.st_mode) and not leads_away(folder, 2):
-                return mark_of(found)
+                return found
         packed = self.packed.look()
         if packed is before and not (packed.runs or packed.damaged):
             return None
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            return mark_of(self.files(key).record.stat())
+            return (self.files(key).path / name).stat()
         return None
 
     def _note(self, record: RunRecord) -> None:

@@ -127,10 +127,14 @@ def _scalars(kind: Any) -> frozenset[Any]:
 
 def _of_all(container: type, items: Callable[[Any], Iterable[Any]], kind: Any) -> Check:
     """Of a list or an object, all of whose values are of one type."""
-    scalars, check = _scalars(kind), _check(kind)
-    if scalars:
-        return lambda value: type(value) is container and scalars.issuperset(map(type, items(value)))
-    return lambda value: type(value) is container and all(map(check, items(value)))
+    plain, check = _LEAVES if kind is Any else _scalars(kind), _check(kind)
+
+    def fits(value: Any) -> bool:  # most are of scalars, which takes no call for each
+        if type(value) is not container:
+            return False
+        return plain.issuperset(map(type, items(value))) or all(map(check, items(value)))
+
+    return fits
 
 
 def _of_fields(kind: Any) -> Check:

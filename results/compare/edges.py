@@ -70,9 +70,7 @@ def _axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
 def _numbers(values: Iterable[Any]) -> list[float]:
     """The distinct numbers, ascending; nothing if some are no numbers."""
     known = [value for value in values if not is_missing(value)]
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in known):
-        return []
-    return sorted(set(known))
+    return sorted(set(known)) if set(map(type, known)) <= {int, float} else []
 
 
 def agree(row: Row, chosen: Row, name: str) -> bool:

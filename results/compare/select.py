@@ -81,7 +81,7 @@ class Choice:
     @functools.cached_property
     def axes(self) -> list[str]:
         """The tuned columns in which its rows have two values or more, over all sweeps."""
-        return [name for name in tuned_columns(self.rows) if _has_two_values(self.rows, name)]
+        return _varied(self.rows, tuned_columns(self.rows))
 
     @property
     def tried(self) -> int:
@@ -160,9 +160,9 @@ def _choose(
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
     """The sweep in whose search a run has the replica's `seed` or `data_seed`; None: both are fresh."""
-    return next(
-        (str(run["sweep"]) for run in group if any(run[name] == replica[name] for name in SEED_FIELDS)), None
-    )
+    seed, data_seed = (replica[name] for name in SEED_FIELDS)
+    users = (run["sweep"] for run in group if run["seed"] == seed or run["data_seed"] == data_seed)
+    return next(map(str, users), None)
 
 
 def has_stages(run: Row) -> bool:
@@ -170,18 +170,21 @@ def has_stages(run: Row) -> bool:
     return bool(run["sweep"]) and not run[IMPORTED]
 
 
-def searched(frame: Frame, columns: Iterable[str]) -> list[str]:
+def searched(frame: Frame, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
     groups = grouped((row for row in rows(frame) if row["stage"] == SEARCH), itemgetter(*OPTIMIZER)).values()
-    return [name for name in columns if any(_has_two_values(group, name) for group in groups)]
+    found = {name for group in groups for name in _varied(group, columns)}
+    return [name for name in columns if name in found]
 
 
 def axes_of(choices: Sequence[Choice]) -> list[str]:
     """The tuned columns along which any of some choices was searched."""
     tuned = tuned_columns(choices[0].rows) if choices else []
-    return [name for name in tuned if any(name in choice.axes for choice in choices)]
+    found = {name for choice in choices for name in choice.axes}
+    return [name for name in tuned if name in found]
 
 
-def _has_two_values(group: Sequence[Row], name: str) -> bool:
-    values = {row[name] for row in group}  # most columns are of other optimizers: NaN for all
-    return len(values) > 1 and sum(not is_missing(value) for value in values) > 1
+def _varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:
+    """The columns with two values or more; most are of other optimizers, and NaN in all rows."""
+    several = [name for name in columns if len({row[name] for row in group}) > 1]
+    return [name for name in several if len({x for row in group if not is_missing(x := row[name])}) > 1]

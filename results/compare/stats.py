@@ -132,8 +132,8 @@ def p_value(a: Sample, b: Sample) -> float | None:
     if error is None:
         return None
     gap = abs(a.mean - b.mean)
-    of_seeds = replace(error, test_variance=0.0)
-    return max(_p_value(gap, one) for one in (error, of_seeds) if one.variance > 0)
+    both = {error, replace(error, test_variance=0.0)}
+    return max(_p_value(gap, one) for one in both if one.variance > 0)
 
 
 def _p_value(gap: float, error: Error) -> float:

@@ -311,14 +311,13 @@ def _whole(rows: Sequence[Row]) -> Rows:
     ordered = run_row.columns(names, tuned)
     blank = dict.fromkeys([*ordered, *run_row.HIDDEN], math.nan)
     whole = [blank | row for row in rows]
-    for name in run_row.HIDDEN:
-        for row in whole:
+    for name, values in zip(blank, zip(*(row.values() for row in whole), strict=True), strict=True):
+        if set(map(type, values)) in _MIXED:
+            for row, value in zip(whole, values, strict=True):
+                row[name] = math.nan if value is None else float(value)
+    for row in whole:
+        for name in run_row.HIDDEN:
             del row[name]
-    for name in ordered:
-        types = {type(row[name]) for row in whole}
-        if types in _MIXED:
-            for row in whole:
-                row[name] = math.nan if row[name] is None else float(row[name])
     return whole
 
 

@@ -17,15 +17,16 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from harness.store import Store
-from harness.store.layout import cache_folder
-from harness.system import atomic, typed
+from harness.store.layout import METRICS, RECORD, cache_folder, is_key
+from harness.system import atomic
 from harness.system.environment import HOME
 from results.frames import run_row
 from results.frames.run_row import MARK, Row
@@ -37,25 +38,17 @@ _WORDS = {str, tuple, type(None)}
 _FEW, _SHARE = 50, 0.02  # fewer new rows, or a smaller share, are not worth writing the file again
 
 
-class _Group(TypedDict):
-    names: list[str]
-    columns: list[Any]
-
-
 def mark(store: Store, key: str) -> str:
     """A word that changes with the record or the curve of a run; empty if there is no record.
 
     The time of the last change of the inode (ctime) is part of it: programs can't set it back.
     """
-    files = store.files(key)
-    record, curve = _stat(files.record), _stat(files.metrics)
+    record, curve = (_told(store.look(key, name)) for name in (RECORD, METRICS))
     return f"{record} {curve}" if record else ""
 
 
-def _stat(path: Path) -> str:
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
+def _told(found: os.stat_result | None) -> str:
+    if found is None:
         return ""
     return f"{found.st_ino:x}.{found.st_size:x}.{found.st_mtime_ns:x}.{found.st_ctime_ns:x}"
 
@@ -67,16 +60,11 @@ def read(store: Store) -> dict[str, Row]:
     """
     try:
         head, _, body = (cache_folder(store.root) / _FILE).read_bytes().partition(b"\n")
-        if atomic.parse_json(head) != _head(body):
+        if json.loads(head) != _head(body):
             return {}
-        groups = atomic.parse_json(body)
-    except (OSError, ValueError):
-        return {}
-    if not typed.fits(list[_Group], groups):
-        return {}
-    try:
-        return {row["key"]: row for group in groups for row in _rows(group)}
-    except (KeyError, TypeError, ValueError, IndexError):  # of no shape that `write` gives
+        found = (row for group in json.loads(body) for row in _rows(group))
+        return {row["key"]: row for row in found if is_key(row["key"]) and type(row[MARK]) is str}
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, IndexError):  # not as `write` has it
         return {}
 
 
@@ -92,7 +80,7 @@ def differing(store: Store, seconds: float) -> tuple[int, list[str]]:
     """
     until, compared, found = time.monotonic() + seconds, 0, []
     for key, row in read(store).items():
-        record = store.record(key) if row.get(MARK) == mark(store, key) else None
+        record = store.record(key) if row[MARK] == mark(store, key) else None
         if record is None or time.monotonic() > until:  # other rows are never used
             continue
         compared += 1

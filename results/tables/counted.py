@@ -6,13 +6,12 @@ counts them anew; only that loads torch.
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from harness.config.settings import resolve_config
 from harness.cost.gpus import DECOMPOSED
@@ -47,8 +46,12 @@ class Counted:
 
 def kept() -> list[Counted]:
     """What the file has, in its order."""
-    rows: list[dict[Any, Any]] = pd.read_csv(FILE).to_dict("records")
-    return [Counted(**row) for row in rows]
+    with open(FILE, encoding="utf-8", newline="") as file:
+        return [Counted(**{name: _value(word) for name, word in row.items()}) for row in csv.DictReader(file)]
+
+
+def _value(word: str) -> Any:
+    return int(word) if word.isdigit() else word
 
 
 def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
@@ -65,6 +68,8 @@ def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
 
 def text() -> str:
     """The file as it has to be: every workload of the paper, then their twins in miniature."""
+    import pandas as pd
+
     workloads = (scales.workload(scale, *pair) for scale in ("paper", "nano") for pair in scales.WORKLOADS)
     updates = [
         update

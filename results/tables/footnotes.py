@@ -17,7 +17,7 @@ from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import metric_summary
 from results.frames import imported
 from results.frames.identity import DATA
-from results.frames.metrics import Metric, reported, word
+from results.frames.metrics import Metric, is_missing, reported, word
 from results.frames.rows import Frame, rows
 
 SPREAD = Note("spread")
@@ -225,10 +225,9 @@ def complete(section: Section, part: Frame) -> Section:
     known = {
         str(run["key"]): run
         for run in rows(part)
-        if word(run.get("code")) != "none" or (run[IMPORTED] and word(run.get("machine")) != "none")
+        if not is_missing(run.get("code")) or (run[IMPORTED] and not is_missing(run.get("machine")))
     }
-    made = {key: tuple([run.get(name) for name in _CAN_CHANGE]) for key, run in known.items()}
-    cells = [[_marked(cell, known, made) for cell in row] for row in section.rows]
+    cells = [[_marked(cell, known) for cell in row] for row in section.rows]
     runs = [
         known[key]
         for key in sorted({key for row in cells for cell in row for key in cell.runs} & known.keys())
@@ -244,11 +243,9 @@ def complete(section: Section, part: Frame) -> Section:
     return replace(section, rows=cells, notes=(*section.notes, *notes), mixtures=tuple(mixture))
 
 
-def _marked(cell: Cell, known: Mapping[str, Row], made: Mapping[str, tuple[Any, ...]]) -> Cell:
-    keys = [key for key in cell.runs if key in known]
-    if len({made[key] for key in keys}) < 2:
-        return cell
-    differences = _differences([known[key] for key in keys], [(name, name) for name in _CAN_CHANGE])
+def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
+    runs = [known[key] for key in cell.runs if key in known]
+    differences = _differences(runs, [(name, name) for name in _CAN_CHANGE]) if len(runs) > 1 else []
     return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
 
 
