@@ -16,7 +16,7 @@ def flatten(nested: Any, prefix: str = "", rename: Callable[[str], str] = str) -
         if type(value) not in _LEAVES and isinstance(value, Mapping):
             flat |= flatten(value, rename(f"{prefix}{name}."), rename)
         else:
-            flat[prefix + str(name)] = value
+            flat[f"{prefix}{name}"] = value
     return flat
 
 

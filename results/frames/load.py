@@ -44,19 +44,24 @@ _LOST = "a search whose terms are lost (its study.json is damaged)"
 Warn = Callable[[UsageError], object]
 
 
+@without_collection()
 def load(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | None = None) -> pd.DataFrame:
-    """As `load_rows`, as a frame for figures and notebooks."""
+    """As `load_rows`, as a frame for the page."""
     import pandas as pd
 
-    found = load_rows(store, sweeps, warn)
-    columns = {name: [row[name] for row in found] for name in found[0]}
-    # Words stay Python's strings: to go run by run takes ten times as long with Arrow's.
-    return pd.DataFrame(
-        {
-            name: pd.Series(values, dtype=object if str in set(map(type, values)) else None)
-            for name, values in columns.items()
-        }
-    )
+    return pd.DataFrame(series(load_rows(store, sweeps, warn)))
+
+
+def series(found: Rows) -> dict[str, pd.Series[Any]]:
+    """The columns of some rows, at least one. Words stay Python's strings: one by one, Arrow's are slow."""
+    import pandas as pd
+
+    columns = zip(found[0], zip(*(row.values() for row in found), strict=True), strict=True)
+    return {name: pd.Series(values, dtype=_dtype(set(map(type, values)))) for name, values in columns}
+
+
+def _dtype(types: set[type]) -> type | None:
+    return object if str in types else float if types == {float} else None
 
 
 @without_collection()

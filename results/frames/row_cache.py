@@ -134,12 +134,12 @@ def _groups(found: Iterable[Row]) -> list[dict[str, Any]]:
     for row in found:
         groups.setdefault(tuple(row), []).append(row)
     return [
-        {"names": names, "columns": [_packed([row[name] for row in own]) for name in names]}
+        {"names": names, "columns": list(map(_packed, zip(*(row.values() for row in own), strict=True)))}
         for names, own in groups.items()
     ]
 
 
-def _packed(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
+def _packed(values: Sequence[Any]) -> Sequence[Any] | dict[str, list[Any]]:
     """Few distinct words or tuples are listed once. Numbers stay: 1, 1.0 and True would be one key."""
     if not set(map(type, values)) <= _WORDS:
         return values

@@ -7,6 +7,7 @@ is `pd.NA`; a missing time is NaT. docs/results.md has the table of the columns.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,8 @@ from harness.store.points import SEED_FIELDS
 from harness.store.record import IMPORTED
 from optimizers.zoo.registry import ZOO
 from results.frames import downstream, identity, metrics, provenance, run_row
+from results.frames.load import series
+from results.frames.rows import Rows
 
 WORD, NUMBER, COUNT, FLAG, TIME = "str", "float64", "Int64", "boolean", "datetime64[ns, UTC]"
 PLAIN = "object"  # lists and mixtures; None if missing
@@ -41,15 +44,17 @@ COLUMNS = {
 }
 
 
-def typed(frame: pd.DataFrame) -> pd.DataFrame:
+def typed(rows: Rows) -> pd.DataFrame:
     """The same rows with all of COLUMNS, and every column of its type.
 
     Args:
-        frame: as `results.frames.load` makes it.
+        rows: as `results.frames.load` makes them.
     """
-    names = [*(str(name) for name in frame if name not in _LAST), *_LAST]
-    whole = frame.reindex(columns=names)
-    return pd.DataFrame({name: _as(whole[name], _type(name, whole[name])) for name in names})
+    columns = series(rows)
+    blank = pd.Series(math.nan, index=range(len(rows)))
+    whole = {name: columns[name] for name in columns if name not in _LAST}
+    whole |= {name: columns.get(name, blank) for name in _LAST}
+    return pd.DataFrame({name: _as(values, _type(name, values)) for name, values in whole.items()})
 
 
 def _type(name: str, values: pd.Series[Any]) -> str:

@@ -75,7 +75,7 @@ def test_what_has_another_type_than_it_should_stays_as_it_is():
     frame = pandas.DataFrame(
         {"seed": [1, "two"], "lr": [0.1, None], "ended": ["2026-01-31T12:00:00+00:00", ""]}
     )
-    found = typed.typed(frame.assign(mine=["a", None], other=[(1,), 2.0]))
+    found = typed.typed(frame.assign(mine=["a", None], other=[(1,), 2.0]).to_dict("records"))
     assert found["seed"].tolist() == [1, "two"] and found["lr"].dtype == "float64"
     assert found["ended"].isna().tolist() == [False, True] and found["mine"].tolist() == ["a", ""]
     assert found["other"].tolist() == [(1,), 2.0] and found["imported"].tolist() == ["", ""]
