@@ -32,14 +32,12 @@ def frame(root: Path | str, sweeps: str | Iterable[str] | None = None) -> pd.Dat
     """
     from harness.errors import UsageError
     from harness.store import Store
-    from harness.system.machine import without_collection
     from results.frames.load import load_rows
     from results.frames.typed import typed
 
     if not Path(root).is_dir():
         raise UsageError(f"There is no store '{root}'.")
-    with without_collection():
-        return typed(load_rows(Store(root), [sweeps] if isinstance(sweeps, str) else sweeps))
+    return typed(load_rows(Store(root), [sweeps] if isinstance(sweeps, str) else sweeps))
 
 
 def curve(root: Path | str, key: str) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -113,6 +114,10 @@ class Point:
 
     def candidate(self) -> tuple[tuple[str, str], ...]:
         """The settings without the seeds, hashable: equal for points that differ in their seeds only."""
+        return self._candidate
+
+    @functools.cached_property
+    def _candidate(self) -> tuple[tuple[str, str], ...]:
         return tuple(sorted((k, repr(v)) for k, v in self.overrides.items() if k not in SEED_FIELDS))
 
 

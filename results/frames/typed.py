@@ -16,6 +16,7 @@ from harness.config import hyper_schedules
 from harness.config.settings import params_of
 from harness.store.points import SEED_FIELDS
 from harness.store.record import IMPORTED
+from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.frames import downstream, identity, metrics, provenance, run_row
 from results.frames.load import series
@@ -44,6 +45,7 @@ COLUMNS = {
 }
 
 
+@without_collection()
 def typed(rows: Rows) -> pd.DataFrame:
     """The same rows with all of COLUMNS, and every column of its type.
 
