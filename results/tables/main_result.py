@@ -43,7 +43,8 @@ def section(part: Frame) -> Section:
     verdicts = {metric: _verdicts(part, choices, names, metric) for metric in metrics}
     first = verdicts[metrics[0]]
     columns, cells = [], []
-    fixed = [name for name in tuned_columns(part) if name not in _shown(choices, axes)]
+    shown = _shown(choices, axes)
+    fixed = [name for name in tuned_columns(part) if name not in shown]
     otherwise, on_fixed = fixed_settings.notes(choices, names, fixed)
     for column, own in _columns(part, choices, axes, verdicts, fixed, otherwise):
         if any(cell.text() for cell in own):  # a column without any text is left out
