@@ -17,6 +17,9 @@ from harness.show.note import Note
 from harness.show.report import CHOSEN, Cell, Column, Report, Section
 
 _MORE = "--json has all"
+_PIPE = 80  # columns of an explanation where nothing tells a width
+_COMMAND = re.compile("`[^`]*`")
+_SPACE = "\x00"  # never in a line: `in_a_line` has shown it
 
 
 def write(reports: Sequence[Report]) -> str:
@@ -60,9 +63,9 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 def _lines(report: Report, width: int | None) -> list[str]:
     blocks = [_section(section, width) for section in report.sections]
     if not report.sections and not report.notes:
-        blocks = [wrapped(str(report.empty), width)]
+        blocks = [_prose(report.empty, width)]
     head = [[in_a_line(report.title)]] if report.title else []
-    notes = [line for note in report.notes for line in wrapped(str(note), width)]
+    notes = [line for note in report.notes for line in _prose(note, width)]
     return _joined([*head, *blocks, notes])
 
 
@@ -75,11 +78,12 @@ def _joined(blocks: Iterable[list[str]]) -> list[str]:
 
 def _section(section: Section, width: int | None) -> list[str]:
     marks = section.marks()
-    notes = [f"{mark}  {note}" for note, mark in marks.items()]
-    notes += [f"{symbol}  {meaning}".strip() for symbol, meaning in section.legend()]
-    notes += map(str, section.notes)
+    notes = [line for note, mark in marks.items() for line in _prose(note, width, f"{mark}  ")]
+    for symbol, meaning in section.legend():
+        notes += _prose(meaning, width, f"{symbol}  " if symbol else "")
+    notes += [line for note in section.notes for line in _prose(note, width)]
     head = wrapped(section.title, width) if section.title else []
-    above = [line for note in section.above for line in wrapped(str(note), width)]
+    above = [line for note in section.above for line in _prose(note, width)]
     grid = grid_lines(
         section.columns,
         [[_text(*pair, marks) for pair in zip(section.columns, row, strict=True)] for row in section.rows],
@@ -89,10 +93,15 @@ def _section(section: Section, width: int | None) -> list[str]:
         [
             [*head, *above],
             grid if section.rows else [],
-            [part for line in notes for part in wrapped(line, width)],
+            notes,
             visible(section.verbatim).splitlines(),
         ]
     )
+
+
+def _prose(note: Note, width: int | None, mark: str = "") -> list[str]:
+    """A note as lines. In a pipe one with facts stays a line, which programs look for."""
+    return wrapped(f"{mark}{note}", width if width is not None or note.fields else _PIPE)
 
 
 def _text(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
@@ -158,9 +167,16 @@ def shortened(text: str, width: int) -> str:
 
 
 def wrapped(line: str, width: int | None, indent: str = "    ") -> list[str]:
-    """A line as lines of a terminal, all but the first indented; `width` None: as it is."""
+    """A line as lines of a terminal, all but the first indented; `width` None: as it is.
+
+    A word, such as a path, and a command between backticks stay whole: people copy them.
+    """
     line = in_a_line(line)
     if width is None:
         return [line]
     room = max(width, 2 * len(indent))
-    return textwrap.wrap(line, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    whole = _COMMAND.sub(lambda command: command[0].replace(" ", _SPACE), line)
+    lines = textwrap.wrap(
+        whole, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return [part.replace(_SPACE, " ") for part in lines] or [""]
