@@ -60,8 +60,8 @@ def plan(sweep, left, seconds=None, hours=None):
     rows = [SimpleNamespace(work=work, total=seconds, steps=10)] if left else []
     priced = [SimpleNamespace(work=work, offers=[SimpleNamespace(gpu_hours=hours)])] if hours else []
     return SimpleNamespace(
-        spec=SimpleNamespace(name=sweep), planned=[None] * 5, to_come=2, left=left, seconds=seconds or 0.0,
-        rows=rows, estimated=priced,
+        facts=SimpleNamespace(replicas_to_come=2, to_run=left, seconds=seconds or 0.0),
+        spec=SimpleNamespace(name=sweep), planned=[None] * 5, rows=rows, estimated=priced,
     )  # fmt: skip
 
 
