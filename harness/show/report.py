@@ -6,7 +6,7 @@ if it has any, else the sections themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 from typing import Any, Literal, Protocol
@@ -209,6 +209,11 @@ def table(
     """
     cells = [[value if isinstance(value, Cell) else Cell(value) for value in row] for row in rows]
     return Section(title, {}, columns, cells, notes=tuple(notes), above=tuple(above))
+
+
+def by_columns(columns: Mapping[Column, Iterable[Any]], **parts: Any) -> Section:
+    """The same of columns with their values; `parts` as for `table`."""
+    return table([*columns], zip(*columns.values(), strict=True), **parts)
 
 
 @dataclass(frozen=True)

@@ -51,16 +51,9 @@ class AtWork:
 
     def note(self) -> Note:
         """A line of the screen."""
-        return Note(
-            "at_work",
-            point=self.point,
-            step=self.step,
-            steps=self.steps or "?",
-            host=self.host or "an unknown host",
-            job=self.job,
-            attempt=self.attempt if self.attempt > 1 else 0,
-            silent=self.silent_seconds if self.is_silent else 0,
-        )
+        told = {"host": self.host or "an unknown host", "steps": self.steps or "?"}
+        told |= {"attempt": self.attempt if self.attempt > 1 else 0}
+        return Note("at_work", **vars(self) | told, silent=self.silent_seconds if self.is_silent else 0)
 
 
 @dataclass(frozen=True)
@@ -156,15 +149,6 @@ def _note(group: Sequence[Failed]) -> Note:
     first = group[0]
     nodes = Counter(failure.host or "an unknown host" for failure in group).most_common()
     named = [f"{node} ({n})" if len(nodes) > 1 else node for node, n in nodes[:MOST_NODES]]
-    return Note(
-        "failed_alike" if len(group) > 1 else "failed_alone",
-        reason=first.reason,
-        runs=len(group),
-        message=" ".join(first.message.split()),
-        nodes=named,
-        more=max(0, len(nodes) - MOST_NODES),
-        job=first.job,
-        log=first.log,
-        key=first.key,
-        point=first.point,
-    )
+    message, more = " ".join(first.message.split()), max(0, len(nodes) - MOST_NODES)
+    told = vars(first) | {"runs": len(group), "message": message, "nodes": named, "more": more}
+    return Note("failed_alike" if len(group) > 1 else "failed_alone", **told)

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.cost.from_runs import Stint, stints
 from harness.show.note import Note
-from harness.show.report import Column, Report, table
+from harness.show.report import Column, Report, by_columns
 from harness.store import RunState, Store, submissions
 from harness.store.points import Point
 from sweeps.plan.planned import block_of
