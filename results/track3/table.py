@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section
+from harness.show.report import Cell, Column, Report, Section, by_columns
 from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, summarize
 from results.track3 import verdicts
 from results.track3.recomputed import Result, committed, pooled
@@ -15,12 +17,6 @@ NAME, TITLE = "track3", "steps to a loss of 3.28, from the public runs of the na
 EVERY, RECORDS, SCALE = "every result", "each record against the one before", "all results on one scale"
 
 _DIGITS = 4  # of printed losses and of the rules
-_VERDICT = (
-    Column("rule", "rule"),
-    Column("benchmark", "benchmark", "text"),
-    Column("p", "p (Holm)"),
-    Column("ours", "our test", "text"),
-)
 
 
 def table(shown: bool = True, results: Sequence[Result] | None = None) -> Report:
@@ -37,33 +33,19 @@ def table(shown: bool = True, results: Sequence[Result] | None = None) -> Report
 
 def every(results: Sequence[Result]) -> Section:
     """Is what is printed what the runs say, and is the mean below 3.28?"""
-    columns = [
-        Column("number", "#"),
-        Column("date", "date", "text"),
-        Column("steps", "steps"),
-        Column("published_loss", "published loss"),
-        Column("published_n", "published n"),
-        Column("loss", "loss of the runs", "summary"),
-        Column("", "n"),
-        Column("reproduces", "reproduces", "text"),
-        *_VERDICT,
-    ]
-    found = verdicts.below_target(results)
-    rows = []
-    for result, verdict in zip(results, found, strict=True):
-        printed, missing = result.published, result.missing
-        cells = [printed.number, printed.date, printed.steps]
-        rows.append(
-            [
-                *map(Cell, cells),
-                Cell(float(printed.loss), _DIGITS),
-                Cell(printed.n),
-                Cell(result.summary, _DIGITS + 1),
-                Cell(len(result.runs)),
-                Cell("no" if missing else "yes", notes=(missing,) if missing else ()),
-                *_verdict(verdict),
-            ]
-        )
+    found, printed = verdicts.below_target(results), [result.published for result in results]
+    why = [((one.missing,) if one.missing else ()) for one in results]
+    columns = {
+        Column("number", "#"): [one.number for one in printed],
+        Column("date", "date", "text"): [one.date for one in printed],
+        Column("steps", "steps"): [one.steps for one in printed],
+        Column("published_loss", "published loss"): [Cell(float(one.loss), _DIGITS) for one in printed],
+        Column("published_n", "published n"): [one.n for one in printed],
+        Column("loss", "loss of the runs", "summary"): [Cell(one.summary, _DIGITS + 1) for one in results],
+        Column("", "n"): [len(one.runs) for one in results],
+        Column("reproduces", "reproduces", "text"): [Cell("no" if n else "yes", notes=n) for n in why],
+        **_verdicts(found),
+    }
     notes = (
         Note("track3_origin"),
         Note("track3_runs"),
@@ -73,7 +55,7 @@ def every(results: Sequence[Result]) -> Section:
         seeds(results),
         if_pooled(results, found),
     )
-    return Section(EVERY, {"part": EVERY}, columns, rows, notes=notes)
+    return _part(EVERY, columns, notes)
 
 
 def seeds(results: Sequence[Result]) -> Note:
@@ -96,16 +78,23 @@ def if_pooled(results: Sequence[Result], found: Sequence[Verdict]) -> Note:
     return Note("track3_if_pooled", below=len(below), unsure=len(unsure), verdict=NOT_SHOWN)
 
 
-def _verdict(one: Verdict) -> list[Cell]:
+def _part(title: str, columns: Mapping[Column, list[Any]], notes: Iterable[Note]) -> Section:
+    return replace(by_columns(columns, title=title, notes=notes), identity={"part": title})
+
+
+def _verdicts(found: Sequence[Verdict]) -> dict[Column, list[Any]]:
     """What rule and test say of the public runs, with a footnote if the printed numbers say otherwise."""
-    differs = Note("track3_differs", verdict=_passes(one.published), printed=one.printed)
-    notes = (differs,) if one.passes != one.published else ()
-    return [
-        Cell(one.rule, _DIGITS),
-        Cell("" if one.passes is None else _passes(one.passes), notes=notes),
-        Cell(None if one.p is None else float(f"{one.p:.3g}")),
-        Cell(one.ours),
-    ]
+    cells = []
+    for one in found:
+        differs = Note("track3_differs", verdict=_passes(one.published), printed=one.printed)
+        notes = (differs,) if one.passes != one.published else ()
+        cells.append(Cell("" if one.passes is None else _passes(one.passes), notes=notes))
+    return {
+        Column("rule", "rule"): [Cell(one.rule, _DIGITS) for one in found],
+        Column("benchmark", "benchmark", "text"): cells,
+        Column("p", "p (Holm)"): [None if one.p is None else float(f"{one.p:.3g}") for one in found],
+        Column("ours", "our test", "text"): [one.ours for one in found],
+    }
 
 
 def _passes(passes: bool) -> str:
@@ -114,51 +103,44 @@ def _passes(passes: bool) -> str:
 
 def records(results: Sequence[Result]) -> Section:
     """Is each record better than the one before it?"""
-    columns = [
-        Column("number", "#"),
-        Column("steps", "steps"),
-        Column("", "n"),
-        Column("before", "before"),
-        Column("steps_before", "its steps"),
-        Column("", "its n"),
-        Column("gain", "gain"),
-        *_VERDICT,
-    ]
     pairs = verdicts.records(results)
-    rows = []
-    for pair, verdict in zip(pairs, verdicts.compare(pairs), strict=True):
-        gain = None if verdict.rule is None or pair.gain is None else float(pair.gain)
-        places = [
-            Cell(value)
-            for one in (pair.new, pair.old)
-            for value in (one.published.number, one.published.steps, len(one.runs))
-        ]
-        rows.append([*places, Cell(gain, _DIGITS), *_verdict(verdict)])
+    found, both = verdicts.compare(pairs), [(pair.new, pair.old) for pair in pairs]
+    gains = [
+        None if verdict.rule is None or pair.gain is None else float(pair.gain)
+        for pair, verdict in zip(pairs, found, strict=True)
+    ]
+    columns = {
+        Column("number", "#"): [new.published.number for new, _ in both],
+        Column("steps", "steps"): [new.published.steps for new, _ in both],
+        Column("", "n"): [len(new.runs) for new, _ in both],
+        Column("before", "before"): [old.published.number for _, old in both],
+        Column("steps_before", "its steps"): [old.published.steps for _, old in both],
+        Column("", "its n"): [len(old.runs) for _, old in both],
+        Column("gain", "gain"): [Cell(gain, _DIGITS) for gain in gains],
+        **_verdicts(found),
+    }
     notes = (
         Note("track3_record"),
         Note("track3_gain"),
         Note("track3_record_rule", threshold=THRESHOLD),
         Note("track3_record_test", level=SIGNIFICANCE),
     )
-    return Section(RECORDS, {"part": RECORDS}, columns, rows, notes=notes)
+    return _part(RECORDS, columns, notes)
 
 
 def one_scale(results: Sequence[Result]) -> Section:
     """The results in the order of the steps that they would need to reach 3.28, with their groups of ties."""
-    columns = [
-        Column("number", "#"),
-        Column("steps", "published steps"),
-        Column("steps_to_target", "steps to 3.28", "summary"),
-        Column("", "n"),
-        Column("ties", "ties", "text"),
-    ]
     samples = map(verdicts.scaled, results)
     every_one = zip(results, samples, verdicts.ranking(results).groups, strict=True)
     found = [(one.published, sample, group) for one, sample, group in every_one if sample is not None]
-    rows = []
-    for printed, sample, group in sorted(found, key=lambda one: one[1].mean):
-        steps = Cell(summarize(list(sample.values.values())), 0)
-        number = Cell(printed.number)
-        rows.append([number, Cell(printed.steps), steps, Cell(len(sample.values)), Cell(group)])
+    found.sort(key=lambda one: one[1].mean)
+    steps = [summarize(list(sample.values.values())) for _, sample, _ in found]
+    columns = {
+        Column("number", "#"): [printed.number for printed, _, _ in found],
+        Column("steps", "published steps"): [printed.steps for printed, _, _ in found],
+        Column("steps_to_target", "steps to 3.28", "summary"): [Cell(one, 0) for one in steps],
+        Column("", "n"): [len(sample.values) for _, sample, _ in found],
+        Column("ties", "ties", "text"): [group for _, _, group in found],
+    }
     notes = (Note("track3_scale"), Note("track3_ties", level=SIGNIFICANCE, seeds=MIN_SEEDS))
-    return Section(SCALE, {"part": SCALE}, columns, rows, notes=notes)
+    return _part(SCALE, columns, notes)
