@@ -53,13 +53,9 @@ def _step(words: Sequence[str], work: Callable[[], int]) -> int:
 def _sweep(args: argparse.Namespace, action: str, words: Sequence[str], **given: object) -> int:
     """A step of `htbench sweep` on files, with the flags that were given to us."""
     flags = {name: value for name, value in given.items() if value is not None and value is not False}
-    shown = [part for name, value in flags.items() for part in _flag(name, value)]
+    shown = [word for name, value in flags.items() for word in (f"--{name}", value) if word is not True]
     work = commands.arguments(action, words=list(words), root=args.root, **flags)
-    return _step(["sweep", action, *words, *shown], lambda: commands.sweep(work))
-
-
-def _flag(name: str, value: object) -> list[str]:
-    return [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return _step(["sweep", action, *words, *map(str, shown)], lambda: commands.sweep(work))
 
 
 # --- demo ---

@@ -31,10 +31,18 @@ class Figure:
 
 def _of_any(
     panels: Callable[[Frame, Store], list[Panel]],
-    published: Callable[[Side], list[Panel]] | None = None,
+    published: Callable[[Side], list[Panel]] = lambda view: [],
 ) -> Figure:
-    """A figure that shows our runs of the paper's experiments as it shows any other sweep."""
-    return Figure(of_paper.as_sweeps(panels, published), panels)
+    """A figure that shows our runs of the paper's experiments, after what is published, like any sweep."""
+
+    def of_view(view: Side) -> list[Panel]:
+        found = published(Side(published=True)) if view.published else []
+        if view.ours is None or view.store is None:
+            return found
+        once = [run for run in view.ours.frame if run["replica"] == ""]  # a rerun is no second chance
+        return [*found, *panels(once, view.store)]
+
+    return Figure(of_view, panels)
 
 
 FIGURES = {

@@ -115,7 +115,8 @@ def update(
     if not rows:
         return FigureResult(name, _why_nothing(name, shown), [], [])
     paths = _paths(folder, name)
-    digest = _digest(rows)
+    plain = [[panel.facts() for panel in group] for group in rows]
+    digest = hashlib.sha256(json.dumps([REVISION, plain]).encode()).hexdigest()
     known, left_out = _noted(folder).get(name, {}), _left_out(name, shown)
     if known.get("digest") == digest and all(path.exists() for path in paths):
         return FigureResult(name, "unchanged", paths, [*left_out, *known.get("warnings", [])])
@@ -179,11 +180,6 @@ def read(rows: Sequence[Panels], store: Store) -> tuple[list[list[Panel]], list[
             found[-1].append(ready)
             warnings += wrong
     return found, warnings
-
-
-def _digest(rows: Sequence[Panels]) -> str:
-    plain = [[panel.facts() for panel in group] for group in rows]
-    return hashlib.sha256(json.dumps([REVISION, plain]).encode()).hexdigest()
 
 
 def _paths(folder: Path, name: str) -> list[Path]:

@@ -6,8 +6,6 @@ columns of the file beside the picture.
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -176,13 +174,9 @@ def lines(*texts: str) -> str:
 
 def csv_text(panels: Iterable[Panel]) -> str:
     """The CSV file behind panels. Several keys are separated by spaces; an empty cell has no value."""
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(("panel", *CSV))
-    for panel in panels:
-        for values in panel.frame[list(CSV)].itertuples(index=False):
-            rows.writerow([csv_cell(panel.title), *map(_cell, values)])
-    return file.getvalue()
+    frames = [panel.frame[list(CSV)].assign(panel=panel.title) for panel in panels]
+    cells = pd.concat(frames)[["panel", *CSV]].map(_cell)
+    return cells.to_csv(index=False, lineterminator="\n")
 
 
 def _cell(value: float | str | tuple[str, ...] | None) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
 from typing import TypeVar
 
 from harness.paper import experiments, reported, scales
 from harness.paper.reported import Reported, Setting
-from harness.store import Store
 from results.compare.measured import Measured, measured, of_choices
 from results.compare.select import Choice
 from results.compare.select import Row as Run
@@ -21,7 +20,6 @@ from results.figures import kinds, of_losses, of_runs, of_spectra
 from results.figures.kinds import Panel, Row, lines, tidy
 from results.figures.style import display_name
 from results.frames.metrics import loss_unit
-from results.frames.rows import Frame
 from results.frames.spectra import of_runs as spectra_of
 
 _LLAMA = ("llama-60m", "llama-135m")
@@ -58,34 +56,20 @@ def published_lines(place: Place, optimizers: Iterable[str] = ()) -> list[Report
 
 def values(view: Side, line: Reported, x: float | str) -> list[Row]:
     """What a view shows of a line, published first; the quantity is its metric with its unit."""
-    found = []
-    if view.published:
-        quantity = _LABELS.get(line.metric, line.metric)
-        found.append(_row(line, x, quantity, line.value, source=kinds.PUBLISHED))
-    if view.ours is not None:
-        found.append(ours(line, measured(view.ours, line), x))
-    return found
+    name, quantity = line.setting.optimizer, _LABELS.get(line.metric, line.metric)
+    published = Row(quantity, name, x, line.value, source=kinds.PUBLISHED, optimizer=name)
+    found = [published] if view.published else []
+    return found if view.ours is None else [*found, ours(line, measured(view.ours, line), x)]
 
 
 def ours(line: Reported, found: Measured, x: float | str) -> Row:
     """Our number; without one, why there is none."""
-    quantity, summary = found.metric.label if found.metric else "", found.summary
+    name, summary = line.setting.optimizer, found.summary
+    row = Row(found.metric.label if found.metric else "", name, x, None, optimizer=name)
     if summary is not None:
-        return replace(_row(line, x, quantity, summary.mean, summary.std), n=summary.n, keys=found.keys)
+        return replace(row, y=summary.mean, y_sd=summary.std, n=summary.n, keys=found.keys)
     role = kinds.DIVERGED if found.state == "diverged" else kinds.MISSING
-    return replace(_row(line, x, quantity, None), role=role, text=_STATES.get(found.state, str(found.state)))
-
-
-def _row(
-    line: Reported,
-    x: float | str,
-    quantity: str,
-    y: float | None,
-    sd: float | None = None,
-    source: str = kinds.RUNS,
-) -> Row:
-    name = line.setting.optimizer
-    return Row(quantity, name, x, y, sd, source=source, optimizer=name)
+    return replace(row, role=role, text=_STATES.get(found.state, str(found.state)))
 
 
 def _label(rows: Iterable[Row]) -> str:
@@ -422,23 +406,19 @@ def _layers(view: Side, place: Place, beside: str, column: str) -> Panel | None:
 
 def loss(view: Side) -> list[of_losses.Losses]:
     """Training losses of Muon beside HTMuon, a panel for each model with a completed run."""
-    panels: list[of_losses.Losses | None] = []
-    for model in _LLAMA if view.ours is not None and view.store is not None else ():
-        assert view.store is not None and view.ours is not None
-        full = view.scale == "paper"
+    if view.ours is None or view.store is None:
+        return []
+    panels, full = [], view.scale == "paper"
+    for model in _LLAMA:
         own = published_lines(("main_result", "c4", model), ("muon", "htmuon"))
-        rows = {line.setting.optimizer: _completed(_at_rate(view, line, _LOSS_RATE)) for line in own}
-        runs = {
-            name: kept for name, found in rows.items() if (kept := of_losses.curves_of(found, view.store))
+        runs = {line.setting.optimizer: _completed(_at_rate(view, line, _LOSS_RATE)) for line in own}
+        curves = {
+            name: own for name, found in runs.items() if (own := of_losses.curves_of(found, view.store))
         }
-        if not runs:
-            panels.append(None)
-            continue
         below = _below(view, "c4", model, f"lr {_LOSS_RATE}" if full else "each at its best lr")
         unit = loss_unit(view.ours.runs(experiments.place(own[0], view.scale)))
-        window = _LOSS_WINDOW if full else None
-        title = _workload(view, "c4", model)
-        panels.append(of_losses.losses(title, below, unit, runs, window))
+        about = _workload(view, "c4", model), below, unit, curves, _LOSS_WINDOW if full else None
+        panels.append(of_losses.losses(*about) if curves else None)
     return _lettered(panels)
 
 
@@ -458,27 +438,3 @@ def hours(view: Side) -> list[Panel]:
         axis = "training time (hours)"
         panels.append(of_runs.cost_panel(title, below, "perplexity", False, axis, points))
     return panels
-
-
-# --- our runs of the paper's experiments, shown as any other sweep ---
-
-
-def as_sweeps(
-    panels: Callable[[Frame, Store], list[Panel]],
-    published: Callable[[Side], list[Panel]] | None = None,
-) -> Callable[[Side], list[Panel]]:
-    """A figure of any sweeps for a view: what is published of it, then our runs.
-
-    Args:
-        panels: of a frame.
-        published: what there is of published numbers.
-    """
-
-    def of_view(view: Side) -> list[Panel]:
-        found = published(Side(published=True)) if published and view.published else []
-        if view.ours is None or view.store is None:
-            return found
-        once = [run for run in view.ours.frame if run["replica"] == ""]  # a rerun is no second chance
-        return [*found, *panels(once, view.store)]
-
-    return of_view

@@ -276,13 +276,6 @@ def entry(
     return rows
 
 
-def _stacked(
-    kind: str, title: str, subtitle: str, label: str, entries: Sequence[list[Row]], better: bool = False
-) -> Panel:
-    """The panel of entries from the best to the worst. `better` is that of the values, if some may be cut."""
-    return Panel(kind, title, subtitle, tidy(sum(entries, [])), label, higher_is_better=better)
-
-
 def seed_spread(frame: Frame, _: Store) -> list[Panel]:
     """Every reported run of each optimizer's best setting, mean and 95 % interval."""
     panels = [_seeds(part) for part in workloads(frame)]
@@ -297,11 +290,11 @@ def _seeds(part: Rows) -> Panel:
     title, setting = titles(part)
     sizes = [rows[0].n for rows in entries if rows[0].n]
     how = ", ".join(filter(None, [over_seeds(sizes) if sizes else "", chosen_among(found)]))
-    panel = _stacked(
-        "seeds", title, lines(setting, how), f"test {metric.label}", entries, metric.higher_is_better
-    )
-    means = [rows[0].y for rows in entries if rows[0].y is not None]
-    return replace(panel, worst_shown=worst_shown(means, higher_is_better=metric.higher_is_better))
+    better, means = metric.higher_is_better, [rows[0].y for rows in entries if rows[0].y is not None]
+    limit = worst_shown(means, higher_is_better=better)
+    below, label = lines(setting, how), f"test {metric.label}"
+    frame = tidy(sum(entries, []))
+    return Panel("seeds", title, below, frame, label, higher_is_better=better, worst_shown=limit)
 
 
 def _seeds_of(one: Winner, metric: Metric) -> list[Row]:
@@ -355,7 +348,8 @@ def _widths(title: str, subtitle: str, entries: list[list[Row]]) -> Panel:
         spans = [(row.y_low, row.y_high) for row in reversed(rows) if row.role == kinds.SPAN]
         return tuple(high / low for low, high in spans if low and high)
 
-    return _stacked("widths", title, subtitle, kinds.AXES["lr"], sorted(entries, key=width, reverse=True))
+    rows = sum(sorted(entries, key=width, reverse=True), [])
+    return Panel("widths", title, subtitle, tidy(rows), kinds.AXES["lr"])
 
 
 def _width_of(part: Rows, one: Winner) -> list[Row]:
@@ -482,4 +476,4 @@ def _reached(
         missed = sum(row.role == kinds.MISSED for row in rows)
         return (missed if len(rows) > 1 else 10**6, rows[0].y is None, rows[0].y or 0.0)
 
-    return _stacked("targets", title, subtitle, label, sorted(entries, key=order))
+    return Panel("targets", title, subtitle, tidy(sum(sorted(entries, key=order), [])), label)

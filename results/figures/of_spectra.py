@@ -129,7 +129,8 @@ def layers(title: str, above: str, found: Measured, column: str, kind: str = "")
     rows = []
     for optimizer, own in found.items():
         for name, label in zip(names, labels, strict=True):
-            every = [_value(one.weights.get(name), column, hides) for one in own]
+            weights = [one.weights.get(name) for one in own]
+            every = [None if w is None or (hides and not is_sound(w)) else w[column] for w in weights]
             values = [value for value in every if value is not None]
             role = kinds.LEFT_OUT if is_alpha and name not in sound else kinds.POINT
             keys = tuple(one.key for one in own)
@@ -143,10 +144,6 @@ def layers(title: str, above: str, found: Measured, column: str, kind: str = "")
     few = f"no layer is fit for a mean{_reasons(found, [])}" if is_alpha and not sound else ""
     below = lines(above, over_seeds(seeds(found), "mean and range"), few)
     return Panel("layers", title, below, tidy(rows), "block" if kind else "layer", quantity)
-
-
-def _value(row: Mapping[str, Any] | None, column: str, hides: bool) -> float | None:
-    return None if row is None or (hides and not is_sound(dict(row))) else row[column]
 
 
 def mean_bars(found: Measured, group: str = "") -> tuple[list[Row], str]:

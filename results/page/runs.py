@@ -94,14 +94,11 @@ def details(store: Store, frame: pd.DataFrame, behind: Behind) -> dict[str, Any]
     return {"configs": configs, "environments": environments, "runs": runs, "points": count}
 
 
-def _place(row: Row) -> str:
-    return f"{row['sweep']} ({row['stage']})" if row["sweep"] else "not planned"
-
-
 def _facts(rows: Sequence[Row], record: RunRecord | None) -> dict[str, Any]:
     first = rows[0]
+    places = (f"{row['sweep']} ({row['stage']})" if row["sweep"] else "not planned" for row in rows)
     facts = {"task and model": f"{first['task']}, {first['model']}", "setting": first["setting"]}
-    facts |= {"sweeps": ", ".join(dict.fromkeys(_place(row) for row in rows))}
+    facts |= {"sweeps": ", ".join(dict.fromkeys(places))}
     facts |= {"outcome": ": ".join(filter(None, [first["state"], first["reason"]]))}
     return {
         "key": first["key"],
@@ -142,22 +139,18 @@ def _plain(values: Mapping[str, Any]) -> Pairs:
 
 def _attempts(files: RunFolder) -> list[Pairs]:
     """What is noted of each attempt, in words."""
-    found = [files.read_attempt(number) for number in range(1, files.last_attempt() + 1)]
-    return [_attempt(number, one) for number, one in enumerate(found, 1) if one]
-
-
-def _attempt(number: int, one: Mapping[str, Any]) -> Pairs:
-    owner, outcome = one.get("owner") or {}, one.get("outcome") or {}
-    times = {name: timestamp(one[name]) for name in _TIMES if isinstance(one.get(name), int | float)}
-    started = one.get("start_step")
-    return {
-        "attempt": str(number),
-        "host": str(owner.get("host") or ""),
-        "job": str(owner.get("job") or ""),
-        **times,
-        "from step": "" if started is None else str(started),
-        "outcome": ": ".join(str(outcome[name]) for name in ("reason", "message") if outcome.get(name)),
-    }
+    attempts = []
+    for number in range(1, files.last_attempt() + 1):
+        if not (noted := files.read_attempt(number)):
+            continue
+        owner, outcome = noted.get("owner") or {}, noted.get("outcome") or {}
+        started, times = noted.get("start_step"), (noted.get(name) for name in _TIMES)
+        told = {"attempt": str(number)} | {name: str(owner.get(name) or "") for name in ("host", "job")}
+        told |= {n: timestamp(t) for n, t in zip(_TIMES, times, strict=True) if isinstance(t, int | float)}
+        told["from step"] = "" if started is None else str(started)
+        told["outcome"] = ": ".join(str(outcome[n]) for n in ("reason", "message") if outcome.get(n))
+        attempts.append(told)
+    return attempts
 
 
 def _log(files: RunFolder) -> str:

@@ -308,8 +308,7 @@ class FailingNode:
 
     def note(self, sweep: str, advice: Note) -> Note:
         """For people."""
-        about = {"node": self.node, "early": self.early, "jobs": self.jobs, "reason": self.reason}
-        return Note("node_fails", sweep=sweep, **about, seconds=self.seconds, advice=advice)
+        return Note("node_fails", sweep=sweep, **vars(self), advice=advice)
 
 
 def failing_nodes(root: Path, ended: Sequence[EarlyEnd], queued: Collection[str]) -> list[FailingNode]:

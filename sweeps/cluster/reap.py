@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.show.note import Note
 from harness.show.status import Status
-from harness.store import RunState, Store, submissions
+from harness.store import Store, submissions
 from harness.store.owner import STALE_SECONDS, seconds_since_touched
 from harness.store.points import Point, submitting
 from harness.system import atomic, slurm
@@ -82,7 +82,9 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
     write_plan(store.root, spec, planned, replace=replace)
     points = [one.point for one in planned]
     known = states(store, points)
-    done.abandoned = sum(_abandoned(store, point, known[point.id]) for point in points)
+    stopped = [p for p in points if known[p.id].status is Status.WAITING and known[p.id].attempts]
+    ended = [store.attempt(point.key, known[point.id].attempts).get("outcome") for point in stopped]
+    done.abandoned = ended.count(None)
     done.leftovers = sum(
         _remove_temporaries(store, point)
         for point in points
@@ -95,13 +97,6 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
         except SlurmError as error:
             done.silence = str(error)
     return done
-
-
-def _abandoned(store: Store, point: Point, state: RunState) -> bool:
-    """Whether the last attempt at a waiting run ended without an outcome."""
-    if state.status is not Status.WAITING or not state.attempts:
-        return False
-    return store.attempt(point.key, state.attempts).get("outcome") is None
 
 
 def _remove_temporaries(store: Store, point: Point) -> int:

@@ -91,13 +91,10 @@ def _sbatch(script: str, *words: str) -> tuple[bool, str]:
     """
     require("sbatch")
     head = itertools.takewhile(lambda line: not line or line.startswith("#"), script.splitlines())
-    options = [word for line in head if line.startswith("#SBATCH ") for word in _words(line)]
+    options = [line.removeprefix("#SBATCH") for line in head if line.startswith("#SBATCH ")]
+    words = (*itertools.chain(*(shlex.split(line, comments=True) for line in options)), *words)
     environment = _as_on_a_login_node()
-    return ask("sbatch", *options, *words, patience=PATIENCE, given=script, environment=environment)
-
-
-def _words(line: str) -> list[str]:
-    return shlex.split(line.removeprefix("#SBATCH"), comments=True)
+    return ask("sbatch", *words, patience=PATIENCE, given=script, environment=environment)
 
 
 def _as_on_a_login_node() -> dict[str, str]:

@@ -80,11 +80,13 @@ class Bill:
             if point.key and point.key not in self._seen:
                 new.setdefault(point.key, point)
         self._seen.update(new)
-        return Spent.sum([self._run(point, known[point.id]) for point in new.values()])
-
-    def _run(self, point: Point, state: RunState) -> Spent:
-        attempts = [self._attempt(stint, point, state) for stint in stints(self._store, point.key, state)]
-        return replace(Spent.sum(attempts), runs=1) if attempts else Spent()
+        taken, runs = list[Spent](), 0
+        for point in new.values():
+            state = known[point.id]
+            attempts = [self._attempt(stint, point, state) for stint in stints(self._store, point.key, state)]
+            taken += attempts
+            runs += bool(attempts)
+        return replace(Spent.sum(taken), runs=runs)
 
     def _attempt(self, stint: Stint, point: Point, state: RunState) -> Spent:
         gpus, cores = self._processors(stint, point, state)

@@ -145,7 +145,9 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
             remarks.append(Note("other_plan", sweep=spec.name, new=other.new, gone=other.gone))
         remarks += queue.waiting(store, spec.name, jobs)
         remarks += wrong.notes(spec.name)
-        remarks += _why_they_stopped(spec, known)
+        waiting = (state.message for state in known.values() if state.status is Status.WAITING)
+        stops = Counter(message for message in waiting if message).most_common(3)
+        remarks += [Note("stopped_before", sweep=spec.name, runs=n, why=why) for why, n in stops]
     return Screen(blocks, remarks)
 
 
@@ -192,14 +194,6 @@ def _rounds(
         most=spec.search.trials * len({objective(point, spec) for point in searched}),
         rates=sorted({float(point.overrides[spec.search.rate]) for point in new}),
     )
-
-
-def _why_they_stopped(spec: SweepSpec, known: Mapping[str, RunState]) -> list[Note]:
-    """Why waiting runs stopped the last time, with counts."""
-    waiting = [state.message for state in known.values() if state.status is Status.WAITING and state.message]
-    return [
-        Note("stopped_before", sweep=spec.name, runs=n, why=why) for why, n in Counter(waiting).most_common(3)
-    ]
 
 
 def _best(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunState]) -> str:
