@@ -413,7 +413,7 @@ def loss(view: Side) -> list[of_losses.Losses]:
         own = published_lines(("main_result", "c4", model), ("muon", "htmuon"))
         runs = {line.setting.optimizer: _completed(_at_rate(view, line, _LOSS_RATE)) for line in own}
         curves = {
-            name: own for name, found in runs.items() if (own := of_losses.curves_of(found, view.store))
+            name: kept for name, found in runs.items() if (kept := of_losses.curves_of(found, view.store))
         }
         below = _below(view, "c4", model, f"lr {_LOSS_RATE}" if full else "each at its best lr")
         unit = loss_unit(view.ours.runs(experiments.place(own[0], view.scale)))

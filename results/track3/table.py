@@ -35,7 +35,7 @@ def every(results: Sequence[Result]) -> Section:
     """Is what is printed what the runs say, and is the mean below 3.28?"""
     found, printed = verdicts.below_target(results), [result.published for result in results]
     why = [((one.missing,) if one.missing else ()) for one in results]
-    columns = {
+    columns: dict[Column, list[Any]] = {
         Column("number", "#"): [one.number for one in printed],
         Column("date", "date", "text"): [one.date for one in printed],
         Column("steps", "steps"): [one.steps for one in printed],
@@ -109,7 +109,7 @@ def records(results: Sequence[Result]) -> Section:
         None if verdict.rule is None or pair.gain is None else float(pair.gain)
         for pair, verdict in zip(pairs, found, strict=True)
     ]
-    columns = {
+    columns: dict[Column, list[Any]] = {
         Column("number", "#"): [new.published.number for new, _ in both],
         Column("steps", "steps"): [new.published.steps for new, _ in both],
         Column("", "n"): [len(new.runs) for new, _ in both],
@@ -135,7 +135,7 @@ def one_scale(results: Sequence[Result]) -> Section:
     found = [(one.published, sample, group) for one, sample, group in every_one if sample is not None]
     found.sort(key=lambda one: one[1].mean)
     steps = [summarize(list(sample.values.values())) for _, sample, _ in found]
-    columns = {
+    columns: dict[Column, list[Any]] = {
         Column("number", "#"): [printed.number for printed, _, _ in found],
         Column("steps", "published steps"): [printed.steps for printed, _, _ in found],
         Column("steps_to_target", "steps to 3.28", "summary"): [Cell(one, 0) for one in steps],

@@ -361,8 +361,7 @@ def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Rep
         ) from None
     except RefusedError as error:
         submissions.answer(root, one, refused=str(error))
-        named = _NAMED.search(str(error))
-        if not _LIMIT.search(named[0] if named else str(error)):  # SLURM would not take fewer jobs either
+        if not _is_limit(str(error)):
             raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
         report.refusal = str(error)
         if jobs > 1:
@@ -371,6 +370,12 @@ def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Rep
     atomic.crash_point("submit.after")
     submissions.answer(root, one, job=job)
     report.arrays.append((replace(one, job=job), wants.asked(array.processes)))
+
+
+def _is_limit(said: str) -> bool:
+    """Whether SLURM would take fewer jobs."""
+    named = _NAMED.search(said)
+    return _LIMIT.search(named[0] if named else said) is not None
 
 
 # --- exchanging ---
