@@ -408,17 +408,20 @@ def loss(view: Side) -> list[of_losses.Losses]:
     """Training losses of Muon beside HTMuon, a panel for each model with a completed run."""
     if view.ours is None or view.store is None:
         return []
-    panels, full = [], view.scale == "paper"
+    full, panels = view.scale == "paper", list[of_losses.Losses | None]()
     for model in _LLAMA:
         own = published_lines(("main_result", "c4", model), ("muon", "htmuon"))
         runs = {line.setting.optimizer: _completed(_at_rate(view, line, _LOSS_RATE)) for line in own}
         curves = {
             name: kept for name, found in runs.items() if (kept := of_losses.curves_of(found, view.store))
         }
+        if not curves:
+            panels.append(None)
+            continue
         below = _below(view, "c4", model, f"lr {_LOSS_RATE}" if full else "each at its best lr")
         unit = loss_unit(view.ours.runs(experiments.place(own[0], view.scale)))
-        about = _workload(view, "c4", model), below, unit, curves, _LOSS_WINDOW if full else None
-        panels.append(of_losses.losses(*about) if curves else None)
+        window, title = _LOSS_WINDOW if full else None, _workload(view, "c4", model)
+        panels.append(of_losses.losses(title, below, unit, curves, window))
     return _lettered(panels)
 
 
