@@ -177,24 +177,21 @@ def report(bills: Mapping[str, Mapping[str, Spent]]) -> Report:
     for sweep, parts in bills.items():
         total = Spent.sum([*parts.values()])
         unit = "gpu" if total.gpu_hours else "core"
-        columns = [
-            Column("block", kind="text", least=8),
-            Column("runs", importance=3),
-            Column("attempts", importance=4),
-            *([Column("GPU-hours", unit="h")] if unit == "gpu" else []),
-            Column("core-hours", unit="h"),
-            Column("repeated", unit="h", importance=4),
-            Column("failed", unit="h", importance=4),
-        ]
-        rows = [
-            [
-                *(name, part.runs, part.attempts, *([part.gpu_hours] if unit == "gpu" else [])),
-                *(part.core_hours, getattr(part, f"repeated_{unit}_hours")),
-                getattr(part, f"failed_{unit}_hours"),
-            ]
-            for name, part in parts.items()
-        ]
-        sections.append(table(columns, rows, notes=[total.note(sweep)]))
+        own = [*parts.values()]
+        columns: dict[Column, list[Any]] = {
+            Column("block", kind="text", least=8): [*parts],
+            Column("runs", importance=3): [part.runs for part in own],
+            Column("attempts", importance=4): [part.attempts for part in own],
+            Column("GPU-hours", unit="h"): [part.gpu_hours for part in own],
+            Column("core-hours", unit="h"): [part.core_hours for part in own],
+            Column("repeated", unit="h", importance=4): [
+                getattr(part, f"repeated_{unit}_hours") for part in own
+            ],
+            Column("failed", unit="h", importance=4): [getattr(part, f"failed_{unit}_hours") for part in own],
+        }
+        if unit == "core":
+            del columns[Column("GPU-hours", unit="h")]
+        sections.append(by_columns(columns, notes=[total.note(sweep)]))
         blocks = [BlockSpent(**vars(part), block=name) for name, part in parts.items()]
         data.append(SweepSpent(**vars(total), sweep=sweep, blocks=blocks))
     return Report("sweep cost", "", sections, data=data)
