@@ -12,6 +12,7 @@ import glob
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import uuid
@@ -252,12 +253,13 @@ def _refused(word: str) -> None:
 
 
 def _has_odd_numbers(data: bytes) -> bool:
-    """Whether a number of the text may be too large, by its exponent or digits; hex digits may look so."""
+    """Whether a number of the text may be too large: three digits of an exponent, or hundreds in a row."""
     shape = data.translate(_AS_SHAPES, b"+")
-    return b"0e000" in shape or b"0" * 200 in shape
+    return _LARGE.search(shape) is not None or b"0" * 200 in shape
 
 
-_AS_SHAPES = bytes.maketrans(b"123456789E", b"000000000e")
+_AS_SHAPES = bytes.maketrans(b"123456789E", b"000000000e")  # a digit is 0
+_LARGE = re.compile(rb"0e000+(?:[],}\s]|$)")  # with what ends a number: hex digits of a word end otherwise
 _QUICK = json.JSONDecoder(parse_constant=_refused)  # in half the time, as it calls us for no number
 _CAREFUL = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refused)
 

@@ -54,12 +54,14 @@ def _not_defaults(run: Row, columns: Collection[str]) -> dict[str, Note]:
     """The settings of a run that are not its optimizer's defaults. One from outside the zoo has none."""
     spec = ZOO.get(str(run["rule"]))
     params = params_of(spec) if spec is not None else {}
-    defaults = {name: params[setting_name(name)].default for name in columns if setting_name(name) in params}
-    return {
-        name: Note("fixed_setting", name=name, value=printed(run[name]), default=printed(default))
-        for name, default in defaults.items()
-        if not is_missing(default) and not is_missing(run[name]) and printed(run[name]) != printed(default)
-    }
+    found = {}
+    for name in columns:
+        param = None if is_missing(run[name]) else params.get(setting_name(name))
+        if param is None or is_missing(param.default) or printed(run[name]) == printed(param.default):
+            continue
+        told = {"value": printed(run[name]), "default": printed(param.default)}
+        found[name] = Note("fixed_setting", name=name, **told)
+    return found
 
 
 def _unlike(column: str, names: Sequence[str], runs: Sequence[Row | None]) -> Note | None:
