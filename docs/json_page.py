@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import _table
-from harness.bench import loop, maps, optimizers, spectra, train
-from harness.commands import downstream, runs, zoo
+from harness.bench import loop, maps, optimizers, spectra, train, zoo
+from harness.commands import downstream, runs
 from harness.cost.estimate import RunCost
 from harness.export import results
 from harness.show.note import Note

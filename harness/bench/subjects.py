@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import models
 from harness.config import parts
 from harness.errors import UsageError
 from optimizers.zoo.registry import PERIODS, ZOO, resolve, spec
@@ -105,3 +106,11 @@ def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:
             else:
                 labels.append(word)
     return [entry(label, ns_dtype) for label in dict.fromkeys(labels)]
+
+
+def parameters_of(model: str, overrides: Mapping[str, int]) -> int:
+    """The number of parameters of a model. Raises UsageError if it can't be built."""
+    try:
+        return models.count_parameters(model, **overrides)
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(f"The model can't be built: {error}.") from None

@@ -7,7 +7,6 @@ import importlib
 import tempfile
 from pathlib import Path
 
-import models
 from harness.cli import ABOVE
 from harness.commands.counts import at_least
 from harness.errors import EXIT_OK, UsageError
@@ -97,16 +96,13 @@ def _loop(args: argparse.Namespace) -> Report:
 
 
 def _optimizers(args: argparse.Namespace) -> Report:
-    from harness.bench.subjects import entries, entry
+    from harness.bench.subjects import entries, entry, parameters_of
 
     at_least(args, 1, "threads")
     at_least(args, LEAST_ROUNDS, "rounds")
     chosen, against = entries(args.only, args.ns_dtype), entry(args.against, args.ns_dtype)
     overrides = {} if args.vocab is None else {"vocabulary": args.vocab}
-    try:
-        parameters = models.count_parameters(args.model, **overrides)
-    except (ValueError, RuntimeError) as error:
-        raise UsageError(f"The model can't be built: {error}.") from None
+    parameters = parameters_of(args.model, overrides)
 
     from harness.bench import optimizers
 

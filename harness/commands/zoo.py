@@ -7,26 +7,13 @@ expects.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import sys
 
-import models as zoo_of_models
+from harness.bench import zoo as reports
 from harness.config import parts
 from harness.config.yaml_text import read_words
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
-from harness.show.emit import emit, say
-from harness.show.note import Note
-from harness.show.numbers import setting
-from harness.show.progress import Progress
-from harness.show.report import Column, Report, table
-from optimizers.zoo.registry import ZOO, Param, spec
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from optimizers.reach import Treatment
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED
+from harness.show.emit import emit
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,125 +36,19 @@ def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
 def zoo(args: argparse.Namespace) -> int:
     """Print every optimizer with its defaults and its source, how one divides a model, or what one does."""
     if args.check:
-        wrong = check(args.check[0], read_words(args.check[1:]))
-        rows = [["wrong" if reason else "ok", name, reason] for name, reason in wrong.items()]
-        emit(Report("check", "", [table(_CHECK, rows)], data=wrong), args)
-        return EXIT_RUN_FAILED if any(wrong.values()) else EXIT_OK
+        parts.allow(args.check[:1])
+        report = reports.check(args.check[0], read_words(args.check[1:]))
+        emit(report, args)
+        return EXIT_RUN_FAILED if any(report.data.values()) else EXIT_OK
     if args.routing:
-        report, warning = routing(args.routing)
+        parts.allow(args.routing[:2])
+        report, warning = reports.routing(args.routing)
         emit(report, args)
         if warning:
-            say(warning)
+            print(warning, file=sys.stderr)  # in the words of a run
     else:
-        emit(_zoo(), args)
+        emit(reports.zoo(), args)
     return EXIT_OK
-
-
-# --- the registries ---
-
-_ZOO = (
-    Column("name", kind="text"),
-    Column("family", kind="text", least=8, importance=4),
-    Column("lr", kind="text", importance=8),
-    Column("weight_decay", kind="text", importance=7),
-    Column("state", kind="text", least=12, importance=6),
-    Column("vectors", kind="text", least=12, importance=3),
-    Column("paper", kind="text", least=12, importance=2),
-)
-_MODELS = (
-    Column("name", kind="text"),
-    Column("kind", kind="text", importance=7),
-    Column("parameters", unit="digits", importance=8),
-    Column("settings", kind="text", least=16, importance=6),
-)
-
-
-_SAME = ("name", "family", "fixed", "has_aux", "state", "vectors", "paper", "url", "revision")
-
-
-@dataclass(frozen=True)
-class ParamFacts:
-    """A hyperparameter.
-
-    Attributes:
-        type: its type.
-        default: its default.
-        allowed: which values it may have.
-        help: what it is.
-    """
-
-    type: str
-    default: Any
-    allowed: str
-    help: str
-
-
-@dataclass(frozen=True)
-class OptimizerFacts:
-    """An optimizer.
-
-    Attributes:
-        name, family: of the optimizer.
-        lr, weight_decay: two hyperparameters that all have.
-        hyper: each of the others.
-        fixed: arguments of its class that it pins.
-        has_aux: whether other parameters go to an auxiliary AdamW.
-        state: tensors kept for a parameter.
-        vectors: what happens to vectors.
-        paper, url: where it is described.
-        revision: of its code.
-    """
-
-    name: str
-    family: str
-    lr: ParamFacts
-    weight_decay: ParamFacts
-    hyper: Mapping[str, ParamFacts]
-    fixed: Mapping[str, Any]
-    has_aux: bool
-    state: str
-    vectors: str
-    paper: str
-    url: str
-    revision: int
-
-
-def _zoo() -> Report:
-    words = [
-        (row.name, row.family, setting(row.lr.default), setting(row.weight_decay.default), row.state)
-        for row in ZOO.values()
-    ]
-    rows = [(*word, row.vectors, row.paper) for word, row in zip(words, ZOO.values(), strict=True)]
-    defaults = [
-        Note("zoo_defaults", name=row.name, defaults=_words({n: p.default for n, p in row.params.items()}))
-        for row in ZOO.values()
-    ]
-    facts = [
-        OptimizerFacts(
-            lr=_param(row.lr),
-            weight_decay=_param(row.weight_decay),
-            hyper={name: _param(param) for name, param in row.params.items()},
-            **{name: getattr(row, name) for name in _SAME},
-        )
-        for row in ZOO.values()
-    ]
-    below = (Note("zoo_columns"), Note("zoo_hyperparameters"), *defaults)
-    return Report("zoo", "", [table(_ZOO, rows, notes=below)], data=facts)
-
-
-def _param(param: Param) -> ParamFacts:
-    return ParamFacts(param.type.__name__, param.default, param.allowed(), param.help)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelFacts(zoo_of_models.ModelSpec):
-    """A model.
-
-    Attributes:
-        parameters: trainable ones.
-    """
-
-    parameters: int
 
 
 def add_models_arguments(parser: argparse.ArgumentParser) -> None:
@@ -180,117 +61,5 @@ def models(args: argparse.Namespace) -> int:
 
     They are counted with its own settings; a task may bring another vocabulary.
     """
-    count = zoo_of_models.count_parameters
-    facts = [ModelFacts(**vars(row), parameters=count(row.name)) for row in zoo_of_models.SIZES.values()]
-    rows = [(row.name, row.kind, row.parameters, _words(row.settings)) for row in facts]
-    emit(Report("models", "", [table(_MODELS, rows)], data=facts), args)
+    emit(reports.sizes(), args)
     return EXIT_OK
-
-
-def _words(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={setting(value)}" for name, value in settings.items())
-
-
-# --- one optimizer ---
-
-_CHECK = (Column("state", "", "text"), Column("property", kind="text"), Column("reason", "", "text"))
-_ROUTING = (
-    Column("parameter", kind="text"),
-    Column("shape", kind="text", importance=6),
-    Column("rule", kind="text", least=12, importance=8),
-    Column("lr", kind="text", importance=4),
-    Column("weight_decay", kind="text", importance=5),
-)
-
-
-@dataclass(frozen=True)
-class Routed:
-    """What happens to a parameter of a model.
-
-    Attributes:
-        parameter: its name.
-        shape: its sizes.
-        rule: what steps it.
-        lr, weight_decay: its own.
-    """
-
-    parameter: str
-    shape: list[int]
-    rule: str
-    lr: float
-    weight_decay: float
-
-
-def check(name: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """What is wrong with an optimizer by each property of the contract; empty if the property holds.
-
-    Raises:
-        UsageError: there is no such optimizer, or it can't be built with these settings.
-    """
-    parts.allow([name])
-    try:
-        spec(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    from harness.bench import contract  # imports torch
-
-    try:
-        build = contract.builder(name, {key.removeprefix("optimizer."): x for key, x in settings.items()})
-    except ValueError as error:
-        raise UsageError(f"{error}; arguments follow the name as key=value.") from None
-    wrong = {}
-    with Progress(len(contract.PROPERTIES), "properties") as progress:
-        for property_, reason in contract.check(build):
-            wrong[property_] = reason
-            progress.advance()
-    return wrong
-
-
-def routing(words: Sequence[str]) -> tuple[Report, str]:
-    """The rule of each parameter, for `MODEL OPTIMIZER [key=value ...]`; nothing is allocated.
-
-    A key is an argument of `optimizers.build`.
-
-    Returns:
-        the report, and what a run would say of an optimizer that reaches little (`optimizers.reach`).
-
-    Raises:
-        UsageError: fewer than two words, an unknown model or optimizer, or a bad hyperparameter.
-    """
-    if len(words) < 2:
-        raise UsageError(
-            f"--routing takes a model and an optimizer, such as 'llama-60m muon', not '{words[0]}'."
-        )
-    parts.allow(words[:2])
-    import torch
-
-    import optimizers
-    from optimizers.reach import little_reach, treatments
-
-    settings = {key.removeprefix("optimizer."): value for key, value in read_words(words[2:]).items()}
-    try:
-        with torch.device("meta"):
-            model = zoo_of_models.build(words[0])
-            optimizer = optimizers.build(words[1], model, **settings)
-    except (TypeError, ValueError) as error:
-        raise UsageError(str(error)) from None
-    how = treatments(optimizer)
-    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
-    facts, rows = [], []
-    for name, p in model.named_parameters():
-        rule, lr, decay = _rule(how[p], groups[p], p), groups[p]["lr"], groups[p]["weight_decay"]
-        facts.append(Routed(name, list(p.shape), rule, lr, decay))
-        rows.append((name, " x ".join(map(str, p.shape)), rule, setting(lr), setting(decay)))
-    numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())
-    note = Note("zoo_routed", parameters=len(rows), rules=[f"{n} by {rule}" for rule, n in numbers])
-    report = Report("routing", "", [table(_ROUTING, rows, notes=[note])], data=facts)
-    return report, little_reach(words[1], optimizer)
-
-
-def _rule(how: Treatment, group: Mapping[str, Any], p: Tensor) -> str:
-    """The class, and what of the group or the shape makes it treat this parameter in a way of its own."""
-    if group.get("blocks", 1) > 1:
-        return f"{how}, {group['blocks']} blocks"
-    if p.ndim > 2 and "spectral" in group:
-        return f"{how}, as {len(p)} x {p.numel() // len(p)}"
-    return str(how)

@@ -67,7 +67,7 @@ PICTURE = {
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.cost harness.data harness.errors "
         "harness.exchange harness.export harness.parallel harness.show harness.spectra harness.store "
-        "harness.system harness.tasks harness.train models optimizers optimizers.zoo"
+        "harness.system harness.tasks harness.train"
     ),
     # sweeps
     "sweeps": "",
