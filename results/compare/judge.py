@@ -1,0 +1,472 @@
+"""Which row of a column is the best, which are as good, which are worse, and what would tell the others.
+
+Numbers in, verdicts out; it knows no store. What decides:
+
+- **Error.** The difference of a row to the best has up to three parts: seeds (`spread`), the noise of the
+  search that chose its setting (`tuning`), and the finite test set (`items`). Degrees of freedom add up by
+  Satterthwaite. No p-value is below that of the seeds alone: three seeds that happen to lie close together
+  prove nothing.
+- **Ties.** Among the rows that are left the one that differs most from the best is worse if its t exceeds
+  that of the studentised range of as many rows (`ranges`), which pays for having picked both of them. It is
+  left out, and the next one is compared with fewer rows. The first that does not differ ends it: all that are
+  left tie with the best. So hopeless rows cost the others nothing.
+- **Intervals** use the critical value of the step that decided the row: a row is worse if and only if its
+  interval leaves out 0 and does not lie within the margin. All intervals of a table hold together in 95 %.
+
+Simulated (`simulate`): of 2 to 20 equal rows with 3 to 16 seeds any is called worse in 5 % of tables. Where
+the standard deviations of rows differ by a factor of 4 and there are three seeds, up to 15 % of the tables
+err; `bartlett` and `is_noisy` mark them.
+
+Source: Tukey 1953 and Hsu, Multiple comparisons: theory and methods, 1996, chapters 3 to 5; Satterthwaite, An
+approximate distribution of estimates of variance components, Biometrics Bulletin 2, 1946.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from results.compare import ranges
+from results.compare.items import Discordant, Items, paired_variance
+from results.compare.ranges import Array
+from results.compare.spread import Moderated, spread
+from results.compare.tuning import Search, tuning_variance
+
+LEVEL = 0.05
+POWER = 0.8
+MARGIN = 0.005  # nats: half a percent of perplexity
+SHARE_MARGIN = 0.002  # of right answers: .2 points, two of 1,000 images
+_MOST_SEEDS = 1000
+_TINY = 1e-200
+_ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equal values
+
+# The level of each of so many looks at which one of them errs in 5 %, by the number of looks after the first.
+# Source: Pocock, Group sequential methods in the design and analysis of clinical trials, Biometrika 64, 1977;
+# Jennison and Turnbull, Group sequential methods with applications to clinical trials, 2000, table 2.1.
+_POCOCK = (0.05, 0.0294, 0.0221, 0.0182, 0.0158, 0.0142, 0.0130, 0.0120, 0.0112, 0.0106)
+
+
+class Kind(str, Enum):
+    """What is known of a row beside the best one."""
+
+    BEST = "best"
+    EQUAL = "equal"  # its interval lies within the margin
+    WORSE = "worse"  # its interval leaves out 0
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a row achieved.
+
+    Attributes:
+        name: of the row.
+        values: at least one, by (seed, data_seed), on the scale of the comparison: log loss, a share of right
+            answers, the logarithm of seconds.
+        search: what it chose its setting among; None if nothing was chosen, or if it is not known.
+        items: on each item of the test split; None if it is not known.
+        item_count: items of the test split of a share; read where there are no `items`.
+    """
+
+    name: str
+    values: Mapping[tuple[int, int], float]
+    search: Search | None = None
+    items: Items | None = None
+    item_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The variance of a row's difference to the best, by its causes."""
+
+    seeds: float
+    tuning: float = 0.0
+    items: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Of all of them."""
+        return self.seeds + self.tuning + self.items
+
+
+@dataclass(frozen=True)
+class SeedsNeeded:
+    """Seeds per row at which the gap that was seen would be found with power .8.
+
+    Attributes:
+        estimate: with the variance as estimated.
+        low, high: with the ends of its 95 % interval; `high` is None above 1,000. The gap is taken for the
+            true one: that of an undecided row may always be 0, and then no number of seeds is enough.
+    """
+
+    estimate: int
+    low: int
+    high: int | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a row.
+
+    Attributes:
+        name: of the row.
+        kind: beside the best.
+        rank, is_tied: 1 for the best and all that are not worse; those that share a rank are tied.
+        mean, n: of its values.
+        gap: how much it is worse than the best by its mean, on the scale of the comparison; not negative.
+        low, high: the simultaneous interval of the gap; infinite where nothing tells the spread.
+        p_value: adjusted for all rows; 1 for the best.
+        parts, freedom: the variance of the gap and its degrees of freedom.
+        seeds_needed: to tell an unknown row from the best; None if seeds alone can't.
+        limited_by_test_set: how many items the test set would need, where it is too small to tell an unknown
+            row whatever the seeds; else None.
+        limited_by_search: whether the test set would do, but the noise of the search is too large for it.
+        is_paired: whether it has the seeds of the best.
+        is_noisy: whether its runs scatter so much more than the others' that it keeps its own variance.
+    """
+
+    name: str
+    kind: Kind
+    rank: int
+    is_tied: bool
+    mean: float
+    n: int
+    gap: float
+    low: float
+    high: float
+    p_value: float
+    parts: Parts
+    freedom: float
+    seeds_needed: SeedsNeeded | None = None
+    limited_by_test_set: int | None = None
+    limited_by_search: bool = False
+    is_paired: bool = True
+    is_noisy: bool = False
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The rows of a column.
+
+    Attributes:
+        verdicts: in the order of the rows.
+        best: the index of the row with the best mean.
+        sd: of one run, pooled over the rows that are not noisy; None where no row has two values.
+        prior_sd, prior_freedom: s0 and d0 of the moderated variances; d0 is infinite if rows scatter alike.
+        seeds_sd: what a seed does to all rows alike.
+        bartlett: p-value of equal variances; small: the rows scatter differently, and errors are less sure.
+        level: at which each interval errs, after all looks.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    best: int
+    sd: float | None
+    prior_sd: float | None
+    prior_freedom: float
+    seeds_sd: float
+    bartlett: float
+    level: float
+
+    @property
+    def tied_with_best(self) -> list[int]:
+        """The other rows of rank 1."""
+        return [i for i, row in enumerate(self.verdicts) if row.rank == 1 and i != self.best]
+
+
+def judge(
+    rows: Sequence[Row],
+    *,
+    higher_is_better: bool = False,
+    is_share: bool = False,
+    paired: bool = True,
+    margin: float | None = None,
+    level: float = LEVEL,
+    looks: int = 0,
+) -> Judgement:
+    """Judge the rows of a column.
+
+    Args:
+        rows: at least one.
+        higher_is_better: the direction.
+        is_share: whether values are shares of right answers; then items are counted exactly.
+        paired: whether a seed does the same to all rows that have it. It does for losses, not for times.
+        margin: differences up to it do not matter; None: .005, or .002 for shares.
+        level: at which one table in all errs.
+        looks: how often replicas are added after a look at the table, as planned beforehand or as it came to
+            be, whichever is more. Every look then has Pocock's smaller level.
+
+    Raises:
+        ValueError: there is no row, or one without a finite value, or rows were scored on different items.
+    """
+    for row in rows:
+        if not row.values or not all(map(math.isfinite, row.values.values())):
+            raise ValueError(f"The row '{row.name}' needs at least one value, and finite ones only.")
+    if not rows:
+        raise ValueError("There is no row to judge.")
+    if margin is None:
+        margin = SHARE_MARGIN if is_share else MARGIN
+    level *= _POCOCK[min(looks, len(_POCOCK) - 1)] / LEVEL
+    column = _Column(rows, higher_is_better, is_share, paired)
+    first, ranks = _decided(column, list(range(len(rows))), level), {}
+    left, decided = list(range(len(rows))), first
+    while left:
+        group = [i for i in left if decided.kind(i, margin) is not Kind.WORSE]
+        ranks |= {i: (1 + len(rows) - len(left), len(group) > 1) for i in group}
+        left = [i for i in left if i not in group]
+        decided = _decided(column, left, level) if left else first
+    own = column.own
+    return Judgement(
+        tuple(_verdict(column, first, i, *ranks[i], margin, level) for i in range(len(rows))),
+        first.best,
+        None if own is None else math.sqrt(own.pooled_variance),
+        None if own is None else math.sqrt(own.prior_variance),
+        math.inf if own is None else own.prior_freedom,
+        math.sqrt(column.seeds),
+        1.0 if own is None else own.bartlett,
+        level,
+    )
+
+
+class _Column:
+    """The rows as arrays, the lower the better.
+
+    Attributes:
+        means, n: of each row.
+        own: the moderated variances; None if no row has two values.
+        seeds: the variance of what a seed does to all rows.
+    """
+
+    def __init__(self, rows: Sequence[Row], higher_is_better: bool, is_share: bool, paired: bool) -> None:
+        self.rows, self.is_share = rows, is_share
+        self.sign = -1 if higher_is_better else 1
+        seeds = sorted({seed for row in rows for seed in row.values})
+        values = np.array([[row.values.get(seed, math.nan) for seed in seeds] for row in rows])
+        self.n = np.isfinite(values).sum(axis=1)
+        self.means = self.sign * np.nanmean(values, axis=1)
+        self.own: Moderated | None = None
+        self.seeds, self._has_spread = 0.0, False
+        self._tuning = np.zeros(len(rows))
+        if self.n.max() < 2:
+            return
+        found = spread(values, paired=paired)
+        self.own, self.seeds = found.own, found.seeds
+        self._seeds_freedom, self._shares = found.seeds_freedom, found.shares
+        self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
+        for i, row in enumerate(rows):
+            if row.search is not None and self.n[i] > 1:
+                of_run = self.own.variance[i], self.own.freedom[i]
+                mean = self.sign * self.means[i]
+                self._tuning[i] = tuning_variance(
+                    row.search, mean, *of_run, higher_is_better=higher_is_better
+                )
+
+    def against(self, best: int) -> _Gaps:
+        """How each row compares with one of them."""
+        count = len(self.rows)
+        items, item_freedom, discordant = self._of_items(best)
+        if self.own is None:
+            seeds, freedom = np.full(count, math.inf), np.ones(count)
+        else:
+            own, whole = self.own.variance / self.n, self.own.freedom
+            # The variances come from one pool, so their errors add up as if they were one.
+            root = own / np.sqrt(whole)
+            together = own + own[best]
+            common = self.seeds * ((self._shares - self._shares[best]) ** 2).sum(axis=1)
+            freedom = ((together / (root + root[best])) ** 2) if self._has_spread else np.ones(count)
+            seeds, freedom = _sum((together, freedom), (common, np.full(count, self._seeds_freedom)))
+            untold = (self.n < 2) | (self.n[best] < 2) | ((not self._has_spread) & (items == 0))
+            seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
+        tuning = self._tuning + self._tuning[best]
+        search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
+        known = np.where(np.isfinite(seeds), seeds, 0.0)
+        _, full = _sum((known, freedom), (tuning, search_freedom), (items, item_freedom))
+        return _Gaps(self.means - self.means[best], seeds, freedom, tuning, items, full, discordant)
+
+    def _of_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
+        """What the test set adds to the variance of each gap, its degrees of freedom, and exact counts."""
+        variances, freedoms = np.zeros(len(self.rows)), np.full(len(self.rows), math.inf)
+        discordant: list[Discordant | None] = [None] * len(self.rows)
+        top = self.rows[best]
+        for i, row in enumerate(self.rows):
+            worse, better = (row, top) if self.sign > 0 else (top, row)  # by their values, not by merit
+            if row.items is not None and top.items is not None:
+                variances[i], documents = paired_variance(row.items, top.items)
+                freedoms[i] = max(1, documents - 1)
+                if self.is_share:
+                    discordant[i] = Discordant.of_items(worse.items, better.items)  # type: ignore[arg-type]
+            elif self.is_share and row.item_count and top.item_count:
+                shares = [abs(self.means[j]) for j in (i, best)]
+                total = min(row.item_count, top.item_count)
+                # With one right and one wrong answer more, no variance is 0 (Agresti and Caffo 2000).
+                near = [(share * total + 1) / (total + 2) for share in shares]
+                variances[i] = sum(share * (1 - share) / total for share in near)
+                first, second = shares if self.sign > 0 else shares[::-1]
+                discordant[i] = Discordant.of_shares(first, second, total)
+        return variances, freedoms, discordant
+
+
+def _sum(*parts: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The sum of independent variances, and its degrees of freedom by Satterthwaite."""
+    total = np.asarray(sum(variance for variance, _ in parts))
+    inverse = sum((variance / np.maximum(total, _TINY)) ** 2 / freedom for variance, freedom in parts)
+    return total, np.where(inverse > _TINY, 1 / np.maximum(inverse, _TINY), math.inf)
+
+
+@dataclass(frozen=True)
+class _Gaps:
+    """How each row of a column compares with one of them, as arrays.
+
+    Attributes:
+        gap: how much worse its mean is.
+        seeds, seeds_freedom: the variance of the gap over seeds; infinite where nothing tells it.
+        tuning, items: its other parts.
+        freedom: of all parts.
+        discordant: exact counts of a share.
+    """
+
+    gap: Array
+    seeds: Array
+    seeds_freedom: Array
+    tuning: Array
+    items: Array
+    freedom: Array
+    discordant: list[Discordant | None]
+
+    def errors(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Standard error and degrees of freedom, of all parts and of the seeds alone."""
+        total = np.sqrt(self.seeds + self.tuning + self.items)
+        return (total, self.freedom), (np.sqrt(self.seeds), self.seeds_freedom)
+
+    def p_values(self, k: int) -> Array:
+        """If the rows are the outermost of k."""
+        from scipy import special
+
+        found = [
+            ranges.p_value(self.gap / np.maximum(se, _TINY), k, freedom) for se, freedom in self.errors()
+        ]
+        exact = np.array([0.0 if counts is None else counts.p_value for counts in self.discordant])
+        if exact.any():
+            z = special.ndtri(1 - exact / 2)
+            found.append(np.where(exact > 0, ranges.p_value(z, k, np.full(len(z), math.inf)), 0.0))
+        return np.max(found, axis=0)  # type: ignore[no-any-return]
+
+    def intervals(self, k: int, level: float) -> tuple[Array, Array]:
+        """Those that leave out 0 where the p-value is below the level."""
+        from scipy import special
+
+        half = np.max([ranges.critical(k, freedom, level) * se for se, freedom in self.errors()], axis=0)
+        low, high = self.gap - half, self.gap + half
+        z = ranges.critical(k, np.array(math.inf), level)
+        for i, counts in enumerate(self.discordant):
+            if counts is not None:
+                exact = counts.interval(2 * float(special.ndtr(-z)))
+                low[i], high[i] = min(low[i], exact[0]), max(high[i], exact[1])
+        return low, high
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """The step-down comparison of some rows with the best of them.
+
+    Attributes:
+        best: its index.
+        gaps: of all rows of the column.
+        k: how many rows there were when a row was decided.
+        low, high, p_value: of each row.
+    """
+
+    best: int
+    gaps: _Gaps
+    k: Array
+    low: Array
+    high: Array
+    p_value: Array
+
+    def kind(self, row: int, margin: float) -> Kind:
+        """What is known of a row."""
+        if row == self.best:
+            return Kind.BEST
+        if -margin <= self.low[row] and self.high[row] <= margin:
+            return Kind.EQUAL
+        return Kind.WORSE if self.low[row] > 0 else Kind.UNKNOWN
+
+
+def _decided(column: _Column, left: list[int], level: float) -> _Decided:
+    best = min(left, key=lambda i: column.means[i])
+    gaps = column.against(best)
+    low, high, k = (np.zeros(len(column.rows)) for _ in range(3))
+    p_value, largest = np.ones(len(column.rows)), 0.0
+    rivals = [i for i in left if i != best]
+    while rivals:
+        count = len(rivals) + 1
+        p_values, (lows, highs) = gaps.p_values(count), gaps.intervals(count, level)
+        worst = min(rivals, key=lambda i: (p_values[i], -gaps.gap[i]))
+        done = [worst] if lows[worst] > 0 else rivals
+        largest = max(largest, p_values[worst])
+        for i in done:
+            low[i], high[i], k[i], p_value[i] = lows[i], highs[i], count, max(largest, p_values[i])
+        rivals = [i for i in rivals if i not in done]
+    return _Decided(best, gaps, k, low, high, p_value)
+
+
+def _verdict(
+    column: _Column, decided: _Decided, i: int, rank: int, is_tied: bool, margin: float, level: float
+) -> Verdict:
+    row, gaps, own = column.rows[i], decided.gaps, column.own
+    kind = decided.kind(i, margin)
+    found = Verdict(
+        row.name,
+        kind,
+        rank,
+        is_tied,
+        float(column.sign * column.means[i]),
+        int(column.n[i]),
+        *(float(figure[i]) for figure in (gaps.gap, decided.low, decided.high, decided.p_value)),
+        Parts(*(float(part[i]) for part in (gaps.seeds, gaps.tuning, gaps.items))),
+        float(gaps.freedom[i]),
+        is_paired=row.values.keys() == column.rows[decided.best].values.keys(),
+        is_noisy=own is not None and bool(own.noisy[i]),
+    )
+    if kind is not Kind.UNKNOWN or own is None or found.gap == 0:
+        return found
+    return replace(found, **_outlook(column, decided, i, level))
+
+
+def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[str, Any]:
+    """What would tell an unknown row from the best: seeds, a larger test set, or a better search."""
+    from scipy import special
+
+    gaps, own, best, k = decided.gaps, column.own, decided.best, int(decided.k[i])
+    assert own is not None
+    squared = float(ranges.critical(k, np.array(math.inf), level) + special.ndtri(POWER)) ** 2
+    gap, items = gaps.gap[i] ** 2, gaps.items[i]
+    if gap <= squared * items:
+        total = _item_count(column.rows[i])
+        return {"limited_by_test_set": math.ceil(total * squared * items / gap)}
+    if gap <= squared * (items + gaps.tuning[i]):
+        return {"limited_by_search": True}
+    freedom = float(min(own.freedom[i], own.freedom[best]))
+    ends = special.chdtri(freedom, np.array([0.025, 0.975])) / freedom
+    of_run = (own.variance[i] + own.variance[best]) / np.array([1.0, *ends])
+    # n = (t_critical + t_power)^2 variance / gap^2, where both t depend on n.
+    n = np.maximum(2, squared * of_run / (gap - squared * (items + gaps.tuning[i])))
+    for _ in range(4):
+        known = freedom / max(1, column.n[[i, best]].min() - 1) * np.maximum(1, n - 1)
+        needed = (ranges.critical(k, known, level) + special.stdtrit(known, POWER)) ** 2
+        rest = gap - needed * (items + gaps.tuning[i])
+        n = np.where(
+            rest > 0, np.clip(needed * of_run / np.maximum(rest, _TINY), 2, 2 * _MOST_SEEDS), 2 * _MOST_SEEDS
+        )
+    estimate, low, high = (math.ceil(count) for count in n)
+    if estimate > _MOST_SEEDS:
+        return {}
+    return {"seeds_needed": SeedsNeeded(estimate, low, high if high <= _MOST_SEEDS else None)}
+
+
+def _item_count(row: Row) -> int:
+    return len(row.items.weights) if row.items is not None else row.item_count or 0

@@ -1,0 +1,233 @@
+"""What the judge does on tables whose truth is known: `htbench bench statistics`, and the slow tests.
+
+Runs of a seed correlate by .76, the median of our losses; standard deviations are those of one run. A table errs
+if any row that is as good as the best is called worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.show.note import Note
+from harness.show.report import Column, Report, table
+from results.compare.judge import Judgement, Kind, Row, judge
+from results.compare.ranges import Array
+from results.compare.tuning import Search, Setting
+
+CORRELATION = 0.76  # of two rows over seeds
+LOOKS = (3, 10)  # seeds at the first and at the last look
+
+
+@dataclass(frozen=True)
+class Share:
+    """How often something happens.
+
+    Attributes:
+        what: in words.
+        rows, seeds: of each table.
+        tables: simulated ones.
+        share: of them.
+        least, most: where it should lie; None: no promise.
+    """
+
+    what: str
+    rows: int
+    seeds: int
+    tables: int
+    share: float
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it lies where it should."""
+        return (self.least is None or self.share >= self.least) and (
+            self.most is None or self.share <= self.most
+        )
+
+
+def rows_of(values: Array, searches: Sequence[Search | None] | None = None) -> list[Row]:
+    """Rows of values by seed."""
+    found = searches if searches is not None else [None] * len(values)
+    return [
+        Row(str(i), {(seed, seed): float(value) for seed, value in enumerate(row)}, search)
+        for i, (row, search) in enumerate(zip(values, found, strict=True))
+    ]
+
+
+def drawn(
+    source: np.random.RandomState, means: Array, sds: Array, seeds: int, correlation: float = CORRELATION
+) -> Array:
+    """Values of rows by seeds.
+
+    Args:
+        source: of noise.
+        means: of each row, in standard deviations of a run of a quiet one.
+        sds: of what is each row's own, in the same unit for a quiet row.
+        seeds: per row.
+        correlation: of two quiet rows.
+    """
+    own = source.standard_normal((len(means), seeds)) * sds[:, None] * (1 - correlation) ** 0.5
+    return means[:, None] + own + source.standard_normal(seeds) * correlation**0.5
+
+
+def _judged(means: Array, sds: Array, seeds: int, tables: int, paired: bool = True) -> list[Judgement]:
+    source = np.random.RandomState(seeds + 100 * len(means))
+    correlation = CORRELATION if paired else 0.0
+    return [
+        judge(rows_of(drawn(source, means, sds, seeds, correlation)), paired=paired, margin=0.0)
+        for _ in range(tables)
+    ]
+
+
+def _errs(judged: Judgement, means: Array) -> bool:
+    """Whether a row that is as good as the best is called worse."""
+    return any(
+        row.kind is Kind.WORSE and mean == means.min()
+        for row, mean in zip(judged.verdicts, means, strict=True)
+    )
+
+
+def _covers(judged: Judgement, means: Array) -> bool:
+    """Whether all intervals hold."""
+    return all(
+        row.low <= mean - means[judged.best] <= row.high
+        for row, mean in zip(judged.verdicts, means, strict=True)
+    )
+
+
+def size(rows: int, seeds: int, tables: int, *, paired: bool = True, ratio: float = 1.0) -> list[Share]:
+    """Equal rows: how often one of them is called worse, and how often all intervals hold.
+
+    Args:
+        rows, seeds, tables: as in `Share`.
+        paired: whether seeds are shared.
+        ratio: of the standard deviations of every second row to the others.
+    """
+    means, sds = np.zeros(rows), np.where(np.arange(rows) % 2, 1.0, ratio)
+    judged = _judged(means, sds, seeds, tables, paired)
+    how = "" if paired else ", unpaired"
+    if ratio != 1:
+        wrong = float(np.mean([_errs(one, means) for one in judged]))
+        return [Share(f"equal rows, sd 1 to {ratio:g}{how}: one is worse", rows, seeds, tables, wrong)]
+    wrong, held = (float(np.mean([ask(one, means) for one in judged])) for ask in (_errs, _covers))
+    return [
+        Share(f"equal rows{how}: one is worse", rows, seeds, tables, wrong, 0.04, 0.06),
+        Share(f"equal rows{how}: all intervals hold", rows, seeds, tables, held, 0.93, 0.97),
+    ]
+
+
+def partly_equal(equal: int, worse: int, gap: float, seeds: int, tables: int) -> list[Share]:
+    """Some rows are the best together, others worse by `gap` standard deviations."""
+    means = np.repeat([0.0, gap], [equal, worse])
+    judged = _judged(means, np.ones(len(means)), seeds, tables)
+    wrong, held = (float(np.mean([ask(one, means) for one in judged])) for ask in (_errs, _covers))
+    what = f"{equal} equal, {worse} worse by {gap:g} sd"
+    return [
+        Share(f"{what}: an equal one is worse", len(means), seeds, tables, wrong, None, 0.06),
+        Share(f"{what}: all intervals hold", len(means), seeds, tables, held, 0.93, None),
+    ]
+
+
+def power(tables: int) -> list[Share]:
+    """The best of five rows by 4 sd: how often it is clear of all; with hopeless and with noisy rows beside."""
+    five = np.array([0.0, 4, 4, 4, 4])
+    beside = {
+        "": ([], [], 0.98),
+        ", and six hopeless ones": ([200.0] * 6, [1.0] * 6, 0.98),
+        ", and six hopeless ones of 20 sd": ([200.0] * 6, [20.0] * 6, 0.93),
+        ", and four like it of 5 sd": ([4.0] * 4, [5.0] * 4, 0.85),
+    }
+    found = []
+    for what, (more, noise, least) in beside.items():
+        means, sds = np.array([*five, *more]), np.array([1.0] * 5 + noise)
+        judged = _judged(means, sds, 3, tables)
+        clear = np.mean([all(row.kind is Kind.WORSE for row in one.verdicts[1:5]) for one in judged])
+        found.append(Share(f"best of five by 4 sd{what}", len(means), 3, tables, float(clear), least))
+    return found
+
+
+def tuning(seeds: int, tables: int) -> list[Share]:
+    """One optimizer under two names, each with its own search.
+
+    Five rates one octave apart, the optimum anywhere between two of them; .02 nats per octave squared; one
+    search seed; sd .01 of a run beside what a seed does to all.
+    """
+    source, wrong = np.random.RandomState(seeds), np.zeros(2)
+    rates = np.arange(-2.0, 3.0)
+    for _ in range(tables):
+        truth = 0.02 * (rates - source.uniform(-0.5, 0.5, (2, 1))) ** 2
+        runs = truth + 0.01 * source.standard_normal((2, 5))
+        chosen = runs.argmin(axis=1)
+        values = truth[[0, 1], chosen][:, None] + 0.01 * source.standard_normal((2, seeds))
+        searches = [
+            Search(
+                [Setting(str(rate), [value], rate) for rate, value in zip(rates, row, strict=True)],
+                str(rates[best]),
+            )
+            for row, best in zip(runs, chosen, strict=True)
+        ]
+        for at, known in enumerate((None, searches)):
+            found = judge(rows_of(values, known), paired=False, margin=0.0)
+            wrong[at] += any(row.kind is Kind.WORSE for row in found.verdicts)
+    without, counted = map(float, wrong / tables)
+    return [
+        Share("one optimizer tuned twice, tuning ignored: one is worse", 2, seeds, tables, without),
+        Share("one optimizer tuned twice: one is worse", 2, seeds, tables, counted, None, 0.065),
+    ]
+
+
+def looking(tables: int) -> list[Share]:
+    """Two equal rows, looked at with each number of seeds from 3 to 10 until one is worse."""
+    first, last = LOOKS
+    source, wrong = np.random.RandomState(0), np.zeros(2)
+    for _ in range(tables):
+        values = drawn(source, np.zeros(2), np.ones(2), last)
+        for at, looks in enumerate((0, last - first)):
+            wrong[at] += any(
+                row.kind is Kind.WORSE
+                for n in range(first, last + 1)
+                for row in judge(rows_of(values[:, :n]), looks=looks, margin=0.0).verdicts
+            )
+    ignored, counted = map(float, wrong / tables)
+    return [
+        Share("looks at 3 to 10 seeds, not counted: one is worse", 2, last, tables, ignored),
+        Share("looks at 3 to 10 seeds, counted: one is worse", 2, last, tables, counted, None, 0.06),
+    ]
+
+
+def measure(tables: int) -> Report:
+    """All of it.
+
+    Args:
+        tables: simulated for each line.
+    """
+    shares = [
+        *(share for rows in (2, 5, 10, 20) for seeds in (3, 16) for share in size(rows, seeds, tables)),
+        *(share for rows in (2, 5, 20) for share in size(rows, 3, tables, paired=False)),
+        *(
+            share
+            for rows in (2, 5, 10, 20)
+            for seeds in (3, 16)
+            for share in size(rows, seeds, tables, ratio=4.0)
+        ),
+        *(share for gap in (1.0, 3.0, 10.0) for share in partly_equal(3, 5, gap, 3, tables)),
+        *power(tables),
+        *(share for seeds in (5, 20) for share in tuning(seeds, tables)),
+        *looking(tables),
+    ]
+    columns = [
+        Column("what", "", "text", importance=9),
+        Column("rows", importance=6),
+        Column("seeds", importance=7),
+        Column("share", digits=3, importance=8),
+        Column("least", digits=3),
+        Column("most", digits=3),
+    ]
+    cells = [[share.what, share.rows, share.seeds, share.share, share.least, share.most] for share in shares]
+    facts = {"subject": "statistics", "tables": tables, "shares": shares}
+    note = Note("bench_statistics", tables=tables, correlation=CORRELATION)
+    return Report("bench statistics", "", [table(columns, cells, notes=[note])], data=facts)
