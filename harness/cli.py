@@ -68,12 +68,13 @@ COMMANDS = {
 }
 
 # What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, a
-# job that looks at its node, and the start of runs.
+# job that looks at its node, the start of runs, and simulations of the statistics under the tables.
 ABOVE = {
     "plan": "sweeps.plan.planned",
     "rows": "results.frames.row_cache",
     "probe": "sweeps.cluster.probe",
     "start_up": "sweeps.run.start_up",
+    "simulations": "results.compare.simulate",
 }
 
 _WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store itself

@@ -1,10 +1,11 @@
-"""`htbench bench`: the time of the harness and the optimizers here, and the accuracy of their maps."""
+"""`htbench bench`: the time of harness and optimizers here, how exact maps are, how often tables err."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.cli import ABOVE
@@ -23,6 +24,7 @@ SUBJECTS = {
     "train": "a training step of our language models, beside those of transformers",
     "maps": "how exact each map of the singular values is",
     "spectra": "the spectra of a model's layers, beside Gram matrices and eigenvalues alone",
+    "statistics": "how often tables err, on simulated runs whose truth is known",
 }
 
 
@@ -69,6 +71,7 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     add("maps", "--captured", type=int, default=100, metavar="STEPS", help=captured)
     add("spectra", "--model", default="llama-60m", help="default: llama-60m", **name)
     add("train spectra", "--rounds", type=int, default=9, help="paired ratios (default: 9)")
+    add("statistics", "--tables", type=int, default=1000, help="simulated for each line (default: 1000)")
     everywhere = " ".join(SUBJECTS)
     add(everywhere, "--json", action="store_true", help="print JSON")
     # May also stand before SUBJECT, with its default there.
@@ -77,7 +80,14 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
 
 def bench(args: argparse.Namespace) -> int:
     """Measure a subject and print it."""
-    subjects = {"loop": _loop, "optimizers": _optimizers, "train": _train, "maps": _maps, "spectra": _spectra}
+    subjects = {
+        "loop": _loop,
+        "optimizers": _optimizers,
+        "train": _train,
+        "maps": _maps,
+        "spectra": _spectra,
+        "statistics": _statistics,
+    }
     emit(subjects[args.subject](args), args)
     return EXIT_OK
 
@@ -151,3 +161,9 @@ def _spectra(args: argparse.Namespace) -> Report:
         return spectra.measure(args.model, args.rounds)
     except ValueError as error:
         raise UsageError(f"The model can't be built: {error}.") from None
+
+
+def _statistics(args: argparse.Namespace) -> Report:
+    at_least(args, 1, "tables")
+    measure: Callable[[int], Report] = importlib.import_module(ABOVE["simulations"]).measure
+    return measure(args.tables)

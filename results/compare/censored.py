@@ -70,4 +70,4 @@ def _beats(run: Time, other: Time) -> bool:
     """Whether a run surely reached the target before another: at the end of that one, if it never did."""
     if run.is_censored:
         return False
-    return run.value <= other.value if other.is_censored else run.value < other.value
+    return bool(run.value <= other.value if other.is_censored else run.value < other.value)

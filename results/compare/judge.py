@@ -212,8 +212,9 @@ def judge(
         margin = SHARE_MARGIN if is_share else MARGIN
     level *= _POCOCK[min(looks, len(_POCOCK) - 1)] / LEVEL
     column = _Column(rows, higher_is_better, is_share, paired)
-    first, ranks = _decided(column, list(range(len(rows))), level), {}
-    left, decided = list(range(len(rows))), first
+    left = list(range(len(rows)))
+    decided = first = _decided(column, left, level)
+    ranks: dict[int, tuple[int, bool]] = {}
     while left:
         group = [i for i in left if decided.kind(i, margin) is not Kind.WORSE]
         ranks |= {i: (1 + len(rows) - len(left), len(group) > 1) for i in group}
@@ -221,7 +222,7 @@ def judge(
         decided = _decided(column, left, level) if left else first
     own = column.own
     return Judgement(
-        tuple(_verdict(column, first, i, *ranks[i], margin, level) for i in range(len(rows))),
+        tuple(_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
         first.best,
         None if own is None else math.sqrt(own.pooled_variance),
         None if own is None else math.sqrt(own.prior_variance),
@@ -415,20 +416,22 @@ def _decided(column: _Column, left: list[int], level: float) -> _Decided:
 
 
 def _verdict(
-    column: _Column, decided: _Decided, i: int, rank: int, is_tied: bool, margin: float, level: float
+    column: _Column, decided: _Decided, i: int, place: tuple[int, bool], margin: float, level: float
 ) -> Verdict:
     row, gaps, own = column.rows[i], decided.gaps, column.own
     kind = decided.kind(i, margin)
     found = Verdict(
         row.name,
         kind,
-        rank,
-        is_tied,
-        float(column.sign * column.means[i]),
-        int(column.n[i]),
-        *(float(figure[i]) for figure in (gaps.gap, decided.low, decided.high, decided.p_value)),
-        Parts(*(float(part[i]) for part in (gaps.seeds, gaps.tuning, gaps.items))),
-        float(gaps.freedom[i]),
+        *place,
+        mean=float(column.sign * column.means[i]),
+        n=int(column.n[i]),
+        gap=float(gaps.gap[i]),
+        low=float(decided.low[i]),
+        high=float(decided.high[i]),
+        p_value=float(decided.p_value[i]),
+        parts=Parts(float(gaps.seeds[i]), float(gaps.tuning[i]), float(gaps.items[i])),
+        freedom=float(gaps.freedom[i]),
         is_paired=row.values.keys() == column.rows[decided.best].values.keys(),
         is_noisy=own is not None and bool(own.noisy[i]),
     )

@@ -62,7 +62,7 @@ def p_value(t: Array, k: int, freedom: Array) -> Array:
     u, weights = _nodes()
     finite = np.where(known, half, 1.0)
     s = np.where(known, np.sqrt(special.gammaincinv(finite, u) / finite), 1.0)
-    return np.clip(1 - _range_law(k)(math.sqrt(2) * np.abs(t)[..., None] * s) @ weights, 0, 1)  # type: ignore[no-any-return]
+    return np.clip(1 - _range_law(k)(math.sqrt(2) * np.abs(t)[..., None] * s) @ weights, 0, 1)
 
 
 @functools.cache
@@ -76,7 +76,9 @@ def _critical(k: int, level: float) -> Callable[[Array], Array]:
         freedom = np.array(1 / place if place else math.inf)
         return float(p_value(np.array(math.exp(t)), k, freedom)) - level
 
-    return interpolate.CubicSpline(places, [optimize.brentq(excess, -3, 12, (x,)) for x in places])  # type: ignore[no-any-return]
+    logs = [optimize.brentq(excess, -3, 12, (place,)) for place in places]
+    law: Callable[[Array], Array] = interpolate.CubicSpline(places, logs)
+    return law
 
 
 def critical(k: int, freedom: Array, level: float) -> Array:
@@ -87,4 +89,4 @@ def critical(k: int, freedom: Array, level: float) -> Array:
         freedom: degrees of freedom of each standard error; may be infinite.
         level: such as .05.
     """
-    return np.exp(_critical(k, round(level, 12))(1 / np.maximum(freedom, _LEAST_FREEDOM)))  # type: ignore[no-any-return]
+    return np.exp(_critical(k, round(level, 12))(1 / np.maximum(freedom, _LEAST_FREEDOM)))

@@ -1,11 +1,12 @@
 """What the judge does on tables whose truth is known: `htbench bench statistics`, and the slow tests.
 
-Runs of a seed correlate by .76, the median of our losses; standard deviations are those of one run. A table errs
-if any row that is as good as the best is called worse.
+Runs of a seed correlate by .76, the median of our losses; standard deviations are those of one run. A table
+errs if any row that is as good as the best is called worse.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,13 @@ import numpy as np
 
 from harness.show.note import Note
 from harness.show.report import Column, Report, table
-from results.compare.judge import Judgement, Kind, Row, judge
+from results.compare.judge import Judgement, Row, judge
 from results.compare.ranges import Array
 from results.compare.tuning import Search, Setting
 
 CORRELATION = 0.76  # of two rows over seeds
 LOOKS = (3, 10)  # seeds at the first and at the last look
+_NO_OUTLOOK = math.inf  # a margin with which no row is unknown, so that nobody asks what would tell
 
 
 @dataclass(frozen=True)
@@ -71,32 +73,30 @@ def drawn(
         correlation: of two quiet rows.
     """
     own = source.standard_normal((len(means), seeds)) * sds[:, None] * (1 - correlation) ** 0.5
-    return means[:, None] + own + source.standard_normal(seeds) * correlation**0.5
+    together = source.standard_normal(seeds) * correlation**0.5
+    values: Array = means[:, None] + own + together
+    return values
 
 
 def _judged(means: Array, sds: Array, seeds: int, tables: int, paired: bool = True) -> list[Judgement]:
     source = np.random.RandomState(seeds + 100 * len(means))
     correlation = CORRELATION if paired else 0.0
     return [
-        judge(rows_of(drawn(source, means, sds, seeds, correlation)), paired=paired, margin=0.0)
+        judge(rows_of(drawn(source, means, sds, seeds, correlation)), paired=paired, margin=_NO_OUTLOOK)
         for _ in range(tables)
     ]
 
 
 def _errs(judged: Judgement, means: Array) -> bool:
     """Whether a row that is as good as the best is called worse."""
-    return any(
-        row.kind is Kind.WORSE and mean == means.min()
-        for row, mean in zip(judged.verdicts, means, strict=True)
-    )
+    worse = [row.low > 0 for row in judged.verdicts]
+    return bool(np.any(worse & (means == means.min())))
 
 
 def _covers(judged: Judgement, means: Array) -> bool:
     """Whether all intervals hold."""
-    return all(
-        row.low <= mean - means[judged.best] <= row.high
-        for row, mean in zip(judged.verdicts, means, strict=True)
-    )
+    gaps = means - means[judged.best]
+    return all(row.low <= gap <= row.high for row, gap in zip(judged.verdicts, gaps, strict=True))
 
 
 def size(rows: int, seeds: int, tables: int, *, paired: bool = True, ratio: float = 1.0) -> list[Share]:
@@ -133,7 +133,7 @@ def partly_equal(equal: int, worse: int, gap: float, seeds: int, tables: int) ->
 
 
 def power(tables: int) -> list[Share]:
-    """The best of five rows by 4 sd: how often it is clear of all; with hopeless and with noisy rows beside."""
+    """The best of five rows by 4 sd: how often it is clear of all; with hopeless and noisy rows beside."""
     five = np.array([0.0, 4, 4, 4, 4])
     beside = {
         "": ([], [], 0.98),
@@ -145,7 +145,7 @@ def power(tables: int) -> list[Share]:
     for what, (more, noise, least) in beside.items():
         means, sds = np.array([*five, *more]), np.array([1.0] * 5 + noise)
         judged = _judged(means, sds, 3, tables)
-        clear = np.mean([all(row.kind is Kind.WORSE for row in one.verdicts[1:5]) for one in judged])
+        clear = np.mean([all(row.low > 0 for row in one.verdicts[1:5]) for one in judged])
         found.append(Share(f"best of five by 4 sd{what}", len(means), 3, tables, float(clear), least))
     return found
 
@@ -171,8 +171,8 @@ def tuning(seeds: int, tables: int) -> list[Share]:
             for row, best in zip(runs, chosen, strict=True)
         ]
         for at, known in enumerate((None, searches)):
-            found = judge(rows_of(values, known), paired=False, margin=0.0)
-            wrong[at] += any(row.kind is Kind.WORSE for row in found.verdicts)
+            found = judge(rows_of(values, known), paired=False, margin=_NO_OUTLOOK)
+            wrong[at] += any(row.low > 0 for row in found.verdicts)
     without, counted = map(float, wrong / tables)
     return [
         Share("one optimizer tuned twice, tuning ignored: one is worse", 2, seeds, tables, without),
@@ -188,9 +188,9 @@ def looking(tables: int) -> list[Share]:
         values = drawn(source, np.zeros(2), np.ones(2), last)
         for at, looks in enumerate((0, last - first)):
             wrong[at] += any(
-                row.kind is Kind.WORSE
+                row.low > 0
                 for n in range(first, last + 1)
-                for row in judge(rows_of(values[:, :n]), looks=looks, margin=0.0).verdicts
+                for row in judge(rows_of(values[:, :n]), looks=looks, margin=_NO_OUTLOOK).verdicts
             )
     ignored, counted = map(float, wrong / tables)
     return [

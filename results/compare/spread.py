@@ -19,9 +19,10 @@ freedom: one optimizer under twenty names would differ in 1 of 100 tables in pla
 
 Source: Smyth, Linear models and empirical Bayes methods for assessing differential expression in microarray
 experiments, Statistical Applications in Genetics and Molecular Biology 3, 2004, section 6 (`fitFDist` and
-`squeezeVar` of limma); Phipson et al., Robust hyperparameter estimation protects against hypervariable genes,
-Annals of Applied Statistics 10, 2016, for the idea of leaving out the noisy ones; Rosner,
-Percentage points for a generalized ESD many-outlier procedure, Technometrics 25, 1983, for how they are found.
+`squeezeVar` of limma, https://bioconductor.org/packages/limma); Phipson et al., Robust hyperparameter
+estimation protects against hypervariable genes, Annals of Applied Statistics 10, 2016, for the idea of
+leaving out the noisy ones; Rosner, Percentage points for a generalized ESD many-outlier procedure,
+Technometrics 25, 1983, for how they are found.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Moderated:
     prior_variance: float
     prior_freedom: float
     pooled_variance: float
-    noisy: Array
+    noisy: NDArray[np.bool_]
     bartlett: float
 
 
@@ -71,8 +72,6 @@ def moderated(variances: Array, freedoms: Array) -> Moderated:
     Raises:
         ValueError: no row has a degree of freedom.
     """
-    from scipy import special
-
     known = freedoms > 0
     if not known.any():
         raise ValueError("No row has two values, so nothing tells their spread.")
@@ -201,7 +200,8 @@ def spread(values: Array, *, paired: bool) -> Spread:
     if not paired:
         return Spread(moderated(total, freedom), 0.0, np.inf, np.zeros(values.shape))
     # With equal weights, many noisy rows would leak into all others at once, and hide.
-    weights = 1 / np.maximum(total + np.quantile(total, 0.25), np.finfo(float).tiny)
+    usual = np.quantile(total, 0.25)
+    weights = usual / (total + usual) if usual > 0 else np.ones(len(values))
     for _ in range(_ROUNDS):
         residual, left = _residual(values, there, weights)
         alone = left < _LEAST_LEFT

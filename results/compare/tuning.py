@@ -65,7 +65,7 @@ def tuning_variance(
     values = np.array([np.mean(setting.values) for setting in search.settings])
     fit = _parabola(search.settings, values)
     worth = values if fit is None else fit
-    sd = np.sqrt(variance / [len(setting.values) for setting in search.settings])
+    sd = np.sqrt(variance / np.array([len(setting.values) for setting in search.settings]))
     scale = np.sqrt(freedom / source.chisquare(freedom, (_DRAWS, 1))) if np.isfinite(freedom) else 1.0
     drawn = worth + scale * sd * source.standard_normal((_DRAWS, len(values)))
     picked = np.argmax(drawn if higher_is_better else -drawn, axis=1)

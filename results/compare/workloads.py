@@ -93,7 +93,7 @@ def over_workloads(
     Raises:
         ValueError: the reference has no run, or there are fewer than two workloads.
 
-    Source: Laird and Ware, Random-effects models for longitudinal data, Biometrics 38, 1982, by `statsmodels`.
+    Source: Laird and Ware, Random-effects models for longitudinal data, Biometrics 38, 1982; `statsmodels`.
     """
     if reference not in rules:
         raise ValueError(f"The rule '{reference}' has no run; choose one of {', '.join(sorted(set(rules)))}.")
@@ -104,15 +104,14 @@ def over_workloads(
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     names = [reference, *sorted(set(rules) - {reference})]  # the first one is that of the intercept
-    frame = pd.DataFrame({"rule": pd.Categorical(rules, names), "workload": workloads, "value": values})
+    frame = pd.DataFrame({"rule": pd.Categorical(list(rules), names), "workload": workloads, "value": values})
     both = {"vc_formula": {"rule": "0 + C(rule)"}} if frame.duplicated(["rule", "workload"]).any() else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a variance of 0 is an answer, too
         fit = MixedLM.from_formula("value ~ C(rule)", frame, groups="workload", re_formula="1", **both).fit()
     gaps, errors = fit.fe_params.to_numpy()[1:], fit.bse_fe.to_numpy()[1:]
-    freedom = (len(set(workloads)) - 1) * (
-        len(names) - 1
-    )  # as of workloads in blocks: the normal law is too sure
+    # As in blocks; the normal law is too sure of few workloads.
+    freedom = (len(set(workloads)) - 1) * (len(names) - 1)
     p_values = 2 * special.stdtr(freedom, -np.abs(gaps / errors))
     return [
         RuleEffect(name, *map(float, row))

@@ -1,0 +1,92 @@
+"""What the judge promises, on simulated tables whose truth is known. Seeds are fixed."""
+
+import json
+
+import numpy as np
+import pytest
+
+from harness import cli
+from results.compare import simulate
+from results.compare.judge import Row, judge
+from results.compare.tuning import Search, Setting
+from tests.helpers.json_fields import promised
+
+
+def holds(shares):
+    assert [share for share in shares if not share.holds] == []
+    return [share.share for share in shares]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [2, 3, 5, 10, 20])
+@pytest.mark.parametrize("seeds", [3, 6, 16])
+def test_equal_rows_differ_in_one_of_twenty_tables(rows, seeds):
+    """5 % +- 1, and all intervals hold in 95 % +- 2."""
+    holds(simulate.size(rows, seeds, 5000 if rows < 20 else 3000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [2, 5, 20])
+def test_so_do_unpaired_ones(rows):
+    holds(simulate.size(rows, 3, 4000, paired=False))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("rows", [2, 5, 10, 20])
+def test_rows_that_scatter_differently_differ_more_often(rows, paired):
+    """With three seeds and half of the rows at four times the deviation: no promise, but a bound."""
+    (share,) = simulate.size(rows, 3, 1500, paired=paired, ratio=4.0)
+    assert share.share < 0.17
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gap", [1.0, 2.0, 3.0, 10.0])
+def test_worse_rows_do_not_make_equal_ones_differ(gap):
+    holds(simulate.partly_equal(3, 5, gap, 3, 3000))
+
+
+@pytest.mark.slow
+def test_a_clear_winner_is_found_beside_hopeless_rows_and_noisy_ones():
+    holds(simulate.power(1000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [5, 20])
+def test_tuning_is_no_difference(seeds):
+    """Ignored, it is one of 15 % and of 30 %."""
+    ignored, _ = holds(simulate.tuning(seeds, 3000))
+    assert ignored > (0.11 if seeds == 5 else 0.27)
+
+
+@pytest.mark.slow
+def test_looks_that_are_counted_do_not_add_up():
+    ignored, _ = holds(simulate.looking(2000))
+    assert ignored > 0.13
+
+
+@pytest.mark.slow
+def test_a_hundred_searches_take_seconds():
+    import time
+
+    source = np.random.RandomState(0)
+    rows = [
+        Row(
+            str(i),
+            {(seed, seed): float(value) for seed, value in enumerate(source.standard_normal(3))},
+            Search([Setting(str(x), [float(source.standard_normal())], float(x)) for x in range(10)], "0"),
+        )
+        for i in range(100)
+    ]
+    began = time.process_time()
+    judge(rows)
+    assert time.process_time() - began < 5
+
+
+def test_the_command(tmp_path, capsys):
+    words = ["bench", "statistics", "--root", str(tmp_path), "--tables", "2"]
+    assert cli.main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    promised("bench statistics", found)
+    assert found["tables"] == 2 and len(found["shares"]) > 40
+    assert cli.main([*words[:-1], "0"]) == 2
