@@ -30,6 +30,7 @@ from harness.show.tidy import TableFacts
 from harness.spectra.layers import LayerSpectrum
 from harness.spectra.report import VALUES
 from harness.system.finding import Finding
+from results.compare import simulate
 from sweeps.screens import plan, spent, status
 
 PLACE = Path(__file__).with_name("json.md")
@@ -141,6 +142,7 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "bench train": (train.TrainFacts, ""),
     "bench maps": (maps.MapsFacts, ""),
     "bench spectra": (spectra.SpectraFacts, ""),
+    "bench statistics": (simulate.StatisticsFacts, ""),
 }
 
 

@@ -51,6 +51,21 @@ class Share:
         )
 
 
+@dataclass(frozen=True)
+class StatisticsFacts:
+    """The report.
+
+    Attributes:
+        subject: `statistics`.
+        tables: simulated for each share.
+        shares: how often something happens.
+    """
+
+    subject: str
+    tables: int
+    shares: Sequence[Share]
+
+
 def rows_of(values: Array, searches: Sequence[Search | None] | None = None) -> list[Row]:
     """Rows of values by seed."""
     found = searches if searches is not None else [None] * len(values)
@@ -244,6 +259,6 @@ def measure(tables: int) -> Report:
         Column("most", digits=3),
     ]
     cells = [[share.what, share.rows, share.seeds, share.share, share.least, share.most] for share in shares]
-    facts = {"subject": "statistics", "tables": tables, "shares": shares}
+    facts = StatisticsFacts("statistics", tables, shares)
     note = Note("bench_statistics", tables=tables, correlation=CORRELATION)
     return Report("bench statistics", "", [table(columns, cells, notes=[note])], data=facts)

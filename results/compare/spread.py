@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from results.compare.ranges import Array
 
-_EQUAL = 0.1  # level of Bartlett's test
+_EQUAL = 0.02  # level of Bartlett's test
 _NOISY = 0.002  # level of the test for a row that is too noisy for the others
 _LEAST_SHARE = 1e-5  # of the median variance; no variance counts as less (limma)
 _LEAST_LEFT = 0.25  # a row with fewer degrees of freedom in the fit shares too few seeds to be paired

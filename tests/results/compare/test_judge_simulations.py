@@ -37,7 +37,7 @@ def test_so_do_unpaired_ones(rows):
 def test_rows_that_scatter_differently_differ_more_often(rows, paired):
     """With three seeds and half of the rows at four times the deviation: no promise, but a bound."""
     (share,) = simulate.size(rows, 3, 1000, paired=paired, ratio=4.0)
-    assert share.share < 0.17
+    assert share.share < 0.2
 
 
 @pytest.mark.slow
