@@ -38,6 +38,7 @@ _EQUAL = 0.02  # level of Bartlett's test
 _NOISY = 0.002  # level of the test for a row that is too noisy for the others
 _LEAST_SHARE = 1e-5  # of the median variance; no variance counts as less (limma)
 _LEAST_LEFT = 0.25  # a row with fewer degrees of freedom in the fit shares too few seeds to be paired
+_ROUNDING = 1e-20  # of the largest variance; less is what rounding leaves of equal values
 _ROUNDS = 10  # of the weighted fit
 
 
@@ -75,7 +76,8 @@ def moderated(variances: Array, freedoms: Array) -> Moderated:
     known = freedoms > 0
     if not known.any():
         raise ValueError("No row has two values, so nothing tells their spread.")
-    floor = max(_LEAST_SHARE * float(np.median(variances[known])), np.finfo(float).tiny)
+    usual, largest = float(np.median(variances[known])), float(variances[known].max())
+    floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
     variances, freedoms = np.where(known, np.maximum(variances, floor), 0), np.where(known, freedoms, 0)
     quiet = _quiet(variances, freedoms)
     pooled, freedom = _pooled(variances[quiet], freedoms[quiet])
