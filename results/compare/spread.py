@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 
 from results.compare.ranges import Array
 
-_EQUAL = 0.02  # level of Bartlett's test
+# Levels of Bartlett's test. Of paired rows, whose residuals depend on each other, it is less often small.
+_EQUAL, _EQUAL_PAIRED = 0.02, 0.1
 _NOISY = 0.002  # level of the test for a row that is too noisy for the others
 _LEAST_SHARE = 1e-5  # of the median variance; no variance counts as less (limma)
 _LEAST_LEFT = 0.25  # a row with fewer degrees of freedom in the fit shares too few seeds to be paired
@@ -63,12 +64,13 @@ class Moderated:
     bartlett: float
 
 
-def moderated(variances: Array, freedoms: Array) -> Moderated:
+def moderated(variances: Array, freedoms: Array, *, paired: bool = False) -> Moderated:
     """Moderate the variances of some rows.
 
     Args:
         variances: of each row; not read where the row has no degrees of freedom.
         freedoms: degrees of freedom of each row; 0: it gets the variance of the others.
+        paired: whether they are of residuals of rows and seeds.
 
     Raises:
         ValueError: no row has a degree of freedom.
@@ -82,7 +84,7 @@ def moderated(variances: Array, freedoms: Array) -> Moderated:
     quiet = _quiet(variances, freedoms)
     pooled, freedom = _pooled(variances[quiet], freedoms[quiet])
     prior_freedom, prior = np.inf, pooled
-    if _bartlett(variances[quiet], freedoms[quiet]) < _EQUAL:
+    if _bartlett(variances[quiet], freedoms[quiet]) < (_EQUAL_PAIRED if paired else _EQUAL):
         prior_freedom, prior = _prior(variances[quiet], freedoms[quiet])
     noisy = known & ~quiet
     if np.isinf(prior_freedom):
@@ -207,7 +209,7 @@ def spread(values: Array, *, paired: bool) -> Spread:
     for _ in range(_ROUNDS):
         residual, left = _residual(values, there, weights)
         alone = left < _LEAST_LEFT
-        own = moderated(np.where(alone, total, residual), np.where(alone, freedom, left))
+        own = moderated(np.where(alone, total, residual), np.where(alone, freedom, left), paired=True)
         before, weights = weights, own.prior_variance / own.variance if own.prior_variance else weights
         if np.allclose(before, weights, rtol=1e-3):
             break
