@@ -62,7 +62,8 @@ them: models, data and length differ. Which of two optimizers is better can be c
 
 _FIGURES = "Our runs only. Each figure is also a PDF and a CSV file after `htbench figure`."
 _DISAGREE = (
-    "Orderings that our runs contradict, by a t-test at 5%. Bold ones also hold after Holm's correction."
+    "Orderings that our runs contradict: the 95% interval of our gap lies on the other side of 0. "
+    "Bold ones also hold in their family (Benjamini and Hochberg)."
 )
 
 
@@ -97,7 +98,7 @@ def page(store: Store, frame: pd.DataFrame, pictures: Iterable[str]) -> str:
         twins=twins(frame),
         first=readable(tables[0]),
         verdict=claims.sections[0].notes[0],
-        contradicted=without_title(readable(rows_with(claims, "verdict", "disagrees"))),
+        contradicted=without_title(readable(rows_with(claims, "verdict", "contradicts"))),
         discussion=DISCUSSION.read_text(encoding="utf-8") if DISCUSSION.exists() else "",
         tables=[readable(table) for table in tables[1:]],
         pictures=list(pictures),

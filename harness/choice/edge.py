@@ -134,30 +134,3 @@ def _param(optimizer: str, setting: str) -> Param | None:
         return row.lr
     known = params_of(row) if row is None else params_of(row) | hyper_schedules.params_of(row)
     return known.get(setting)
-
-
-# --- is it worth it? ---
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """Would another row win if an optimum at the edge of its grid got one more point?
-
-    The rule: between its last two points the row gained g. Around an optimum the curve is convex over an
-    evenly spaced grid, so the next point gains g at most. The row can overtake the best one only if g is at
-    least the gap between the two.
-
-    Attributes:
-        gap: how much the row is behind the best one; 0 for the best itself.
-        gained: how much the last step towards the edge gained; None if it is not known.
-    """
-
-    gap: float
-    gained: float | None
-
-    @property
-    def could_win(self) -> bool | None:
-        """Whether the row could overtake the best one; None if that is not known."""
-        if self.gap == 0:
-            return False
-        return None if self.gained is None else self.gained >= self.gap

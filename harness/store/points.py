@@ -88,6 +88,7 @@ class Point:
         overrides: its settings, dotted, as given: base, block and grid values together.
         slot: `<study>/<number>` in a search, else empty. Until a trial fills it, the key is empty and the
             overrides lack what is searched.
+        look: how often the results of a winner had been there to be looked at when this replica was planned.
     """
 
     sweep: str
@@ -96,6 +97,7 @@ class Point:
     key: str
     overrides: dict[str, Any]
     slot: str = ""
+    look: int = 0
 
     @property
     def id(self) -> str:
@@ -256,7 +258,8 @@ def filled(root: Path, point: Point) -> Point:
 def write_points(root: Path, name: str, points: list[Point]) -> None:
     """Replace the plan of a sweep. The caller holds the sweep's lock. Slots are written empty."""
     rows = [dataclasses.asdict(point) for point in points]
-    rows = [{name: value for name, value in row.items() if name != "slot" or value} for row in rows]
+    rare = ("slot", "look")
+    rows = [{name: value for name, value in row.items() if name not in rare or value} for row in rows]
     digest = {_PLAN: seal.digest(rows)}
     text = "".join(json.dumps(row | digest) + "\n" for row in rows)
     path = sweep_folder(root, name) / POINTS

@@ -27,6 +27,11 @@ class ClaimVerdict(str, Enum):
     AGREES = "agrees"  # above 0
     UNDECIDED = "undecided"
 
+    @classmethod
+    def of_sign(cls, theta: float) -> ClaimVerdict:
+        """What the sign of a gap says that is known to be one; of a claim without a size."""
+        return cls.AGREES if theta > 0 else cls.CONTRADICTS if theta < 0 else cls.UNDECIDED
+
 
 def claim_verdict(low: float, high: float, delta: float) -> ClaimVerdict:
     """What the interval of theta from `low` to `high` says of a claim of size `delta`, which is positive."""

@@ -8,6 +8,7 @@ it is the baseline's. Figures without published numbers add what the text reads 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -31,6 +32,8 @@ _KIN = {
     frozenset({"htmuon", "htmuon_normuon"}),
     frozenset({"htmuon_normuon", "htmuon_ht_normuon"}),
 }
+_METHOD = {*_BASE, *_BASE.values()}  # the method and what it corrects
+HOURS = "hours_to"
 _ABLATIONS = ("interval", "p_grid", "htmuon_ht")  # in these tables only the own base is a rival
 _DEFAULT_P = 0.125
 # The text calls p = 0.125 the best on CIFAR-10. The numbers of ResNet-50 do not say so: see `slips.py`.
@@ -66,6 +69,21 @@ class Claim:
         relation = "above" if self.higher_is_better else "below"
         return f"{_label(self.better, self.worse)} {relation} {_label(self.worse, self.better)}"
 
+    @property
+    def ratio(self) -> float | None:
+        """The published gap as a logarithm, |ln(one / other)|; None where only a figure shows it."""
+        if not (self.better.printed and self.worse.printed):
+            return None
+        return abs(math.log(self.better.value / self.worse.value)) or None
+
+    @property
+    def family(self) -> str:
+        """The claims that are tested together, fixed by the paper: its method, its baselines, its times."""
+        if _quantity(self.better) == HOURS or self.better.metric in ("hours", "seconds_per_step"):
+            return "times"
+        rules = {self.better.setting.optimizer, self.worse.setting.optimizer}
+        return "core" if rules <= _METHOD else "baselines"
+
     def gap(self) -> float | None:
         """By how much the better number is better, as published; negative where the text contradicts it."""
         if not self.better.printed:
@@ -96,7 +114,7 @@ def is_testable(claim: Claim, scale: str) -> bool:
 
 
 def _quantity(line: Reported) -> str:
-    return "hours_to" if line.metric.startswith("hours_to") else line.metric
+    return HOURS if line.metric.startswith(HOURS) else line.metric
 
 
 def _of_table(name: str) -> Iterator[Claim]:

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.choice.edge import Edge, Outlook, of_range, of_values
+from harness.choice.edge import Edge, of_range, of_values
 from harness.show.status import UNFINISHED
-from results.compare.select import Candidate, Choice, Row
-from results.compare.summary import metric_summary
+from results.compare.select import Choice, Row
 from results.frames.identity import setting_name
-from results.frames.metrics import Metric, is_missing
+from results.frames.metrics import is_missing
 
 
 def edges(choice: Choice, columns: Iterable[str]) -> dict[str, Edge]:
@@ -79,56 +78,3 @@ def agree(row: Row, chosen: Row, name: str) -> bool:
     if is_missing(a) or is_missing(b):  # some defaults, such as aux_lr, are filled in by the run
         return is_missing(a) and (is_missing(b) or row["state"] in UNFINISHED)
     return bool(a == b)
-
-
-# --- could one more point change the winner? ---
-
-
-def outlook(choice: Choice, best: Choice, column: str, axes: Iterable[str], metric: Metric) -> Outlook:
-    """What one more point beyond the edge would have to do, in the printed unit of the validation metric.
-
-    Args:
-        choice: of the row with the optimum at the edge of a grid; it has a validation metric.
-        best: that of the row with the best validation metric, see `leader`.
-        column: of the edge.
-        axes: all columns that were searched.
-        metric: on which settings are chosen.
-    """
-    assert choice.winner is not None
-    winner = choice.winner
-    own, top = _level(winner, metric), _level(best.winner, metric)
-    assert own is not None and top is not None
-    near = [
-        other
-        for other in choice.candidates
-        if other is not winner
-        and not is_missing(other.value(column))
-        and other.value(column) != winner.value(column)
-        and all(_same(other.value(axis), winner.value(axis)) for axis in axes if axis != column)
-    ]
-    inner = _level(
-        min(near, key=lambda other: abs(other.value(column) - winner.value(column)), default=None), metric
-    )
-    gap = 0.0 if choice is best else _gain(own, top, metric)
-    return Outlook(gap, None if inner is None else _gain(inner, own, metric))
-
-
-def _gain(before: float, after: float, metric: Metric) -> float:
-    """How much better the second value is."""
-    return after - before if metric.higher_is_better else before - after
-
-
-def leader(choices: Sequence[Choice], metric: Metric) -> Choice | None:
-    """The choice with the best validation metric."""
-    sign = -1 if metric.higher_is_better else 1
-    levels = [(level, choice) for choice in choices if (level := _level(choice.winner, metric)) is not None]
-    return min(levels, key=lambda pair: sign * pair[0])[1] if levels else None
-
-
-def _same(a: object, b: object) -> bool:
-    return a == b or (is_missing(a) and is_missing(b))
-
-
-def _level(candidate: Candidate | None, metric: Metric) -> float | None:
-    summary = metric_summary(candidate.runs, "val", metric) if candidate is not None else None
-    return None if summary is None else summary.mean

@@ -12,12 +12,15 @@ from harness.paper import experiments, reported
 from harness.paper.reported import Reported
 from harness.show.note import Note, text
 from harness.show.status import HOPEFUL_FIRST, Status
+from harness.store import Store
 from results.compare import slips
+from results.compare.censored import Time
 from results.compare.claims import ALPHA, OF_FIGURES, TRAIN_LOSS
+from results.compare.contender import Contender, contender
 from results.compare.ours import Ours
 from results.compare.quantities import HOURS_TO, Quantity, quantity
 from results.compare.select import Choice, Row
-from results.compare.stats import Sample, Summary, summarize
+from results.compare.stats import Summary, summarize
 from results.compare.summary import finite_values
 from results.compare.to_target import Seeds, evaluations, seeds, steps_to, targets
 from results.frames.metrics import Metric, word
@@ -46,7 +49,8 @@ class Measured:
         runs: the rows of the frame behind the value, or those that should have it.
         choice: what was selected; None if nothing is planned.
         notes: footnotes.
-        test_variance: what the finite test set adds to the variance of the mean (see `stats.Sample`).
+        times: of each run to a target, also of those that never reach it.
+        item_count: how many test items a share of right answers is of; None: not known, or no share.
     """
 
     metric: Metric | None
@@ -56,7 +60,8 @@ class Measured:
     runs: Sequence[Row] = ()
     choice: Choice | None = None
     notes: tuple[Note, ...] = ()
-    test_variance: float | None = None
+    item_count: int | None = None
+    times: tuple[Time, ...] = ()
 
     @property
     def summary(self) -> Summary | None:
@@ -68,10 +73,11 @@ class Measured:
         """The runs by their keys, but for empty slots."""
         return tuple(str(run["key"]) for run in self.runs if run["key"] != run["slot"])
 
-    @property
-    def as_sample(self) -> Sample | None:
-        """For tests of significance."""
-        return Sample(self.sample, self.test_variance) if self.sample else None
+    def contender(self, name: str, store: Store | None) -> Contender | None:
+        """For the judge, under a name."""
+        if self.metric is None:
+            return None
+        return contender(name, self.sample, self.metric, self.runs, self.item_count, self.choice, store)
 
     @property
     def conditions(self) -> frozenset[tuple[str, ...]]:
@@ -154,18 +160,28 @@ def _figure(
         runs, left_out = _of_one_machine(runs)
         notes = (*notes, *left_out)
     values: dict[Seeds, float] = {}
+    times = []
     for run in runs:
         value = what.value(run, split) if run["state"] == Status.COMPLETED else None
         share = 1.0 if reach is None else reach(run)
         if value is not None and share is not None:
-            values[seeds(run)] = value * share
+            times.append(Time(value * min(1.0, share), is_censored=share > 1))
+            if share <= 1:
+                values[seeds(run)] = value * share
+    if reach is not None and len(values) < len(times):  # a mean of those that reach it would be too good
+        reason = Note(
+            "censored", count=len(times) - len(values), total=len(times), reached=sorted(values.values())
+        )
+        used = [run for run in runs if run["state"] == Status.COMPLETED]
+        return Measured(what.metric, {}, Status.COMPLETED, reason, used, choice, notes, times=tuple(times))
     used, without = ([run for run in runs if (seeds(run) in values) is counts] for counts in (True, False))
     if not values:
         return _without_value(what.metric, without, choice, notes)
     if without:
         notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=_tally(without)))
-    variance = _test_variance(what, values, used, split)
-    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, variance)
+    count = _item_count(what, used, split)
+    known = tuple(times) if reach is not None else ()
+    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, count, known)
 
 
 def is_time(line: Reported) -> bool:
@@ -204,20 +220,13 @@ def _tally(runs: Iterable[Row]) -> list[Note]:
     ]
 
 
-def _test_variance(
-    what: Quantity, values: Mapping[Seeds, float], runs: Sequence[Row], split: str
-) -> float | None:
-    """The sampling error of a share of right answers, as `results.compare.summary` has it."""
-    sizes = [run.get(what.questions.format(split=split)) for run in runs] if what.questions else [None]
-    known = [size for size in sizes if size is not None and size == size]
-    if len(known) < len(sizes):
-        return None
-    share: float = statistics.fmean(values.values()) / what.metric.scale
-    return what.metric.scale**2 * share * (1 - share) / float(min(known))
+def _item_count(what: Quantity, runs: Sequence[Row], split: str) -> int | None:
+    sizes = finite_values(runs, what.questions.format(split=split)) if what.questions else []
+    return int(min(sizes)) if sizes and len(sizes) == len(runs) else None
 
 
 def _reach(ours: Ours, line: Reported) -> Callable[[Row], float | None]:
-    """The share of a run's steps until it has the perplexity that Muon's run ends with."""
+    """The share of a run's steps until it has the perplexity that Muon's run ends with; infinite if never."""
     muon = next(
         other
         for other in reported.of_table("wall_clock")
@@ -237,7 +246,7 @@ def _reach(ours: Ours, line: Reported) -> Callable[[Row], float | None]:
         path = ours.store.files(str(run["key"])).metrics
         curve = evaluations(path, perplexity.column.format(split="val"), end)
         step = steps_to(curve, goals[seeds(run)], higher_is_better=False)
-        return None if step is None else step / float(run["steps"])
+        return math.inf if step is None and curve else None if step is None else step / float(run["steps"])
 
     return share
 

@@ -1,4 +1,4 @@
-"""Spread over seeds: summaries, the comparison of two rows, and how many seeds would tell them apart.
+"""Spread over seeds: summaries, and the comparison of two rows by themselves.
 
 Only what needs a distribution imports scipy. Its functions in `special` are those behind `stats`, without a
 second of import and a millisecond of checks per call.
@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 
 SIGNIFICANCE = 0.05
 _HUGE = 2.0**500  # squares of more than this are no floats any more; a perplexity may come near
-POWER = 0.8
-_MOST_SEEDS = 1000
 MIN_SEEDS = 3  # fewer than this give no verdict: two values say almost nothing about their spread
 _ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equal values
 
@@ -96,10 +94,6 @@ class Error:
         inverse = sum((variance / n / total) ** 2 / (n - 1) for variance, n in self.groups)
         return 1 / inverse if inverse else math.inf
 
-    def with_seeds(self, n: int) -> Error:
-        """What it would be with so many seeds per row."""
-        return replace(self, groups=tuple((variance, n) for variance, _ in self.groups))
-
 
 def error_of_difference(a: Sample, b: Sample) -> Error | None:
     """The error of the difference of two rows, as `p_value` takes it; None if there is no test."""
@@ -167,41 +161,3 @@ def _variance(values: Sequence[float]) -> float:
     whole = [numerator * (unit // denominator) for numerator, denominator in ratios]
     n = len(values)
     return (n * sum(x * x for x in whole) - sum(whole) ** 2) / (n * (n - 1) * unit * unit)
-
-
-# --- how many seeds ---
-
-
-def seeds_needed(a: Sample, b: Sample) -> int | None:
-    """The number of seeds per row at which the t-test of these two rows finds their gap with power 0.8.
-
-    The test is that of `p_value` at 5 %, two-sided, of this one pair; with a test set, that of both parts of
-    the error together. The gap and the spread are taken for the true ones; with three seeds both are rough
-    guesses.
-
-    Returns:
-        at least 2; None if there is no test for the two rows, if their means are equal, or if 1000 seeds
-        are too few, be it because the test set is too small.
-    """
-    error = error_of_difference(a, b)
-    gap = abs(a.mean - b.mean)
-    if error is None or gap == 0 or _power(gap, error.with_seeds(_MOST_SEEDS)) < POWER:
-        return None
-    low, high = 1, _MOST_SEEDS  # too few; enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = _power(gap, error.with_seeds(middle)) >= POWER
-        low, high = (low, middle) if enough else (middle, high)
-    return high
-
-
-def _power(gap: float, error: Error) -> float:
-    """The probability that a two-sided t-test finds a gap."""
-    from scipy import special
-
-    shift = gap / math.sqrt(error.variance)
-    freedom = error.freedom
-    if math.isinf(freedom):
-        return float(special.ndtr(shift - special.ndtri(1 - SIGNIFICANCE / 2)))
-    missed = float(special.nctdtr(freedom, shift, special.stdtrit(freedom, 1 - SIGNIFICANCE / 2)))
-    return 1.0 if math.isnan(missed) else 1 - missed  # NaN for a large shift: too small for a number

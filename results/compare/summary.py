@@ -6,12 +6,11 @@ Only completed runs with a finite value count. Tables and figures both start fro
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 
 from harness.show.status import Status
 from results.compare.select import Row
-from results.compare.stats import Sample, Summary, summarize
+from results.compare.stats import Summary, summarize
 from results.frames.metrics import Metric
 
 
@@ -33,14 +32,7 @@ def metric_summary(runs: Sequence[Row], split: str, metric: Metric) -> Summary |
     return summarize([value * metric.scale for value in values]) if values else None
 
 
-def sample_by_seed(runs: Sequence[Row], metric: Metric) -> Sample | None:
-    """A test metric by seed, in its printed unit; None if no run has a value."""
+def values_by_seed(runs: Sequence[Row], metric: Metric) -> dict[tuple[int, int], float]:
+    """A test metric by (seed, data_seed), in its printed unit; empty if no run has a value."""
     own = {(run["seed"], run["data_seed"]): finite_values([run], f"test_{metric.name}") for run in runs}
-    values = {seed: found[0] * metric.scale for seed, found in own.items() if found}
-    if not values:
-        return None
-    sizes = finite_values(runs, "test_samples")
-    if not metric.is_share or len(sizes) < len(values):  # others need not have told it
-        return Sample(values)
-    share = statistics.fmean(values.values()) / metric.scale
-    return Sample(values, metric.scale**2 * share * (1 - share) / min(sizes))
+    return {seed: found[0] * metric.scale for seed, found in own.items() if found}

@@ -1,4 +1,4 @@
-"""Which rows of a column can be told apart, which groups the others form, and how likely each is the best."""
+"""Which rows of a column can be told apart by tests of all pairs, and which groups the others form."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from string import ascii_uppercase
 
-import numpy as np
-
 from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Sample, p_value
 
-_RESAMPLES = 10_000
-_SEED = 0
 Pair = tuple[int, int]  # of rows, the smaller index first
 
 
@@ -129,47 +125,3 @@ def _split(group: frozenset[int], pair: Pair) -> list[frozenset[int]]:
 def _letter(index: int) -> str:
     """A to Z; the 27th group is (27)."""
     return ascii_uppercase[index] if index < len(ascii_uppercase) else f"({index + 1})"
-
-
-# --- the best one ---
-
-
-def chance_of_best(rows: Sequence[Sample | None], *, higher_is_better: bool) -> list[float | None]:
-    """How often each row has the best mean if the seeds are drawn again with replacement.
-
-    Rows with the same seeds keep them together, so what a seed does to all of them cancels. The error of a
-    finite test set is drawn from the normal law. Rows that are equal share a win. With few seeds the
-    bootstrap is too sure: three seeds have a sixth less spread than what they were drawn from.
-
-    Args:
-        rows: None is a row without values.
-        higher_is_better: the direction.
-
-    Returns:
-        a probability per row; None for a row without values, and for all of them if one has fewer than
-        `MIN_SEEDS` values, or if there is only one.
-    """
-    known = [row for row in rows if row is not None]
-    if len(known) < 2 or any(len(row.values) < MIN_SEEDS for row in known):
-        return [None] * len(rows)
-    means = _resampled_means(known) * (1 if higher_is_better else -1)
-    wins = means == means.max(axis=0)
-    shares = iter((wins / wins.sum(axis=0)).mean(axis=1))
-    return [None if row is None else float(next(shares)) for row in rows]
-
-
-def _resampled_means(rows: Sequence[Sample]) -> np.ndarray:
-    """One line of `_RESAMPLES` means per row."""
-    # By its policy (NEP 19), NumPy never changes the stream of RandomState: all versions print the same.
-    source = np.random.RandomState(_SEED)
-    drawn: dict[frozenset[tuple[int, int]], np.ndarray] = {}
-    means = np.empty((len(rows), _RESAMPLES))
-    for line, row in zip(means, rows, strict=True):
-        seeds = frozenset(row.values)
-        if seeds not in drawn:
-            drawn[seeds] = source.randint(len(seeds), size=(_RESAMPLES, len(seeds))).T.copy()
-        values = np.array([row.values[seed] for seed in sorted(seeds)])
-        line[:] = values[drawn[seeds]].mean(axis=0)
-        if row.test_variance:
-            line += source.normal(0, row.test_variance**0.5, _RESAMPLES)
-    return means

@@ -167,7 +167,13 @@ def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool)
 
 def _place(point: Point) -> Row:
     """Where the point stands in the plans."""
-    return {"sweep": point.sweep, "block": point.block, "stage": point.stage, "slot": point.slot}
+    return {
+        "sweep": point.sweep,
+        "block": point.block,
+        "stage": point.stage,
+        "slot": point.slot,
+        "look": point.look,
+    }
 
 
 # --- searches ---

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ from harness import tasks
 from harness.store.record import IMPORTED, RunRecord
 from results.frames.rows import Frame, rows
 
+_MARGIN_NATS, _MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
 
@@ -23,6 +26,7 @@ class Metric:
         digits: decimals printed.
         higher_is_better: the direction.
         is_share: whether it is the share of correct test samples; then its sampling error is known.
+        is_log: whether rows are compared by its logarithm, the loss: differences are ratios of perplexity.
     """
 
     name: str
@@ -31,6 +35,25 @@ class Metric:
     digits: int
     higher_is_better: bool
     is_share: bool = False
+    is_log: bool = False
+
+    def on_scale(self, value: float) -> float:
+        """A value of a record on the scale on which rows are compared."""
+        return math.log(max(value, sys.float_info.min)) if self.is_log else value
+
+    def printed(self, value: float) -> float:
+        """The inverse of `on_scale`, in the printed unit."""
+        return math.exp(value) if self.is_log else value * self.scale
+
+    @property
+    def margin(self) -> float:
+        """Differences up to it do not matter, on the scale of the comparison; 0 of a metric from outside."""
+        return _MARGIN_NATS if self.is_log else _MARGIN_SHARE if self.is_share else 0.0
+
+    @property
+    def gap(self) -> tuple[float, str]:
+        """By what a difference on that scale is multiplied when it is printed, and its unit."""
+        return (1, "nats") if self.is_log else (100, "points") if self.is_share else (self.scale, self.words)
 
     @property
     def label(self) -> str:
@@ -48,7 +71,7 @@ class Metric:
         return f"{self.name}{_PERCENT}" if self.scale == 100 else self.name
 
 
-PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False)
+PERPLEXITY = Metric("perplexity", "perplexity", 1, 2, False, is_log=True)
 BITS_PER_BYTE = Metric("bits_per_byte", "bits/byte", 1, 3, False)
 ACCURACY = Metric("accuracy", "accuracy", 100, 2, True, is_share=True)
 

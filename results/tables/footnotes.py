@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from harness.show.note import Note, text
 from harness.show.report import Cell, Section
 from harness.show.status import Status
 from harness.store.record import IMPORTED
-from results.compare.edges import edges, leader, outlook
+from results.compare.contender import reach
+from results.compare.edges import edges
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import metric_summary
 from results.frames import imported
@@ -136,21 +137,21 @@ def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
 
 
 def caveats(
-    part: Frame, choice: Choice, axes: list[str], rivals: Sequence[Choice] = ()
+    choice: Choice, axes: list[str], outlook: Callable[[float | None], Note | str] | None = None
 ) -> dict[str, tuple[Note, ...]]:
     """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
     Args:
-        part: the frame of the workload.
         choice: one with a winner.
         axes: the columns that were searched.
-        rivals: all rows of the table, this one too: could it win with one more point beyond the edge?
+        outlook: what it means that the row might get so much better beyond an edge (`Verdicts.outlook`);
+            None: rows are not compared.
     """
     assert choice.winner is not None
     notes: dict[str, tuple[Note, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
-    metric = reported(part)[0]
+    gains = reach(choice, reported(choice.rows)[0]) if outlook is not None else {}
     for column, edge in edges(choice, axes).items():
         note = Note(
             "edge",
@@ -158,7 +159,7 @@ def caveats(
             value=f"{edge.value:g}",
             place="grid" if edge.place == "grid" else "searched range",
             following=following(edge),
-            outlook=_outlook(column, edge, choice, rivals, axes, metric),
+            outlook=outlook(gains[column]) if outlook is not None and column in gains else "",
         )
         notes[column] = (*notes.get(column, ()), note)
     return notes
@@ -183,26 +184,6 @@ def following(edge: Edge) -> Note | str:
         count=len(edge.blocks),
         blocks=edge.blocks,
     )
-
-
-def _outlook(
-    column: str, edge: Edge, choice: Choice, rivals: Sequence[Choice], axes: list[str], metric: Metric
-) -> Note | str:
-    """Could a further point change the winner? Nothing for a search, at a legal end, and without rivals."""
-    others = [other for other in rivals if other is not choice and other.winner is not None]
-    best = leader(rivals, metric)
-    if edge.following is None or edge.place != "grid" or not others or best is None:
-        return ""
-    if leader([choice], metric) is None:
-        return ""
-    if choice is best:
-        return Note("outlook_leads")
-    point = outlook(choice, best, column, axes, metric)
-    fields = {"gap": f"{point.gap:.{metric.digits}f}", "best": best.fixed["optimizer"]}
-    if point.gained is None:
-        return Note("outlook_unknown", **fields)
-    gained = f"{point.gained:.{metric.digits}f}"
-    return Note("outlook_could" if point.could_win else "outlook_would_not", gained=gained, **fields)
 
 
 def plain(value: Any) -> str | float | None:

@@ -44,7 +44,7 @@ def section(part: Frame, row_axis: str) -> Section:
             return Cell() if choice is None else footnotes.missing(choice)
         made = footnotes.validation(choice, metric).noted(*footnotes.unfinished(choice))
         if choice.winner.name in chosen:
-            caveats = footnotes.caveats(part, chosen[choice.winner.name], axes)
+            caveats = footnotes.caveats(chosen[choice.winner.name], axes)
             made = replace(made, chosen=True).noted(*(note for own in caveats.values() for note in own))
         return made.noted(*footnotes.fewer("fewer_seeds", len(choice.winner.runs), seeds))
 

@@ -97,7 +97,7 @@ def _best(choice: Choice, part: Frame) -> Cell:
     """The chosen learning rate with its footnotes, or why there is none."""
     if choice.winner is None:
         return footnotes.missing(choice)
-    notes = footnotes.caveats(part, choice, ["lr"]).get("lr", ())
+    notes = footnotes.caveats(choice, ["lr"]).get("lr", ())
     return Cell(choice.winner.value("lr"), notes=notes, runs=footnotes.keys(choice.winner.runs))
 
 

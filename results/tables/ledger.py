@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +15,28 @@ from harness.show.note import Note
 from harness.show.report import Cell, Column, Report, Section
 from harness.show.status import Status
 from harness.store import Store
-from results.compare import claims, slips
+from results.compare import claims, judge, slips
+from results.compare.censored import compare_times
+from results.compare.claim_verdicts import (
+    DISCOVERY_RATE,
+    LEAST_POWER,
+    ClaimVerdict,
+    claim_verdict,
+    power_at,
+    stands,
+)
 from results.compare.claims import Claim
+from results.compare.contender import reach
 from results.compare.measured import UNPLANNED, Measured, is_time, measured, pair
 from results.compare.ours import Ours
-from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary, p_value
-from results.compare.ties import adjusted
+from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary
 from results.frames.rows import Frame
+from results.tables import footnotes
 
 FULL = scales.SCALES[0]
 WITHIN, BETTER, WORSE = "within noise", "better", "worse"
 NO_SPREAD, NOT_RUN, OTHER_SCALE, OTHER_HARDWARE = "no spread", "not run", "other scale", "other hardware"
 FAILED = "failed"
-AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "undecided"
 
 _VERDICTS = (WITHIN, BETTER, WORSE, NO_SPREAD, NOT_RUN, OTHER_SCALE, OTHER_HARDWARE, FAILED)
 _RULES_OF_NUMBERS = (
@@ -35,8 +45,8 @@ _RULES_OF_NUMBERS = (
     Note("ledger_scale"),
 )
 _RULES_OF_CLAIMS = (
-    Note("claims_verdicts", level=SIGNIFICANCE),
-    Note("claims_alone"),
+    Note("claims_verdicts", level=1 - SIGNIFICANCE),
+    Note("claims_families", rate=DISCOVERY_RATE, power=LEAST_POWER),
     Note("claims_few", seeds=MIN_SEEDS),
     Note("claims_first"),
 )
@@ -177,36 +187,42 @@ class Tested:
     Attributes:
         claim: what the paper states.
         better, worse: ours of the two numbers, in the order of the claim.
-        p: of the t-test; None: there is none.
-        adjusted: p after Holm's correction over all claims of the ledger.
+        gap: how much better the number is that the paper calls better, as printed; None without both.
+        theta, low, high: the gap as a logarithm of a ratio with its 95 % interval; None: there is no test.
+        p: of the test.
+        power: to find the published gap; None without a test, or if only a figure shows the numbers.
+        is_open: whether the row that is behind could catch up beyond the edge of what was tried.
+        stands: whether the verdict holds in its family.
     """
 
     claim: Claim
     better: Measured
     worse: Measured
-    p: float | None
-    adjusted: float | None = None
+    gap: float | None = None
+    theta: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    power: float | None = None
+    is_open: bool = False
+    stands: bool = False
 
     @property
-    def gap(self) -> float | None:
-        """How much better the number is that the paper calls better; None without both values."""
-        better, worse = self.better.as_sample, self.worse.as_sample
-        if better is None or worse is None:
-            return None
-        difference = better.mean - worse.mean
-        return difference if self.claim.higher_is_better else -difference
+    def verdict(self) -> ClaimVerdict:
+        """What the interval says of the claim."""
+        if self.p is None or self.is_open:
+            return ClaimVerdict.UNDECIDED
+        if self.low is None or self.high is None:  # ranks of censored times have no interval
+            sure = self.p < SIGNIFICANCE and self.gap is not None
+            return ClaimVerdict.of_sign(self.gap or 0) if sure else ClaimVerdict.UNDECIDED
+        if self.claim.ratio is None:
+            return ClaimVerdict.of_sign(self.low if self.low > 0 else min(0.0, self.high))
+        return claim_verdict(self.low, self.high, self.claim.ratio)
 
     @property
-    def verdict(self) -> str:
-        """AGREES, DISAGREES or UNDECIDED."""
-        if self.p is None or self.gap is None or self.p >= SIGNIFICANCE:
-            return UNDECIDED
-        return AGREES if self.gap > 0 else DISAGREES
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the verdict holds after the correction."""
-        return self.adjusted is not None and self.adjusted < SIGNIFICANCE
+    def can_be_decided(self) -> bool:
+        """Whether a test has the power to find the published gap, as far as that is known."""
+        return self.power is None or self.power >= LEAST_POWER
 
     @property
     def are_alike(self) -> bool:
@@ -215,20 +231,62 @@ class Tested:
 
 
 def examine(ours: Ours) -> list[Tested]:
-    """Every claim that the scale has a metric for."""
+    """Every claim that the scale has a metric for. Families are those of all such claims, run or not."""
     known = [claim for claim in claims.at(ours.scale) if claims.is_testable(claim, ours.scale)]
-    tested = [Tested(claim, *pair(ours, claim.better, claim.worse), None) for claim in known]
-    tested = [replace(own, p=_p_value(own)) for own in tested]
-    corrected = iter(adjusted([own.p for own in tested if own.p is not None]))
-    return [own if own.p is None else replace(own, adjusted=next(corrected)) for own in tested]
+    tested = [_tested(ours, Tested(claim, *pair(ours, claim.better, claim.worse))) for claim in known]
+    families = grouped(range(len(tested)), lambda at: tested[at].claim.family)
+    for family in families.values():
+        held = stands([tested[at].p if tested[at].can_be_decided else None for at in family])
+        for at, holds in zip(family, held, strict=True):
+            tested[at] = replace(
+                tested[at], stands=holds and tested[at].verdict is not ClaimVerdict.UNDECIDED
+            )
+    return tested
 
 
-def _p_value(own: Tested) -> float | None:
-    better, worse = own.better.as_sample, own.worse.as_sample
-    if better is None or worse is None or not own.are_alike:
-        return None
-    enough = min(len(better.values), len(worse.values)) >= MIN_SEEDS
-    return p_value(better, worse) if enough else None
+def _tested(ours: Ours, own: Tested) -> Tested:
+    sides = (own.better, own.worse)
+    higher = own.claim.higher_is_better
+    if all(side.times for side in sides) and any(time.is_censored for side in sides for time in side.times):
+        found = compare_times(*(side.times for side in sides))
+        enough = min(len(side.times) for side in sides) >= MIN_SEEDS and own.are_alike
+        return replace(own, gap=float(found.score), p=found.p_value if enough else None)
+    rows = [side.contender(name, ours.store) for side, name in zip(sides, ("better", "worse"), strict=True)]
+    first, second = rows
+    if first is None or second is None or len(first.scored_on | second.scored_on) > 1:
+        return own
+    metric = own.better.metric
+    assert metric is not None
+    means = [statistics.fmean(side.sample.values()) for side in sides]
+    own = replace(own, gap=(means[0] - means[1]) * (1 if higher else -1))
+    if min(len(side.sample) for side in sides) < MIN_SEEDS or not own.are_alike:
+        return own
+    judged = judge.judge(
+        [first.row, second.row],
+        higher_is_better=higher,
+        is_share=metric.is_share,
+        paired=not is_time(own.claim.better),
+    )
+    behind = judged.verdicts[1 - judged.best]
+    if not math.isfinite(behind.high):
+        return own
+    # A share's difference over the share is the logarithm of their ratio, for small ones.
+    size = statistics.fmean(row.mean for row in judged.verdicts) if metric.is_share else 1.0
+    theta, low, high = behind.gap / size, behind.low / size, behind.high / size
+    if judged.best == 1:
+        theta, low, high = -theta, -high, -low
+    delta = own.claim.ratio
+    choice = sides[1 - judged.best].choice
+    gains = reach(choice, metric).values() if choice is not None and ours.scale != FULL else ()
+    return replace(
+        own,
+        theta=theta,
+        low=low,
+        high=high,
+        p=behind.p_value,
+        power=None if delta is None else power_at(delta * size, behind.parts.total, behind.freedom),
+        is_open=any(gain is None or gain >= behind.low for gain in gains),
+    )
 
 
 def _claims(ours: Ours) -> Report:
@@ -236,18 +294,20 @@ def _claims(ours: Ours) -> Report:
     tested = examine(ours)
     sources = grouped(tested, lambda own: own.claim.source)
     sections = [_source(source, ours.scale, own) for source, own in sources.items()]
-    counts = Counter(own.verdict for own in tested)
-    leaning = [own.gap > 0 for own in tested if own.verdict == UNDECIDED and own.gap is not None]
+    decidable = [own for own in tested if own.can_be_decided]
+    counts = Counter(own.verdict for own in decidable)
+    leaning = [
+        own.gap > 0 for own in decidable if own.verdict is ClaimVerdict.UNDECIDED and own.gap is not None
+    ]
     total = Note(
         "claims_total",
         claims=len(tested),
         scale=ours.scale,
-        agree=counts[AGREES],
-        disagree=counts[DISAGREES],
-        undecided=counts[UNDECIDED],
+        powerless=len(tested) - len(decidable),
+        verdicts=[f"{counts[verdict]} {verdict.value}" for verdict in ClaimVerdict],
         leaning=sum(leaning),
         against=len(leaning) - sum(leaning),
-        sure=sum(own.is_sure for own in tested),
+        sure=sum(own.stands for own in tested),
         untestable=sum(not claims.is_testable(claim, ours.scale) for claim in claims.at(ours.scale)),
     )
     title = f"every ordering that the paper states, at {ours.scale} scale"
@@ -262,15 +322,23 @@ def _source(source: str, scale: str, tested: Sequence[Tested]) -> Section:
         Column("ours_better", "ours", "summary"),
         Column("ours_worse", "and", "summary"),
         Column("gap"),
+        Column("theta"),
+        Column("theta_low95", "from"),
+        Column("theta_high95", "to"),
+        Column("delta"),
         Column("p"),
-        Column("p_holm", "p (Holm)"),
+        Column("power"),
+        Column("family", kind="text"),
         Column("verdict", kind="text"),
     ]
     workloads = dict.fromkeys((own.claim.better.dataset, own.claim.better.model) for own in tested)
     twins = [f"{', '.join(scales.workload(scale, *own))} for {', '.join(own)}" for own in workloads]
     identity = {"scale": scale, "source": source}
     notes = (Note("claims_twins", pairs=twins),)
-    return Section(f"{source}, {scale}", identity, columns, list(map(_claim, tested)), notes=notes)
+    section = Section(f"{source}, {scale}", identity, columns, list(map(_claim, tested)), notes=notes)
+    return footnotes.complete(
+        section, [run for own in tested for side in (own.better, own.worse) for run in side.runs]
+    )
 
 
 def _claim(own: Tested) -> list[Cell]:
@@ -284,19 +352,34 @@ def _claim(own: Tested) -> list[Cell]:
         Cell(metric.label),
         *(Cell(line.value if line.printed else None, line.digits) for line in lines),
         *(
-            Cell(side.summary, metric.digits, notes=side.notes, runs=side.keys)
+            Cell(side.summary, metric.digits, notes=(*side.notes, *_caveats(side)), runs=side.keys)
             for side in (own.better, own.worse)
         ),
         Cell(own.gap, metric.digits),
-        *(Cell(None if p is None else float(f"{p:.2g}")) for p in (own.p, own.adjusted)),
-        Cell(own.verdict, bold=own.is_sure, notes=_why(own)),
+        *(Cell(figure, 4) for figure in (own.theta, own.low, own.high, claim.ratio)),
+        *(Cell(None if figure is None else float(f"{figure:.2g}")) for figure in (own.p, own.power)),
+        Cell(claim.family),
+        Cell(own.verdict.value, bold=own.stands, notes=_why(own)),
+    ]
+
+
+def _caveats(side: Measured) -> list[Note]:
+    """Footnotes to the choice behind a figure: not final, stale replicas, at an edge of its grid."""
+    if side.choice is None or side.choice.winner is None:
+        return []
+    edges = footnotes.caveats(side.choice, ["lr"]).values()
+    return [
+        *footnotes.unfinished(side.choice),
+        *footnotes.stale(side.choice),
+        *(n for own in edges for n in own),
     ]
 
 
 def _why(own: Tested) -> tuple[Note, ...]:
-    """Why there is no test."""
+    """Why there is no test, or no verdict."""
     if own.p is not None:
-        return ()
+        powerless = () if own.can_be_decided else (Note("claim_powerless", power=own.power),)
+        return (*powerless, *((Note("claim_open"),) if own.is_open else ()))
     missing = [side for side in (own.better, own.worse) if not side.sample]
     if missing:
         return tuple(dict.fromkeys(side.reason or Note(f"reason_{side.state}") for side in missing))

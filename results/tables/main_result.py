@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from harness.choice.winner import grouped
@@ -13,13 +14,15 @@ from harness.show.note import Note
 from harness.show.numbers import listing
 from harness.show.report import Cell, Column, Section
 from harness.show.status import UNFINISHED, Status
+from harness.store import Store
 from harness.store.points import SEARCH
 from results.compare import fixed as fixed_settings
+from results.compare.contender import contender, reach
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
-from results.compare.summary import finite_values, metric_summary, sample_by_seed
+from results.compare.summary import finite_values, metric_summary, values_by_seed
 from results.frames import imported
 from results.frames.load import tuned_columns
-from results.frames.metrics import Metric, reported
+from results.frames.metrics import BITS_PER_BYTE, Metric, reported
 from results.frames.rows import Frame, rows
 from results.tables import footnotes, timing
 from results.tables.verdicts import RULES, Verdicts, compare
@@ -27,21 +30,27 @@ from results.tables.verdicts import RULES, Verdicts, compare
 Term = TypeVar("Term", bound=Hashable)
 
 
-def section(part: Frame) -> Section:
+def section(part: Frame, store: Store | None = None) -> Section:
     """One workload, one row per optimizer.
 
     Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
 
     Args:
         part: the rows of one workload.
+        store: where the test items are; None: they are not known.
     """
     choices = choose(part, OPTIMIZER)
     names = [str(choice.fixed["optimizer"]) for choice in choices]
     axes = axes_of(choices)
     staged, of_others = has_stages(rows(part)[0]), bool(imported.source(part))
     metrics = reported(part)
-    verdicts = {metric: _verdicts(part, choices, names, metric) for metric in metrics}
-    first = verdicts[metrics[0]]
+    first = _verdicts(part, choices, names, metrics[0], store)
+    # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
+    same = [metric for metric in metrics if metric is metrics[0] or metric is BITS_PER_BYTE]
+    verdicts = {
+        metric: first if metric in same else _verdicts(part, choices, names, metric, store)
+        for metric in metrics
+    }
     columns, cells = [], []
     shown = _shown(choices, axes)
     fixed = [name for name in tuned_columns(part) if name not in shown]
@@ -57,7 +66,7 @@ def section(part: Frame) -> Section:
         *on_fixed,
         *_terms(part),
         footnotes.SPREAD,
-        *((RULES if first is None else first.notes(names)) if staged or of_others else ()),
+        *((RULES if first is None else first.notes()) if staged or of_others else ()),
         *([Note("time_step_imported" if of_others else "time_step")] if timed else []),
         *footnotes.origin(part),
     )
@@ -75,7 +84,7 @@ def _chosen(choices: Sequence[Choice], axes: list[str], staged: bool) -> Note:
 
 
 def _verdicts(
-    part: Frame, choices: Sequence[Choice], names: Sequence[str], metric: Metric
+    part: Frame, choices: Sequence[Choice], names: Sequence[str], metric: Metric, store: Store | None
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
     first = rows(part)[0]
@@ -84,9 +93,19 @@ def _verdicts(
         fair = fair and bool(imported.source(part)) and all(len(choice.candidates) == 1 for choice in choices)
     if not fair:
         return None
-    samples = [sample_by_seed(choice.replicas, metric) for choice in choices]
-    tried = [choice.tried for choice in choices]
-    return compare(samples, names, tried, metric)
+    contenders = [
+        contender(name, values_by_seed(own.replicas, metric), metric, own.replicas, _images(own), own, store)
+        for name, own in zip(names, choices, strict=True)
+    ]
+    reaches = [tuple(reach(own, metric).values()) if has_stages(first) else () for own in choices]
+    looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
+    return compare(contenders, names, [own.tried for own in choices], metric, reaches, looks)
+
+
+def _images(choice: Choice) -> int | None:
+    """The test images behind a share of right answers; others need not have told it."""
+    sizes = finite_values(choice.replicas, "test_samples")
+    return int(min(sizes)) if sizes and len(sizes) == len(choice.replicas) else None
 
 
 def _is_settled(choice: Choice) -> bool:
@@ -112,7 +131,10 @@ def _columns(
     first, *_ = verdicts
     verdict, winners = verdicts[first], [choice.winner for choice in choices]
     schedules = [_schedules(winner) for winner in winners]
-    caveats = [footnotes.caveats(part, choice, axes, choices) if choice.winner else {} for choice in choices]
+    caveats = [
+        footnotes.caveats(own, axes, partial(verdict.outlook, at) if verdict else None) if own.winner else {}
+        for at, own in enumerate(choices)
+    ]
     tests = {metric: _tests(choices, metric, verdicts[metric]) for metric in verdicts}
     budgets = verdict.budgets if verdict else [()] * len(choices)
     ended = [run for run in rows(part) if run["state"] == Status.COMPLETED]
@@ -145,8 +167,7 @@ def _columns(
         ),
         *((summary(metric, "test"), tests[metric]) for metric in verdicts),
         (Column("", "n"), _counts(choices, tests[first])),
-        (Column("ties", kind="text"), [Cell(word) for word in verdict.ranking.groups] if verdict else []),
-        (Column("p_best", "P(best)"), [Cell(chance, 2) for chance in verdict.chances] if verdict else []),
+        *(verdict.columns() if verdict else []),
         (summary(first, "val"), [] if once else _validations(choices, first)),
         (Column("val_loss_ratio", "val loss / untrained"), list(map(_untrained_ratio, choices))),
         (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),

@@ -7,8 +7,9 @@ cell and what is fixed. Fields are those of `value`.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from harness.choice.winner import grouped
@@ -19,6 +20,7 @@ from harness.show.report import Cell, Column, Report, Section
 from harness.show.status import UNFINISHED, Status
 from harness.store.points import SEARCH
 from results.compare import slips
+from results.compare.contender import reach
 from results.compare.measured import UNPLANNED, Measured, at_rate, is_time, measured
 from results.compare.ours import Ours
 from results.compare.quantities import QUESTIONS, Quantity, quantity
@@ -33,6 +35,7 @@ Value = str | float | None
 Key = tuple[Value, ...]
 _STEPS = ("lr", "p", "interval")  # fields that are numbers and ascend
 _LAST = {"p": float("inf")}  # where a number is missing: of p it means any, the column of the tuned p
+Outlook = Callable[[float | None], Note | str]
 _NOT_PRINTED = ""
 _HEAVY_TAILED = {"muon": "htmuon", "normuon": "htmuon_normuon"}  # what tables over p call these, at p = 0
 
@@ -278,12 +281,12 @@ class _Verdict:
     Attributes:
         bold: whether it is better than every other one of its workload.
         notes: footnotes.
-        rivals: the choices behind all figures of its workload.
+        outlook: what a better setting beyond an edge would mean (`Verdicts.outlook`); None: no comparison.
     """
 
     bold: bool = False
     notes: tuple[Note, ...] = ()
-    rivals: Sequence[Choice] = ()
+    outlook: Outlook | None = None
 
 
 def _of_runs(
@@ -300,7 +303,7 @@ def _of_runs(
         else measured(ours, line)
         for line in lines
     }
-    verdicts, ties = _verdicts(layout, ours.scale, found)
+    verdicts, ties = _verdicts(layout, ours, found)
     times = _unlike_times(found)
     seeds = [len(own.sample) for own in found.values()]
     cells = {}
@@ -309,7 +312,7 @@ def _of_runs(
         few = footnotes.fewer("fewer_seeds", len(own.sample), seeds) if own.sample else ()
         cell = replace(_cell(own), bold=verdict.bold and not few)
         cell = cell.noted(*few, *verdict.notes, *times.get(line, ()))
-        cells[line] = _with_choice(layout, ours, line, cell, own, verdict.rivals)
+        cells[line] = _with_choice(layout, ours, line, cell, own, verdict.outlook)
     special = [_quantity(line, ours.scale).note for line in found]
     notes = (
         _reported(layout, ours.scale, found.values()),
@@ -351,15 +354,15 @@ def _unlike_times(found: Mapping[Reported, Measured]) -> dict[Reported, tuple[No
 
 
 def _with_choice(
-    layout: Layout, ours: Ours, line: Reported, cell: Cell, own: Measured, rivals: Sequence[Choice]
+    layout: Layout, ours: Ours, line: Reported, cell: Cell, own: Measured, outlook: Outlook | None
 ) -> Cell:
     """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
     if layout.axis != "lr":
-        return cell.noted(*_chosen_p(line, own.choice), *_caveats(ours, line, own.choice, rivals))
+        return cell.noted(*_chosen_p(line, own.choice), *_caveats(own.choice, outlook))
     best = ours.of(line)[-1] if own.summary else None
     if best is None or best.winner is None or best.winner.value("lr") != line.lr:
         return cell
-    return replace(cell, chosen=True).noted(*_caveats(ours, line, best, ()))
+    return replace(cell, chosen=True).noted(*_caveats(best, None))
 
 
 def _chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
@@ -371,14 +374,13 @@ def _chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
     return (Note("chosen_p", p=p, end=end, tried=choice.tried),)
 
 
-def _caveats(ours: Ours, line: Reported, choice: Choice | None, rivals: Sequence[Choice]) -> tuple[Note, ...]:
+def _caveats(choice: Choice | None, outlook: Outlook | None) -> tuple[Note, ...]:
     """Footnotes to a choice: not final, at an edge of its grid, tied, replicas that do not count."""
     if choice is None:
         return ()
     notes = [*footnotes.unfinished(choice), *footnotes.stale(choice)]
     if choice.winner is not None and len(choice.candidates) > 1:
-        part = ours.runs(experiments.place(line, ours.scale))
-        notes += [note for own in footnotes.caveats(part, choice, ["lr"], rivals).values() for note in own]
+        notes += [note for own in footnotes.caveats(choice, ["lr"], outlook).values() for note in own]
     return tuple(notes)
 
 
@@ -386,7 +388,7 @@ def _caveats(ours: Ours, line: Reported, choice: Choice | None, rivals: Sequence
 
 
 def _verdicts(
-    layout: Layout, scale: str, found: Mapping[Reported, Measured]
+    layout: Layout, ours: Ours, found: Mapping[Reported, Measured]
 ) -> tuple[dict[Reported, _Verdict], list[Note]]:
     """The verdicts on the figures of a section. Rivals share workload and metric; in a grid also the row.
 
@@ -409,21 +411,23 @@ def _verdicts(
         rivals = [figure.choice for figure in own if figure.choice is not None]
         metric = own[0].metric
         if metric is None or not all(map(_is_settled, own)):
-            verdicts |= dict.fromkeys(lines, _Verdict(rivals=rivals))
             continue
         tested = True
-        head, names = _names(layout, scale, lines)
+        head, names = _names(layout, ours.scale, lines)
         whole = compare(
-            [figure.as_sample for figure in own],
+            [figure.contender(name, ours.store) for name, figure in zip(names, own, strict=True)],
             names,
             [choice.tried for choice in rivals],
             metric,
+            [tuple(reach(choice, metric).values()) for choice in rivals],
+            max((int(run["look"]) for choice in rivals for run in choice.replicas), default=0),
         )
-        tied = [names[row] for row in whole.ranking.tied_with_best()]
-        if whole.ranking.best is not None and tied:
-            ties.append(Note("ties_with", label=head, names=tied, best=names[whole.ranking.best]))
-        for line, figure, bold, notes in zip(lines, own, whole.bold, whole.budgets, strict=True):
-            verdicts[line] = _Verdict(bold and not figure.notes, notes, rivals)
+        if whole.untold:
+            tied = [row.name for row in whole.untold]
+            ties.append(Note("ties_with", label=head, names=tied, best=whole.best))
+        for at, (line, figure) in enumerate(zip(lines, own, strict=True)):
+            bold = whole.bold[at] and not figure.notes
+            verdicts[line] = _Verdict(bold, whole.budgets[at], partial(whole.outlook, at))
     return verdicts, [*dict.fromkeys(ties), *(RULES if tested else ())]
 
 

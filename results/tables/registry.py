@@ -22,7 +22,7 @@ def main_result_table(view: View) -> Report:
     Chosen on validation, reported on test from fresh seeds.
     """
     own = paper.table("main_result", view).sections
-    others = _sections(parts(view.others, WORKLOAD), main_result.section)
+    others = _sections(parts(view.others, WORKLOAD), partial(main_result.section, store=view.store))
     return Report("main_result", "test result of each optimizer's best setting", [*own, *others])
 
 

@@ -1,4 +1,4 @@
-"""What the statistics say of the rows of a column: bold, ties, and what would tell two rows apart."""
+"""What the judge says of the rows of a column: ranks, bold, and what would tell two rows apart."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.show.note import Note
-from results.compare.stats import MIN_SEEDS, POWER, SIGNIFICANCE, Sample, seeds_needed
-from results.compare.ties import Ranking, chance_of_best, rank
+from harness.show.report import Cell, Column
+from results.compare import judge
+from results.compare.contender import Contender
+from results.compare.judge import Judgement, Kind, Verdict
+from results.compare.stats import MIN_SEEDS
 from results.frames.metrics import Metric
 
-RULES = (Note("bold", level=SIGNIFICANCE), Note("bold_never", seeds=MIN_SEEDS))
+RULES = (Note("bold", level=judge.LEVEL), Note("bold_never", seeds=MIN_SEEDS))
+_UNEQUAL_SPREAD = 0.05  # level of Bartlett's test below which rows are said to scatter unlike
 
 
 @dataclass(frozen=True)
@@ -18,78 +22,219 @@ class Verdicts:
     """The statistics of one column, one entry per row.
 
     Attributes:
-        ranking: best row, letters of the groups of ties, adjusted p-values of all pairs.
+        metric: of the column.
+        judgement: of the rows with values; None if there is none.
+        rows: the verdict on each row; None without values.
+        open: which rows might be better beyond the edge of what was tried, and so as good as the best.
         bold: which row may be bold.
-        chances: the probability of being best; None if it is not known.
         budgets: the footnote to a row that had more or fewer trials than the best one.
-        ties: why each row that is tied with the best is so; empty if none is.
+        looks: how often replicas were added after a look at the table.
+        lost: runs whose test items are damaged or gone.
     """
 
-    ranking: Ranking
+    metric: Metric
+    judgement: Judgement | None
+    rows: list[Verdict | None]
+    open: list[bool]
     bold: list[bool]
-    chances: list[float | None]
     budgets: list[tuple[Note, ...]]
-    ties: list[Note]
+    looks: int = 0
+    lost: int = 0
 
-    def notes(self, names: Sequence[str]) -> tuple[Note, ...]:
-        """What stands under the table: ties, the rules, and what letters, chances, numbers of seeds are."""
-        best = self.ranking.best
-        ties = [Note("ties", best=names[best], rows=self.ties)] if self.ties and best is not None else []
-        explained = [
-            (any(self.ranking.groups), Note("groups")),
-            (any(chance is not None for chance in self.chances), Note("chances")),
+    @property
+    def best(self) -> str:
+        """The name of the row with the best mean."""
+        return next((row.name for row in self.rows if row is not None and row.kind is Kind.BEST), "")
+
+    @property
+    def untold(self) -> list[Verdict]:
+        """The other rows that can't be told from the best one."""
+        rivals = [row for row in self.rows if row is not None and row.kind is not Kind.BEST]
+        return [row for row in rivals if row.kind is not Kind.WORSE or row.n < MIN_SEEDS]
+
+    def outlook(self, at: int, gain: float | None) -> Note | str:
+        """Whether a row could be as good as the best beyond an edge of what was tried; empty if it is alone.
+
+        Args:
+            at: its index.
+            gain: how much better it might get there; None: nobody knows.
+        """
+        row = self.rows[at]
+        if row is None or sum(own is not None for own in self.rows) < 2:
+            return ""
+        if row.kind is Kind.BEST:
+            return Note("outlook_leads")
+        if gain is None:
+            return Note("outlook_open")
+        scale, unit = self.metric.gap
+        fields = {
+            "gain": f"{scale * gain:.3g}",
+            "low": f"{scale * row.low:.3g}",
+            "unit": unit,
+            "best": self.best,
+        }
+        return Note("outlook_may" if gain >= row.low else "outlook_excluded", **fields)
+
+    def columns(self) -> list[tuple[Column, list[Cell]]]:
+        """Rank, distance to the best with its interval, and what is known of each row."""
+        scale, unit = self.metric.gap
+        rows = [row if row is not None and row.n >= MIN_SEEDS else None for row in self.rows]
+        rivals = [None if row is None or row.kind is Kind.BEST else row for row in rows]
+
+        def numbers(values: Iterable[float | None], digits: int | None) -> list[Cell]:
+            return [Cell(value, digits) for value in values]
+
+        place = {"nats": "gap_nats", "points": "gap_points"}.get(unit, "gap")
+        gaps = [
             (
-                any(tie.kind == "tie_seeds" for tie in self.ties),
-                Note("needed", power=POWER, level=SIGNIFICANCE),
+                Column(place + name, label),
+                [None if row is None else scale * getattr(row, field) for row in rivals],
+            )
+            for name, label, field in (
+                ("", f"gap ({unit})", "gap"),
+                ("_low95", "from", "low"),
+                ("_high95", "to", "high"),
+            )
+        ]
+        needed = [row.seeds_needed if row is not None else None for row in rivals]
+        return [
+            (
+                Column("rank", kind="text"),
+                [Cell("" if row is None else f"{row.rank}{'=' * row.is_tied}") for row in rows],
+            ),
+            *((column, numbers(values, 4 if scale == 1 else 2)) for column, values in gaps),
+            (Column("p"), [Cell(None if row is None else float(f"{row.p_value:.2g}")) for row in rivals]),
+            (Column("verdict", kind="text"), [Cell("" if row is None else row.kind.value) for row in rows]),
+            (
+                Column("seeds_needed", "seeds needed"),
+                numbers((None if own is None else own.estimate for own in needed), 0),
+            ),
+            (
+                Column("seeds_needed_low", "from"),
+                numbers((None if own is None else own.low for own in needed), 0),
+            ),
+            (
+                Column("seeds_needed_high", "to"),
+                numbers((None if own is None else own.high for own in needed), 0),
             ),
         ]
-        return (*ties, *RULES, *(note for is_there, note in explained if is_there))
+
+    def notes(self) -> tuple[Note, ...]:
+        """What stands under the table: what is not told apart, what would tell it, rules and method."""
+        untold = [_untold(row, self.metric) for row in self.untold]
+        judged = self.judgement
+        unlike = judged is not None and judged.bartlett < _UNEQUAL_SPREAD
+        parts = [row.parts for row in self.rows if row is not None]
+        causes = [
+            Note("cause_seeds"),
+            *((Note("cause_search"),) if any(own.tuning > 0 for own in parts) else ()),
+            *((Note("cause_items"),) if any(own.items > 0 for own in parts) else ()),
+        ]
+        return (
+            *((Note("untold", best=self.best, rows=untold),) if untold else ()),
+            *RULES,
+            Note("judged", level=1 - judge.LEVEL, unit=self.metric.gap[1], causes=causes),
+            *(
+                (Note("looked", looks=self.looks, level=judged.level),)
+                if judged is not None and self.looks
+                else ()
+            ),
+            *((Note("items_lost", count=self.lost),) if self.lost else ()),
+            *((Note("spread_unlike", p=judged.bartlett),) if judged is not None and unlike else ()),
+        )
 
 
 def compare(
-    samples: Sequence[Sample | None], names: Sequence[str], tried: Sequence[int], metric: Metric
+    contenders: Sequence[Contender | None],
+    names: Sequence[str],
+    tried: Sequence[int],
+    metric: Metric,
+    reaches: Sequence[Iterable[float | None]] = (),
+    looks: int = 0,
 ) -> Verdicts:
     """Compare the rows of one column.
 
     Args:
-        samples: per row, in the printed unit; None is a row without values.
+        contenders: per row; None is a row without values.
         names: of the rows.
-        tried: how many settings each row was chosen among.
+        tried: how many settings were tried for each row.
         metric: which says the direction, and the digits that are printed.
+        reaches: per row how much better it might get beyond each edge at which its optimum lies, as
+            `contender.reach` gives it.
+        looks: how often replicas were added after a look at the table.
     """
-    ranking = rank(samples, higher_is_better=metric.higher_is_better, digits=metric.digits)
+    known = [own.row for own in contenders if own is not None]
+    scored_on = {digest for own in contenders if own is not None for digest in own.scored_on}
+    if not known or len(scored_on) > 1:
+        nothing = [False] * len(names)
+        return Verdicts(metric, None, [None] * len(names), nothing, nothing, [()] * len(names))
+    judged = judge.judge(
+        known,
+        higher_is_better=metric.higher_is_better,
+        is_share=metric.is_share,
+        margin=metric.margin,
+        looks=looks,
+    )
+    found = iter(judged.verdicts)
+    rows = [None if own is None else next(found) for own in contenders]
+    best = next(row for row in rows if row is not None and row.kind is Kind.BEST)
+    beyond = reaches or [()] * len(names)
+    still_open = [
+        row is not None and row is not best and any(gain is None or gain >= row.low for gain in own)
+        for row, own in zip(rows, beyond, strict=True)
+    ]
+    beaten = all(
+        row.n >= MIN_SEEDS
+        and (row is best or (row.kind is Kind.WORSE and _print(row, metric) != _print(best, metric)))
+        for row in rows
+        if row is not None
+    )
+    clear = beaten and len(known) > 1 and not any(still_open)
     return Verdicts(
-        ranking,
-        ranking.bold(),
-        chance_of_best(samples, higher_is_better=metric.higher_is_better),
-        _unequal_budgets(ranking, names, tried),
-        [_tie(ranking, samples, names, row, metric.digits) for row in ranking.tied_with_best()],
+        metric,
+        judged,
+        rows,
+        still_open,
+        [clear and row is best for row in rows],
+        _unequal_budgets(rows, best, names, tried),
+        looks,
+        sum(own.lost for own in contenders if own is not None),
     )
 
 
-def _unequal_budgets(ranking: Ranking, names: Sequence[str], tried: Iterable[int]) -> list[tuple[Note, ...]]:
-    best, rivals = ranking.best, {row for pair in ranking.p_values for row in pair}
-    tried = list(tried)
+def _print(row: Verdict, metric: Metric) -> str:
+    return f"{metric.printed(row.mean):.{metric.digits}f}"
+
+
+def _unequal_budgets(
+    rows: Sequence[Verdict | None], best: Verdict, names: Sequence[str], tried: Sequence[int]
+) -> list[tuple[Note, ...]]:
+    at = rows.index(best)
     return [
-        (Note("budget_unequal", own=own, best=tried[best], name=names[best]),)
-        if best is not None and row in rivals - {best} and own != tried[best]
+        (Note("budget_unequal", own=own, best=tried[at], name=names[at]),)
+        if row is not None and own != tried[at]
         else ()
-        for row, own in enumerate(tried)
+        for row, own in zip(rows, tried, strict=True)
     ]
 
 
-def _tie(
-    ranking: Ranking, samples: Sequence[Sample | None], names: Sequence[str], row: int, digits: int
-) -> Note:
-    """Why a row is tied with the best, and how many seeds it would take to tell them apart."""
-    assert ranking.best is not None
-    best, other = samples[ranking.best], samples[row]
-    assert best is not None and other is not None
-    fields = {"name": names[row], "gap": f"{abs(best.mean - other.mean):.{digits}f}"}
-    if min(len(best.values), len(other.values)) < MIN_SEEDS:
-        return Note("tie_few", seeds=MIN_SEEDS, **fields)
-    p = ranking.p_of(ranking.best, row)
-    if p is None:
-        return Note("tie_no_spread", **fields)
-    needed = seeds_needed(best, other)
-    return Note("tie_seeds", p=p, needed=needed, **fields) if needed else Note("tie_never", p=p, **fields)
+def _untold(row: Verdict, metric: Metric) -> Note:
+    """Why a row is not told from the best, and what would tell it."""
+    scale, unit = metric.gap
+    digits = 4 if scale == 1 else 2
+    fields = {"name": row.name, "gap": f"{scale * row.gap:.{digits}f}", "unit": unit}
+    if row.n < MIN_SEEDS:
+        return Note("untold_few", seeds=MIN_SEEDS, **fields)
+    if row.kind is Kind.EQUAL:
+        return Note("untold_equal", margin=f"{scale * (metric.margin or 0):g}", **fields)
+    if row.limited_by_test_set:
+        return Note("untold_test_set", items=row.limited_by_test_set, p=row.p_value, **fields)
+    if row.limited_by_search:
+        return Note("untold_search", p=row.p_value, **fields)
+    if row.seeds_needed is not None:
+        needed = row.seeds_needed
+        high = needed.high or "over 1000"
+        return Note(
+            "untold_seeds", p=row.p_value, needed=needed.estimate, low=needed.low, high=high, **fields
+        )
+    return Note("untold_never", p=row.p_value, **fields)

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,37 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         atomic.remove_temporaries(folder)
         if spec.search.has_slots:
             slots.write_studies(root, spec)
-        wanted = [p.point for p in [*planned, *kept(root, spec, planned)]]
+        before = plans.sound_points(root, spec.name)
+        wanted = looked(root, [p.point for p in [*planned, *kept(root, spec, planned)]], before)
         ids = {point.id for point in wanted}
-        others = {point.id: point for point in plans.sound_points(root, spec.name) if point.id not in ids}
+        others = {point.id: point for point in before if point.id not in ids}
         dropped = [dataclasses.replace(point, stage=DROPPED) for point in others.values()]
         plans.write_points(root, spec.name, [*wanted, *dropped])
         copy = folder / SPEC
         if not copy.exists() or copy.read_bytes() != spec.text.encode():
             atomic.write_text(copy, spec.text)
+
+
+def looked(root: Path, wanted: Sequence[Point], before: Iterable[Point]) -> list[Point]:
+    """The points with the `look` of each: who adds replicas after a look at the first may stop when it suits.
+
+    A replica that is planned keeps its look. A new one has one more than the last replica of its setting that
+    has a record.
+    """
+    known = {point.id: point for point in before if point.stage == REPLICATE}
+    looks: dict[tuple[object, ...], int] = {}
+    store = Store(root)
+    for point in known.values():
+        if store.record(point.key) is not None:
+            name = point.block, point.candidate()
+            looks[name] = max(looks.get(name, 0), point.look + 1)
+    seen = {point.id: point.look for point in known.values()}
+    return [
+        dataclasses.replace(point, look=seen.get(point.id, looks.get((point.block, point.candidate()), 0)))
+        if point.stage == REPLICATE
+        else point
+        for point in wanted
+    ]
 
 
 def refuse_losses(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:

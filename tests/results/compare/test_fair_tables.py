@@ -140,6 +140,7 @@ def test_a_rival_without_replicas_keeps_others_from_being_bold(bench, make):
 @pytest.mark.parametrize("seed", [0, 1009])
 def test_a_divergence_is_a_result_and_no_obstacle(bench, make, seed):
     contest(bench, make, **CLEAR)
+    bench.add("digits", "adamw", 0.01, metrics=make.image(0.5, 0.9))  # else its best rate is at an edge
     bench.add("digits", "adamw", 0.04, state="diverged", reason="x at step 3", steps=3)
     bench.add("digits", "sgdm", 0.04, state="diverged", reason="x at step 3", steps=3)
     stage = REPLICATE if seed else "search"
@@ -207,5 +208,5 @@ def test_a_row_with_fewer_fresh_seeds_is_marked(bench, make):
 def test_the_rule_is_told_under_the_table(bench, make):
     contest(bench, make, **CLEAR)
     text = written(bench)
-    assert "Bold is better than every other row" in text and "Holm" in text
+    assert "Bold is better than every other row" in text and "All intervals hold together" in text
     assert "Nothing is bold while a run of any row is missing or has failed" in text

@@ -1,8 +1,10 @@
 """The thirteen ways in which a table was fooled: a store for each."""
 
+import dataclasses
 import json
 import shutil
 
+from harness.show import tidy
 from harness.show.report import Report
 from harness.store.points import REPLICATE
 from results.compare.view import View
@@ -35,7 +37,7 @@ def contest(bench, make, search, replicas, workload="digits", **hyper):
             bench.add(workload, optimizer, rate, metrics=make.image(level, 0.4), **own)
         best = max(rates, key=rates.get)
         for seed, right in enumerate(replicas[optimizer], start=1000):
-            metrics = make.image(0.95, 0.4, test=right / 299)
+            metrics = make.image(0.95, 0.4, test=right / 299) | {"test_samples": 299}
             bench.add(workload, optimizer, best, stage=REPLICATE, seed=seed, metrics=metrics, **own)
 
 
@@ -91,3 +93,169 @@ def test_7_a_sweep_that_is_left_out_still_makes_seeds_stale(bench, make):
         [section] = TABLES["main_result"](View(load(bench.write(), sweeps))).sections
         text = render(Report("t", "", [section]), "md")
         assert "2 replicas share a seed with the search of sweep before: not counted" in text
+
+
+# --- 2: a crippled grid ---
+
+RIGHT = {"muon": [280, 281, 279], "adamw": [80, 81, 82]}
+
+
+def edge_kind(bench, optimizer="adamw"):
+    [edge] = [note for note in edges_of(bench, optimizer) if note.kind == "edge"]
+    return edge["outlook"].kind if edge["outlook"] else ""
+
+
+def edges_of(bench, optimizer):
+    [section] = TABLES["main_result"](View(load(bench.write()))).sections
+    at = [column.name for column in section.columns].index("lr")
+    return next(row[at].notes for row in section.rows if row[0].value == optimizer)
+
+
+def test_2_nothing_is_bold_while_a_rival_may_be_better_beyond_its_grid(bench, make):
+    """Muon 93.31 against 26.64 of AdamW over 3e-4 to 5e-4 was bold, and "would not change the winner"."""
+    contest(bench, make, {"muon": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}, RIGHT)
+    assert bold(bench) == [] and edge_kind(bench) == "outlook_open"
+    assert lines(bench)["adamw"]["verdict"]["value"] == "worse", "as far as it was tried"
+
+
+def test_2_unless_a_parabola_over_its_rates_says_that_it_can_not(bench, make):
+    flat = {0.003 * 2**octave: 0.27 - 0.01 * (octave + 0.1) ** 2 for octave in range(5)}
+    contest(bench, make, {"muon": MUON, "adamw": flat}, RIGHT)
+    assert edge_kind(bench) == "outlook_excluded" and bold(bench) == ["muon"]
+
+
+def test_2_a_parabola_may_also_say_that_it_can(bench, make):
+    rising = {0.003 * 2**octave: 0.1 + 0.15 * octave - 0.004 * octave**2 for octave in range(5)}
+    contest(bench, make, {"muon": MUON, "adamw": rising}, RIGHT)
+    assert edge_kind(bench) == "outlook_may" and bold(bench) == []
+
+
+def test_2_the_best_row_itself_may_lie_at_an_edge(bench, make):
+    contest(
+        bench, make, {"muon": {0.03: 0.95, 0.06: 0.9}, "adamw": {0.003: 0.2, 0.01: 0.3, 0.03: 0.2}}, RIGHT
+    )
+    assert edge_kind(bench, "muon") == "outlook_leads" and bold(bench) == ["muon"]
+
+
+def test_2_a_row_alone_has_no_outlook(bench, make):
+    contest(bench, make, {"muon": {0.03: 0.95, 0.06: 0.9}}, RIGHT)
+    assert edge_kind(bench, "muon") == ""
+
+
+# --- 5, 6: hopeless rows, and pairs of few seeds ---
+
+
+def losses(bench, make, **rows):
+    for optimizer, values in rows.items():
+        bench.add("pydocs", optimizer, 0.02, metrics=make.text(3.0))
+        for seed, loss in enumerate(values, start=1000):
+            bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss, test=0))
+
+
+CLOSE = {
+    "muon": [3.000, 3.021, 3.010],
+    "adamw": [3.041, 3.064, 3.050],
+    "sgdm": [3.052, 3.070, 3.063],
+    "normuon": [3.049, 3.073, 3.058],
+    "mars": [3.060, 3.079, 3.072],
+}
+HOPELESS = {
+    "sophia": [3.6, 3.9, 3.7],
+    "lion": [4.5, 4.1, 4.4],
+    "cosmos": [5.0, 5.9, 5.1],
+    "soap": [4.0, 4.9, 4.2],
+}
+
+
+def test_5_the_best_of_five_rows_is_found_with_three_seeds(bench, make):
+    losses(bench, make, **CLOSE)
+    assert bold(bench) == ["muon"]
+
+
+def test_5_hopeless_rows_change_nothing(bench, make):
+    losses(bench, make, **CLOSE)
+    before = lines(bench)
+    losses(bench, make, **HOPELESS)
+    after = lines(bench)
+    assert bold(bench) == ["muon"]
+    assert after["sophia"]["verdict"]["value"] == "worse"
+    for name in CLOSE:
+        assert after[name]["verdict"] == before[name]["verdict"]
+        for figure in ("gap_nats_low95", "gap_nats_high95"):
+            old, new = before[name][figure]["value"], after[name][figure]["value"]
+            assert old == new or abs(old - new) < 0.004
+
+
+def test_6_two_equal_rows_have_no_winner_by_chance(bench, make):
+    losses(bench, make, muon=[3.00, 3.03, 3.01], adamw=[3.02, 3.04, 3.04])
+    found = lines(bench)
+    assert "p_best" not in found["muon"]
+    assert [found[name]["rank"]["value"] for name in ("muon", "adamw")] == ["1=", "1="] and bold(bench) == []
+
+
+# --- 8: marks are fields everywhere ---
+
+
+def test_8_marks_and_bold_are_fields_of_csv_and_parquet(bench, make):
+    contest(bench, make, {"muon": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}, RIGHT)
+    report = TABLES["main_result"](View(load(bench.write())))
+    found = {str(row["optimizer"]): row for row in tidy.rows(report)}
+    assert str(found["adamw"]["marks"]).split() == ["edge"] and found["muon"]["bold"] == ""
+    for name in ("rank", "gap_points", "gap_points_low95", "gap_points_high95", "p", "verdict"):
+        assert name in found["adamw"]
+
+
+# --- 9: exact tests at the ends ---
+
+
+def test_9_all_right_against_four_wrong_of_299_is_no_difference(bench, make):
+    contest(bench, make, {"muon": MUON, "adamw": MUON}, {"muon": [299] * 3, "adamw": [295] * 3})
+    row = lines(bench)["adamw"]
+    assert bold(bench) == [] and row["verdict"]["value"] == "unknown" and row["p"]["value"] >= 0.12
+
+
+# --- 11: looking twice ---
+
+
+def test_11_replicas_added_after_a_look_need_a_clearer_gap(bench, make):
+    values = {"muon": [3.000, 3.021, 3.010, 3.012], "adamw": [3.027, 3.049, 3.045, 3.031]}
+    losses(bench, make, **values)
+    once = lines(bench)["adamw"]
+    for point in bench.points["demo-pydocs"]:
+        if point.overrides["seed"] == 1003:
+            bench.points["demo-pydocs"].remove(point)
+            bench.points["demo-pydocs"].append(dataclasses.replace(point, look=1))
+    twice, text = lines(bench)["adamw"], table(bench)
+    width = [row["gap_nats_high95"]["value"] - row["gap_nats_low95"]["value"] for row in (once, twice)]
+    assert width[1] > 1.1 * width[0] and "Replicas were added after 1 look at the table" in text
+
+
+# --- 12: other test items ---
+
+
+def test_12_rows_scored_on_other_items_are_not_compared(bench, make):
+    losses(bench, make, muon=[3.00, 3.03, 3.01], adamw=[3.40, 3.42, 3.43])
+    assert bold(bench) == ["muon"]
+    store = bench.write()
+    for point in bench.points["demo-pydocs"]:
+        which = "a" * 16 if point.block == "muon" else "b" * 16
+        store.amend(point.key, lambda record, which=which: dataclasses.replace(record, items_digest=which))
+    [section] = TABLES["main_result"](View(load(store))).sections
+    names = [column.name for column in section.columns]
+    assert "verdict" not in names and not any(cell.bold for row in section.rows for cell in row)
+    assert section.mixtures
+
+
+# --- 13: the noise of the search ---
+
+
+def test_13_the_noise_of_the_search_widens_the_interval(bench, make):
+    """A row that chose among five rates with one seed each knows less than one with a single setting."""
+    values = {"muon": [3.000, 3.021, 3.010], "adamw": [3.027, 3.049, 3.045]}
+    losses(bench, make, **values)
+    before = lines(bench)["adamw"]
+    for octave in (-2, -1, 1, 2):
+        bench.add("pydocs", "adamw", 0.02 * 2**octave, metrics=make.text(3.0 + 0.012 * octave**2))
+    after = lines(bench)["adamw"]
+    assert after["gap_nats_low95"]["value"] < before["gap_nats_low95"]["value"]
+    assert "the noise of the search that chose the settings" in table(bench)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.compare.stats import SIGNIFICANCE, Sample, p_value
-from results.compare.ties import adjusted, chance_of_best, rank
+from results.compare.ties import adjusted, rank
 
 
 def on_seeds(values, first=0, variance=None):
@@ -138,58 +138,3 @@ def test_seeds_that_happen_to_lie_close_together_are_no_proof_beside_a_test_set(
     for level in (0.05, 0.01, 0.001):
         wrong = sum(p < level for p in p_values) / tables
         assert wrong <= level + 3 * math.sqrt(level * (1 - level) / tables) + 0.005
-
-
-# --- the bootstrap ---
-
-
-def chances(*groups, place=on_seeds, higher=False):
-    rows = [None if group is None else place(group) for group in groups]
-    return chance_of_best(rows, higher_is_better=higher)
-
-
-def test_a_clear_best_is_best_in_every_resample():
-    assert chances(FAR, GOOD, None) == [0.0, 1.0, None]
-    assert chances(FAR, GOOD, higher=True) == [1.0, 0.0]
-
-
-def test_equal_rows_share_their_wins():
-    assert chances(GOOD, GOOD, FAR) == [0.5, 0.5, 0.0]
-
-
-def test_shared_seeds_are_drawn_together():
-    """The second row is better on every seed; unpaired, the seeds' own spread hides that."""
-    easy, better = [1.0, 5.0, 9.0], [0.9, 4.9, 8.9]
-    assert chances(easy, better) == [0.0, 1.0]
-    rows = [on_seeds(easy), elsewhere(better)]
-    unpaired = chance_of_best(rows, higher_is_better=False)
-    assert unpaired[1] == pytest.approx(0.5, abs=0.1)
-
-
-def test_the_bootstrap_counts_the_resamples():
-    """Of the 27 resamples of three paired differences -1, -1, 1.5, the mean is negative unless 1.5 twice."""
-    better = chances([0.0, 0.0, 0.0], [1.0, 1.0, -1.5])[0]
-    exact = sum(sum(draw) > 0 for draw in itertools.product([1.0, 1.0, -1.5], repeat=3)) / 27
-    assert better == pytest.approx(exact, abs=0.02)
-
-
-def test_the_error_of_a_test_set_makes_a_lead_of_one_picture_unsure():
-    share = 290 / 299
-    variance = share * (1 - share) / 299
-    found = chance_of_best(
-        [on_seeds([290 / 299] * 5, variance=variance), on_seeds([291 / 299] * 5, variance=variance)],
-        higher_is_better=True,
-    )
-    assert 0.3 < found[0] < 0.5
-
-
-@pytest.mark.parametrize("groups", [([1.0, 1.1], GOOD), (GOOD,), (None, None), ()])
-def test_without_enough_seeds_or_rivals_there_is_no_probability(groups):
-    assert chances(*groups) == [None] * len(groups)
-
-
-@given(st.lists(VALUES.filter(lambda values: len(values) > 2), min_size=2, max_size=4))
-def test_the_probabilities_add_up_and_repeat(groups):
-    found = chances(*groups)
-    assert sum(found) == pytest.approx(1)
-    assert chances(*groups) == found
