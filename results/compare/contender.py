@@ -115,6 +115,22 @@ def _items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | N
     return Items(sums, kept[0].counts.astype(float), kept[0].clusters), lost
 
 
+def settings_of(choice: Choice, metric: Metric) -> list[float]:
+    """The validation results of all settings with a run that has ended, on the scale of the comparison.
+
+    One that diverged, or was pruned, is infinitely bad.
+    """
+    worst = -math.inf if metric.higher_is_better else math.inf
+    levels = []
+    for own in choice.candidates:
+        values = finite_values(own.runs, f"val_{metric.name}") if own.score is not None else []
+        if values:
+            levels.append(sum(map(metric.on_scale, values)) / len(values))
+        elif own.state.has_ended:
+            levels.append(worst)
+    return levels
+
+
 def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
     """How much better a row might get on validation beyond each edge at which its optimum lies.
 

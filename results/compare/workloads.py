@@ -47,7 +47,8 @@ def expected_best(values: Sequence[float], k: int, *, higher_is_better: bool = F
     chances = np.array([math.comb(m - i, k - 1) for i in range(1, m + 1)], dtype=float) / math.comb(m, k)
     reached = np.cumsum(chances)
     ends = sorted(float(ordered[np.searchsorted(reached, share - 1e-12)]) for share in (0.025, 0.975))
-    return ExpectedBest(float(chances @ ordered), *ends)
+    possible = chances > 0  # the worst are never the best of several, and may be infinitely bad
+    return ExpectedBest(float(chances[possible] @ ordered[possible]), *ends)
 
 
 def performance_profile(costs: Array, factors: Sequence[float]) -> Array:

@@ -63,6 +63,7 @@ FIGURES = {
     "update_spectra": Figure(sweeps=of_spectra.update_spectra),
     "pareto": _of_any(of_runs.pareto, of_paper.hours),
     "to_target": _of_any(of_runs.to_target),
+    "best_of_k": _of_any(of_runs.best_of_k),
     "lr_width": _of_any(of_runs.lr_width, lambda view: of_runs.published_widths(of_paper.lr_curve(view))),
     "seed_spread": _of_any(of_runs.seed_spread),
     "track3": Figure(of_track3.track3, hint="no run of ours is in it, ask with --source published"),

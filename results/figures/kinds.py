@@ -102,6 +102,7 @@ class Kind:
 _ENDED = "ended without reaching it"
 KINDS = {
     "rates": Kind("curves", AXES["lr"], x_scale="tried"),
+    "budgets": Kind("curves", "settings tried", x_scale="tried"),
     "powers": Kind("curves", AXES["p"], x_scale="values"),
     "intervals": Kind("curves", "interval (steps)", x_scale="tried"),
     "losses": Kind("curves", "step", markers=False),
@@ -119,7 +120,7 @@ KINDS = {
     "targets": Kind(
         "rows",
         x_scale="auto",
-        words={"": "mean", MARK: "mean of those that reach it", DOT: "one run", MISSED: _ENDED},
+        words={"": "mean", MARK: "mean", DOT: "one run", MISSED: _ENDED},
         most_columns=2,
     ),
     "widths": Kind(

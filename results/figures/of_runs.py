@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,12 +12,14 @@ from harness.choice.rates import rate_width as width_of
 from harness.show.numbers import counted
 from harness.store import Store
 from harness.store.points import SEARCH
+from results.compare.contender import reach, settings_of
 from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
 from results.compare.select import Row as Run
 from results.compare.stats import Summary, summarize
 from results.compare.summary import finite_values, metric_summary
 from results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
 from results.compare.winners import Winner, along, chosen_among, over_seeds, span, winners, winners_along
+from results.compare.workloads import expected_best
 from results.figures import kinds
 from results.figures.kinds import Panel, Row, lines, tidy, worst_shown
 from results.figures.style import display_name
@@ -51,7 +54,12 @@ def titles(part: Rows) -> tuple[str, str]:
     searches = (run for run in part if run["stage"] == SEARCH)
     open_runs = len({run["key"] for run in searches if run["state"] in ("waiting", "running")})
     to_come = f"{counted(open_runs, 'run')} to come" if open_runs else ""
-    return f"{task}, {model}", ", ".join(filter(None, [setting, to_come]))
+    metric = reported(part)[0]
+    at_edge = [
+        display_name(str(own.fixed["optimizer"])) for own in choose(part, OPTIMIZER) if reach(own, metric)
+    ]
+    edges = f"may be better beyond the edge of what was tried: {', '.join(at_edge)}" if at_edge else ""
+    return f"{task}, {model}", lines(", ".join(filter(None, [setting, to_come])), edges)
 
 
 def unit(units: Mapping[str, float], least: float) -> tuple[str, float]:
@@ -77,6 +85,39 @@ def p_curve(frame: Frame, _: Store) -> list[Panel]:
     """The validation metric against p at each p's best lr, beside Muon's, where p was searched."""
     own = (part for part in workloads(frame) if "p" in part[0] and searched(part, ["p"]))
     return [_against(part, "p", "powers") for part in own]
+
+
+def best_of_k(frame: Frame, _: Store) -> list[Panel]:
+    """The best validation metric to expect of k settings, drawn from those that were tried, by optimizer.
+
+    Optimizers with few settings end early. A setting that diverged is one of those drawn, and never the best.
+    """
+    panels = []
+    for part in workloads(frame):
+        metric = reported(part)[0]
+        rows = [row for choice in choose(part, OPTIMIZER) for row in _of_budgets(choice, metric)]
+        if rows:
+            label, better = f"validation {metric.label}", metric.higher_is_better
+            panel = Panel("budgets", *titles(part), tidy(rows), y_label=label, higher_is_better=better)
+            panels.append(replace(panel, y_log=True) if metric.is_log else panel)
+    return panels
+
+
+def _of_budgets(choice: Choice, metric: Metric) -> list[Row]:
+    levels = settings_of(choice, metric)
+    if len(levels) < 2 or all(map(math.isinf, levels)):
+        return []
+    name = str(choice.fixed["optimizer"])
+    keys = tuple(str(run["key"]) for own in choice.candidates for run in own.runs)
+    found = [
+        expected_best(levels, k, higher_is_better=metric.higher_is_better) for k in range(1, len(levels) + 1)
+    ]
+    blank = Row(f"validation {metric.label}", name, "", None, optimizer=name, keys=keys)
+    return [
+        replace(blank, x=k, y=metric.printed(best.mean), n=len(levels))
+        for k, best in enumerate(found, 1)
+        if math.isfinite(best.mean)
+    ]
 
 
 def has_values(part: Rows, column: str) -> bool:
@@ -465,7 +506,8 @@ def _reached(
             if value is not None:
                 dots.append((value / (size or 1.0), run, steps is not None))
         values = [x for x, _, is_reached in dots if is_reached]
-        mean = statistics.fmean(values) if values else None
+        # Where a run never reaches it, the mean of the others would be too good.
+        mean = statistics.fmean(values) if values and len(values) == len(dots) else None
         text = "" if mean is None else f"{mean:.0f}" if mean >= 100 else f"{mean:.3g}"
         text += f" ({len(values)}/{len(one.runs)})" if len(values) < len(one.runs) else ""
         text = text.strip() if dots else str(one.state)

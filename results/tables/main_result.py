@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -17,9 +18,10 @@ from harness.show.status import UNFINISHED, Status
 from harness.store import Store
 from harness.store.points import SEARCH
 from results.compare import fixed as fixed_settings
-from results.compare.contender import contender, reach
+from results.compare.contender import contender, reach, settings_of
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
 from results.compare.summary import finite_values, metric_summary, values_by_seed
+from results.compare.workloads import expected_best
 from results.frames import imported
 from results.frames.load import tuned_columns
 from results.frames.metrics import BITS_PER_BYTE, Metric, reported
@@ -168,9 +170,31 @@ def _columns(
         *((summary(metric, "test"), tests[metric]) for metric in verdicts),
         (Column("", "n"), _counts(choices, tests[first])),
         *(verdict.columns() if verdict else []),
+        *_smaller_budgets(choices, first),
         (summary(first, "val"), [] if once else _validations(choices, first)),
         (Column("val_loss_ratio", "val loss / untrained"), list(map(_untrained_ratio, choices))),
         (Column("ms_per_step", "ms/step", "summary"), timing.cells(choices)),
+    ]
+
+
+def _smaller_budgets(choices: Sequence[Choice], metric: Metric) -> list[tuple[Column, list[Cell]]]:
+    """The best validation result to expect of 3, 10 and 30 settings, where some row has more than that."""
+    levels = [settings_of(own, metric) for own in choices]
+    return [
+        (
+            Column(f"val_best_of_{k}", f"best of {k}", importance=1),
+            [
+                Cell(
+                    metric.printed(expected_best(own, k, higher_is_better=metric.higher_is_better).mean),
+                    metric.digits,
+                )
+                if len(own) >= k and sum(map(math.isfinite, own)) > len(own) - k
+                else Cell()
+                for own in levels
+            ],
+        )
+        for k in (3, 10, 30)
+        if max(map(len, levels)) > k
     ]
 
 

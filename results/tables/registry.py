@@ -12,7 +12,7 @@ from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
 from results.frames.rows import Frame, parts, rows
-from results.tables import flops, footnotes, grid, hyperparameters, main_result, paper
+from results.tables import flops, footnotes, grid, hyperparameters, main_result, paper, workloads
 from results.track3 import table as track3
 
 
@@ -51,6 +51,7 @@ GENERAL: dict[str, Make] = {
 # And those of the paper in its order, then what others published.
 TABLES: dict[str, Make] = GENERAL | {
     **{name: partial(paper.table, name) for name in paper.LAYOUTS if name not in GENERAL},
+    "workloads": workloads.table,
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
     track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME)),

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import shutil
 
+import pytest
+
 from harness.show import tidy
 from harness.show.report import Report
 from harness.store.points import REPLICATE
@@ -259,3 +261,17 @@ def test_13_the_noise_of_the_search_widens_the_interval(bench, make):
     after = lines(bench)["adamw"]
     assert after["gap_nats_low95"]["value"] < before["gap_nats_low95"]["value"]
     assert "the noise of the search that chose the settings" in table(bench)
+
+
+def test_several_workloads_are_drawn_not_their_seeds(bench, make):
+    """Better by all its seeds on two workloads of three is better on two of three."""
+    for steps, lead in ((100, 0.05), (200, 0.06), (400, -0.02)):
+        for optimizer, gap in (("muon", 0.0), ("adamw", lead)):
+            run = {"base": {"steps": steps}, "curve": False, "sweep": f"of-{steps}"}
+            bench.add("pydocs", optimizer, 0.02, metrics=make.text(3.0), **run)
+            for seed in range(1000, 1003):
+                text = make.text(3.0 + gap + (seed - 1000) / 1000, test=0)
+                bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=text, **run)
+    rows = lines(bench, "workloads")
+    assert rows["adamw"]["gap_nats"]["value"] == pytest.approx(0.03) and rows["adamw"]["p"]["value"] > 0.2
+    assert [rows[name]["best_on"]["value"] for name in ("muon", "adamw")] == [2, 1]

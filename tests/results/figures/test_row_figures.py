@@ -6,8 +6,17 @@ from types import SimpleNamespace
 import pytest
 
 from harness.store.points import REPLICATE
-from results.figures.kinds import DOT, MARK, MISSED, PUBLISHED, SPAN, Panel, Row, tidy, worst_shown
-from results.figures.of_runs import _SECONDS, entry, lr_width, published_widths, seed_spread, to_target, unit
+from results.figures.kinds import DOT, MARK, MISSED, POINT, PUBLISHED, SPAN, Panel, Row, tidy, worst_shown
+from results.figures.of_runs import (
+    _SECONDS,
+    best_of_k,
+    entry,
+    lr_width,
+    published_widths,
+    seed_spread,
+    to_target,
+    unit,
+)
 from results.figures.style import log_ticks
 from results.frames.load import load
 
@@ -83,7 +92,7 @@ def test_the_target_is_the_end_of_muons_run_of_the_same_seeds_and_who_misses_it_
     assert [dot.y for dot in muon.dots] == [100, 100]
     assert [dot.y for dot in htmuon.dots] == [75, 25]
     assert [(dot.y, dot.role) for dot in adamw.dots] == [(50, DOT), (100, MISSED)]
-    assert adamw.mark.text.endswith("(1/2)") and adamw.mark.y == adamw.dots[0].y
+    assert adamw.mark.text == "(1/2)" and adamw.mark.y is None, "a mean of those that reach it is too good"
     assert entries(time)["htmuon"].dots[1].y == pytest.approx(25 * 0.01) and "(seconds)" in time.x_label
 
 
@@ -203,7 +212,23 @@ def test_the_drawing_has_every_row_and_explains_what_it_shows():
     assert [text.get_text() for text in ax.get_yticklabels()] == ["Muon", "AdamW", "SGD"]
     assert [text.get_text() for text in ax.texts] == ["mean", "2.0", "(0/1)", "9.0"]
     assert list(labels) == [
-        *("mean of those that reach it", "one run", "ended without reaching it", "beyond the axis"),
+        *("mean", "one run", "ended without reaching it", "beyond the axis"),
         *("range", "nothing worse was tried beyond"),
     ]
     assert ax.get_xlim()[1] < 9, "the axis ends before the row that is marked as beyond it"
+
+
+# --- best_of_k ---
+
+
+def test_a_smaller_budget_finds_less_and_a_divergence_is_never_the_best(bench, make):
+    for lr, accuracy in ((0.01, 0.8), (0.02, 0.9), (0.04, 0.7)):
+        bench.add("digits", "muon", lr, metrics=make.image(accuracy, 0.4))
+    bench.add("digits", "adamw", 0.01, metrics=make.image(0.6, 0.4))
+    bench.add("digits", "adamw", 0.02, state="diverged", reason="x at step 3", steps=3)
+    (panel,) = best_of_k(load(bench.write()), bench.store)
+    rows = panel.of(POINT)
+    muon, adamw = (rows[rows["series"] == name] for name in ("muon", "adamw"))
+    assert muon["x"].tolist() == [1, 2, 3]
+    assert muon["y"].tolist() == pytest.approx([80, (0.9 * 2 + 0.8) / 3 * 100, 90])
+    assert adamw["x"].tolist() == [2] and adamw["y"].tolist() == pytest.approx([60])

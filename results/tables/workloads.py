@@ -1,0 +1,89 @@
+"""The table over workloads: how much worse each optimizer is than the best one, on all that they share.
+
+An optimizer that is better by all its seeds on two workloads of three is better on two of three: workloads
+are what is drawn, not seeds.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from harness.show.note import Note
+from harness.show.report import Cell, Column, Report, Section
+from results.compare.select import WORKLOAD
+from results.compare.summary import values_by_seed
+from results.compare.view import View
+from results.compare.winners import winners
+from results.compare.workloads import LEAST_OF_PROFILE, over_workloads, performance_profile
+from results.frames.metrics import reported
+from results.frames.rows import parts
+
+Losses = Mapping[str, Sequence[float]]  # of the reported runs, by optimizer
+_FACTORS = (1.01, 1.05)  # times the least perplexity
+
+
+def table(view: View) -> Report:
+    """One section on all language models, if two workloads or more have the same two optimizers or more."""
+    losses = _losses(view)
+    common = [name for name in (losses[0] if losses else ()) if all(name in own for own in losses)]
+    sections = [_section(losses, common)] if len(losses) > 1 and len(common) > 1 else []
+    return Report("workloads", "optimizers compared over several workloads", sections)
+
+
+def _losses(view: View) -> list[Losses]:
+    found: list[Losses] = []
+    for part in parts(view.frame, WORKLOAD):
+        metric = reported(part)[0]
+        if metric.is_log:
+            values = {own.optimizer: values_by_seed(own.runs, metric) for own in winners(part)}
+            own = {
+                name: [metric.on_scale(x) for x in known.values()] for name, known in values.items() if known
+            }
+            found += [own] if len(own) > 1 else []
+    return found
+
+
+def _section(losses: Sequence[Losses], names: Sequence[str]) -> Section:
+    import numpy as np
+
+    means = np.array([[statistics.fmean(own[name]) for own in losses] for name in names])
+    best = names[int(means.mean(axis=1).argmin())]
+    runs = [(name, str(at), x) for name in names for at, own in enumerate(losses) for x in own[name]]
+    rules, places = [run[0] for run in runs], [run[1] for run in runs]
+    effects = {
+        effect.rule: effect for effect in over_workloads(rules, places, [run[2] for run in runs], best)
+    }
+    columns = [
+        Column("optimizer", kind="text"),
+        Column("gap_nats", "gap (nats)", digits=4),
+        Column("error", "standard error", digits=4),
+        Column("p"),
+        Column("best_on", "best on"),
+    ]
+    first = means.argmin(axis=0)
+    rows = [
+        [
+            Cell(name),
+            *(
+                [
+                    Cell(effects[name].gap),
+                    Cell(effects[name].error),
+                    Cell(float(f"{effects[name].p_value:.2g}")),
+                ]
+                if name in effects
+                else [Cell()] * 3
+            ),
+            Cell(int((first == at).sum())),
+        ]
+        for at, name in enumerate(names)
+    ]
+    if len(losses) >= LEAST_OF_PROFILE:
+        shares = performance_profile(np.exp(means), _FACTORS)
+        columns += [
+            Column(f"within_{factor - 1:.0%}", f"within {factor - 1:.0%}", unit="%") for factor in _FACTORS
+        ]
+        rows = [[*row, *map(Cell, own)] for row, own in zip(rows, shares.tolist(), strict=True)]
+    notes = (Note("workloads", count=len(losses), best=best), Note("workloads_best_on"))
+    identity = {"workloads": str(len(losses))}
+    return Section(f"{len(losses)} workloads of language models", identity, columns, rows, notes=notes)
