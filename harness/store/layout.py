@@ -125,8 +125,11 @@ def begin(root: Path) -> None:
 
 def check_format(root: Path) -> None:
     """Raise UsageError if the store has runs, and is not of our format."""
+    if about(root).get("format") == FORMAT or not (run_keys(root) or any(packed_folder(root).glob("*.zip"))):
+        return
+    atomic.refresh_file_cache(root)  # this node may remember that the file was not there yet
     format = about(root).get("format")
-    if format == FORMAT or not (run_keys(root) or any(packed_folder(root).glob("*.zip"))):
+    if format == FORMAT:
         return
     says = "no format" if format is None else f"format {format}"
     raise UsageError(

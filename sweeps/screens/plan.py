@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from harness.config import RunConfig
@@ -211,7 +211,11 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         trained_again=trained_again(store, spec, planned, found),
         lost=len(lost(store.root, spec, planned)),
         points=[
-            PointFacts(**vars(one.point), state=found[one.point.id].status, resources=_resources(spec, one))
+            PointFacts(
+                **{own.name: getattr(one.point, own.name) for own in fields(Point)},
+                state=found[one.point.id].status,
+                resources=_resources(spec, one),
+            )
             for one in planned
         ],
     )
