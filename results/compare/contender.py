@@ -97,13 +97,18 @@ def _items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | N
 
     None unless all runs were scored on the same items.
     """
+    keys = [
+        str(run["key"]) for run in runs if not is_missing(run.get("items_digest")) and run["items_digest"]
+    ]
+    records = [own for key in keys if (own := store.record(key)) is not None]
+    if not runs or len(records) < len(runs):
+        return None, 0
     import numpy as np
 
-    records = [own for run in runs if (own := store.record(str(run["key"]))) is not None and own.items_digest]
     read = [items.read(store.files(own.key), own) for own in records]
     kept = [own for own in read if isinstance(own, TestItems)]
     lost = len(read) - len(kept)
-    if not kept or len(kept) < len(runs) or len({own.digest for own in kept}) > 1:
+    if lost or len({own.digest for own in kept}) > 1:
         return None, lost
     if metric.is_share:
         right = [own.correct for own in kept if own.correct is not None]

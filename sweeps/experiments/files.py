@@ -16,12 +16,13 @@ _WIDTH = 110
 
 @dataclass(frozen=True)
 class Block:
-    """One block: a setting on a workload, and the learning rates that it is tried with."""
+    """One block: a setting on a workload, the learning rates that it is tried with, what else is tuned."""
 
     name: str
     set: Settings
     rates: Sequence[float]
     resources: Settings = field(default_factory=dict)
+    others: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class SweepFile:
         ]
         for block in self.blocks:
             lines += [f"  - name: {block.name}", f"    set: {_value(block.set)}"]
-            lines += [f"    space: {_value({'optimizer.lr': block.rates})}"]
+            lines += [f"    space: {_value({'optimizer.lr': block.rates, **block.others})}"]
             lines += [f"    resources: {_value(block.resources)}"] if block.resources else []
         lines += [f"replicate: {{seeds: {self.fresh_seeds}}}"] if self.fresh_seeds else []
         lines += [f"resources: {_value(self.resources)}"] if self.resources else []

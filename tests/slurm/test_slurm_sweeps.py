@@ -377,3 +377,28 @@ def test_jobs_run_nothing_that_was_altered_after_they_were_submitted(site, held,
     shutil.rmtree(code)
     assert accepted(site, spec) == 3
     finish(site, spec, "few")
+
+
+# --- a search in rounds ---
+
+REFINE = """
+name: rounds
+base: {task: digits, model: resnet-nano, steps: 10, batch_size: 16, log_every: 5}
+search: {mode: refine, trials: 8}
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.05, 0.1, 0.2]}}
+  - {name: adamw, set: {optimizer.name: adamw}, space: {optimizer.lr: [0.001, 0.002, 0.004]}}
+replicate: {seeds: 2}
+resources: {timeout_min: 20, mem: 500M}
+"""
+
+
+def test_a_refining_search_goes_on_by_itself_after_one_submit(site, write_spec, tmp_path):
+    spec = write_spec(REFINE)
+    assert accepted(site, spec) == 6, "the first round"
+    here = Htbench(tmp_path / "here")
+    assert here("sweep", "run", spec).returncode == 0
+    wait_for(lambda: not queue() and results(site.root) == results(here.root))
+    rows = json.loads(site("sweep", "status", spec, "--json").stdout)
+    assert all(row["queued"] == 0 and row["rounds"]["tried"] <= 8 for row in rows) and len(rows) == 2
+    assert set(attempts(site.root).values()) == {1} and accepted(site, spec) == 0
