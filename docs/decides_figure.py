@@ -21,7 +21,7 @@ _BEFORE_AFTER = ("one optimizer tuned twice", "looks at 3 to 10 seeds")
 def main() -> None:
     """Simulate and draw."""
     shares = measure(TABLES).data.shares
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.4), width_ratios=(5, 4), layout="constrained")
     _sizes(left, shares)
     _bars(right, shares)
     PLACE.parent.mkdir(exist_ok=True)
@@ -41,8 +41,13 @@ def _sizes(ax: Any, shares: Sequence[Share]) -> None:
             ax.plot(
                 [one.rows for one in own], [one.share for one in own], style, label=f"{label}, {seeds} seeds"
             )
-    ax.set(xlabel="rows, all equal", ylabel="tables in which one is called worse", ylim=(0, 0.24))
-    ax.legend(fontsize=8, frameon=False, ncols=2, loc="upper left")
+    ax.set(
+        xlabel="rows, all equal",
+        xticks=(2, 5, 10, 20),
+        ylabel="tables in which one is called worse",
+        ylim=(0, 0.26),
+    )
+    ax.legend(fontsize=8, frameon=False, loc="upper right")
 
 
 def _bars(ax: Any, shares: Sequence[Share]) -> None:
@@ -54,7 +59,7 @@ def _bars(ax: Any, shares: Sequence[Share]) -> None:
     ax.axvline(0.05, color="0.4", linewidth=1, linestyle=":")
     ax.set_yticks(range(len(own)), labels, fontsize=8)
     ax.invert_yaxis()
-    ax.set(xlabel="tables in which one of two equal rows is worse", xlim=(0, 0.38))
+    ax.set(xlabel="tables in which one is called worse", xlim=(0, 0.4))
 
 
 if __name__ == "__main__":

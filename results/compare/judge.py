@@ -465,7 +465,8 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
         n = np.where(
             rest > 0, np.clip(needed * of_run / np.maximum(rest, _TINY), 2, 2 * _MOST_SEEDS), 2 * _MOST_SEEDS
         )
-    estimate, low, high = (math.ceil(count) for count in n)
+    least = int(column.n[[i, best]].min()) + 1  # as many as there are have not told
+    estimate, low, high = (max(least, math.ceil(count)) for count in n)
     if estimate > _MOST_SEEDS:
         return {}
     return {"seeds_needed": SeedsNeeded(estimate, low, high if high <= _MOST_SEEDS else None)}
