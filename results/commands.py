@@ -117,6 +117,7 @@ def figure(args: argparse.Namespace) -> int:
     """
     from results.figures.declared import FIGURES
     from results.figures.files import check_folder, of_selection, update, views
+    from results.figures.marked import marks
 
     names, sweeps = _select(args, FIGURES, "figure")
     folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
@@ -126,8 +127,9 @@ def figure(args: argparse.Namespace) -> int:
     shown = views(frame, store, args.source, args.scale)
     if args.out:
         check_folder(args.out, names)
+    known = marks(frame)
     for name in names:
-        done = update(name, frame, store, folder, shown)
+        done = update(name, frame, store, folder, shown, known)
         for warning in done.warnings:
             say(warning)
         emit(Report("figure", "", notes=[Note("figure_done", **vars(done))]))

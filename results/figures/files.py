@@ -18,6 +18,7 @@ from results.compare.ours import of_scale
 from results.compare.view import BOTH, Side, View
 from results.figures.declared import FIGURES, Figure, Panels
 from results.figures.kinds import Panel
+from results.figures.marked import Marks, marked, marks
 from results.figures.of_losses import Losses
 from results.frames.rows import Frame
 
@@ -94,7 +95,12 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
 
 
 def update(
-    name: str, frame: Frame | None, store: Store, folder: Path, shown: Sequence[Side] | None = None
+    name: str,
+    frame: Frame | None,
+    store: Store,
+    folder: Path,
+    shown: Sequence[Side] | None = None,
+    known: Marks | None = None,
 ) -> FigureResult:
     """Bring one figure up to date: two pictures and the CSV file of its values.
 
@@ -106,6 +112,7 @@ def update(
         store: where the curves are.
         folder: for the files; made if missing.
         shown: the views of the paper's figures; None for all that the store has.
+        known: the marks of the frame's runs; None: they are found.
 
     Raises:
         UsageError: the folder can't be made or written to.
@@ -115,14 +122,15 @@ def update(
     if not rows:
         return FigureResult(name, _why_nothing(name, shown), [], [])
     paths = _paths(folder, name)
-    plain = [[panel.facts() for panel in group] for group in rows]
+    known = marks(frame) if known is None else known
+    plain = [[[panel.facts(), known.of_panel(panel)] for panel in group] for group in rows]
     digest = hashlib.sha256(json.dumps([REVISION, plain]).encode()).hexdigest()
-    known, left_out = _noted(folder).get(name, {}), _left_out(name, shown)
-    if known.get("digest") == digest and all(path.exists() for path in paths):
-        return FigureResult(name, "unchanged", paths, [*left_out, *known.get("warnings", [])])
+    noted, left_out = _noted(folder).get(name, {}), _left_out(name, shown)
+    if noted.get("digest") == digest and all(path.exists() for path in paths):
+        return FigureResult(name, "unchanged", paths, [*left_out, *noted.get("warnings", [])])
     make_folder(folder)
     panels, warnings = read(rows, store)
-    contents = render(panels)
+    contents = render([[marked(panel, known) for panel in group] for group in panels])
     _note(folder, name, "", [])  # whatever happens now, these files are known as ours
     for path in paths:
         atomic.write_bytes(path, contents[path.suffix[1:]])

@@ -16,7 +16,7 @@ import pandas as pd
 from harness.show.harmless import csv_cell
 
 RUNS, PUBLISHED = "runs", "published"  # the sources of a value
-CSV = ("quantity", "series", "x", "x_sd", "y", "y_sd", "y_low", "y_high", "n", "source", "keys")
+CSV = ("quantity", "series", "x", "x_sd", "y", "y_sd", "y_low", "y_high", "n", "source", "keys", "marks")
 # Roles whose values are points of a series: CHOSEN is that of the setting that was chosen, SHOWN one whose
 # test shows what it claims, LEFT_OUT one that enters no mean.
 POINT, CHOSEN, SHOWN, LEFT_OUT = "point", "chosen", "shown", "left out"
@@ -39,6 +39,7 @@ class Row:
         n: number of seeds; None if a published number does not say it.
         source: RUNS or PUBLISHED.
         keys: the runs behind it.
+        marks: the kinds of notes on them, with spaces between; filled in by `marked`.
         x_sd: as `y_sd`.
 
     For drawing only:
@@ -59,6 +60,7 @@ class Row:
     n: int | None = None
     source: str = RUNS
     keys: tuple[str, ...] = ()
+    marks: str = ""
     x_sd: float | None = None
     optimizer: str = ""
     role: str = POINT

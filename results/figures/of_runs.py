@@ -12,7 +12,7 @@ from harness.choice.rates import rate_width as width_of
 from harness.show.numbers import counted
 from harness.store import Store
 from harness.store.points import SEARCH
-from results.compare.contender import reach, settings_of
+from results.compare.contender import settings_of
 from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
 from results.compare.select import Row as Run
 from results.compare.stats import Summary, summarize
@@ -54,12 +54,7 @@ def titles(part: Rows) -> tuple[str, str]:
     searches = (run for run in part if run["stage"] == SEARCH)
     open_runs = len({run["key"] for run in searches if run["state"] in ("waiting", "running")})
     to_come = f"{counted(open_runs, 'run')} to come" if open_runs else ""
-    metric = reported(part)[0]
-    at_edge = [
-        display_name(str(own.fixed["optimizer"])) for own in choose(part, OPTIMIZER) if reach(own, metric)
-    ]
-    edges = f"may be better beyond the edge of what was tried: {', '.join(at_edge)}" if at_edge else ""
-    return f"{task}, {model}", lines(", ".join(filter(None, [setting, to_come])), edges)
+    return f"{task}, {model}", ", ".join(filter(None, [setting, to_come]))
 
 
 def unit(units: Mapping[str, float], least: float) -> tuple[str, float]:

@@ -12,6 +12,11 @@ COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
     *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step", "items_digest"),
 )
+# Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
+CAN_CHANGE = (
+    *("torch", "machine", "device", "threads", "processes", "micro_batch", "compile"),
+    "items_digest",  # which items of the test split were scored; empty for a run that diverged
+)
 # Times are comparable only if these agree. Precision must agree as well, but all runs of a workload share it.
 TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
 

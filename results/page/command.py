@@ -13,6 +13,7 @@ from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
 from results.figures.declared import FIGURES
 from results.figures.files import check_folder, of_selection, update, views
+from results.figures.marked import marks
 from results.frames.load import load
 from results.frames.rows import Rows, rows
 from results.page.page import MARK, write
@@ -61,7 +62,8 @@ def _is_ours(page: Path) -> bool:
 def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, bytes]:
     """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
     shown = views(frame, store)
-    done = [update(name, frame, store, folder, shown) for name in FIGURES]
+    known = marks(frame)
+    done = [update(name, frame, store, folder, shown, known) for name in FIGURES]
     for warning in (warning for one in done for warning in one.warnings):
         say(warning)
     pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}

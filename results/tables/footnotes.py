@@ -19,17 +19,13 @@ from results.compare.summary import metric_summary
 from results.frames import imported
 from results.frames.identity import DATA
 from results.frames.metrics import Metric, is_missing, reported, word
+from results.frames.provenance import CAN_CHANGE
 from results.frames.rows import Frame, rows
 
 SPREAD = Note("spread")
 
 _EMBEDDED_TASKS = ("pydocs", "digits", "glyphs")
 _FAILURES = ("oom", "timeout", "killed", "error")
-# Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
-_CAN_CHANGE = (
-    *("torch", "machine", "device", "threads", "processes", "micro_batch", "compile"),
-    "items_digest",  # which items of the test split were scored; empty for a run that diverged
-)
 # Columns that can't, with their names: code that makes other numbers makes other runs.
 _CANNOT = (("code", "our code"), ("python", "Python"))
 _MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
@@ -213,7 +209,7 @@ def complete(section: Section, part: Frame) -> Section:
         known[key]
         for key in sorted({key for row in cells for cell in row for key in cell.runs} & known.keys())
     ]
-    differences = _differences(runs, [(name, name) for name in _CAN_CHANGE])
+    differences = _differences(runs, [(name, name) for name in CAN_CHANGE])
     versions = _differences(runs, _CANNOT)
     notes = [
         *([Note("mixture", differences=differences)] if differences else []),
@@ -226,7 +222,7 @@ def complete(section: Section, part: Frame) -> Section:
 
 def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
     runs = [known[key] for key in cell.runs if key in known]
-    differences = _differences(runs, [(name, name) for name in _CAN_CHANGE]) if len(runs) > 1 else []
+    differences = _differences(runs, [(name, name) for name in CAN_CHANGE]) if len(runs) > 1 else []
     return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
 
 

@@ -10,6 +10,9 @@ from harness.show import tidy
 from harness.show.report import Report
 from harness.store.points import REPLICATE
 from results.compare.view import View
+from results.figures.kinds import MARK, csv_text
+from results.figures.marked import marked, marks
+from results.figures.of_runs import seed_spread
 from results.frames.load import load
 from results.tables.registry import TABLES
 from tests.helpers.rendering import render
@@ -275,3 +278,22 @@ def test_several_workloads_are_drawn_not_their_seeds(bench, make):
     rows = lines(bench, "workloads")
     assert rows["adamw"]["gap_nats"]["value"] == pytest.approx(0.03) and rows["adamw"]["p"]["value"] > 0.2
     assert [rows[name]["best_on"]["value"] for name in ("muon", "adamw")] == [2, 1]
+
+
+def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_path):
+    contest(bench, make, {"muon": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}, RIGHT)
+    bench.add("digits", "muon", 0.24, state="waiting")
+    frame = load(bench.write())
+    (panel,) = (marked(panel, marks(frame)) for panel in seed_spread(frame, bench.store))
+    by_optimizer = dict(zip(panel.frame["optimizer"], panel.frame["marks"], strict=True))
+    assert by_optimizer == {"muon": "not_final", "adamw": "edge"}
+    assert "best at an edge of what was tried: AdamW\nnot final: Muon" in panel.subtitle
+    assert csv_text([panel]).splitlines()[0].endswith(",keys,marks")
+    other = bench.add(
+        "digits", "muon", 0.06, stage=REPLICATE, seed=1003, metrics=make.image(0.9, 0.4), cpu="Other 2"
+    )
+    frame = load(bench.write())
+    (panel,) = (marked(panel, marks(frame)) for panel in seed_spread(frame, bench.store))
+    mean = panel.of(MARK)
+    assert other in mean["keys"][mean["optimizer"] == "muon"].iloc[0]
+    assert mean["marks"][mean["optimizer"] == "muon"].iloc[0] == "not_final mixture_cell"

@@ -178,7 +178,7 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
     (panel,) = lr_curve(load(bench.write()), bench.store)
     assert (panel.title, panel.subtitle) == (
         "digits, resnet-nano",
-        "batch_size=64, steps=100, 1 run to come\nmay be better beyond the edge of what was tried: HTMuon",
+        "batch_size=64, steps=100, 1 run to come",
     )
     rows = panel.frame[["series", "role", "x", "y"]].values.tolist()
     chosen, other = ["htmuon", CHOSEN, 0.01, 90.0], ["htmuon", POINT, 0.02, 80.0]
