@@ -12,6 +12,7 @@ twice. Otherwise a setting is worth its search value, and the chosen one what it
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,19 +61,26 @@ def tuning_variance(
     """
     if len(search.settings) < 2:
         return 0.0
-    # By its policy (NEP 19), NumPy never changes the stream of RandomState: all versions print the same.
-    source = np.random.RandomState(0)
     values = np.array([np.mean(setting.values) for setting in search.settings])
     fit = _parabola(search.settings, values)
     worth = values if fit is None else fit
     sd = np.sqrt(variance / np.array([len(setting.values) for setting in search.settings]))
-    scale = np.sqrt(freedom / source.chisquare(freedom, (_DRAWS, 1))) if np.isfinite(freedom) else 1.0
-    drawn = worth + scale * sd * source.standard_normal((_DRAWS, len(values)))
+    drawn = worth + sd * _noise(freedom, len(values))
     picked = np.argmax(drawn if higher_is_better else -drawn, axis=1)
     if fit is None:
         chosen = [setting.name == search.chosen for setting in search.settings]
         worth = np.where(chosen, replicated, values)
     return float(worth[picked].var())
+
+
+@functools.lru_cache(64)  # the rows of a table often have as many settings, and one pool of variances
+def _noise(freedom: float, count: int) -> Array:
+    """Student's t with so many degrees of freedom, for so many settings at once: draws by settings."""
+    # By its policy (NEP 19), NumPy never changes the stream of RandomState: all versions print the same.
+    source = np.random.RandomState(0)
+    scale = np.sqrt(freedom / source.chisquare(freedom, (_DRAWS, 1))) if np.isfinite(freedom) else 1.0
+    noise: Array = scale * source.standard_normal((_DRAWS, count))
+    return noise
 
 
 def _parabola(settings: Sequence[Setting], values: Array) -> Array | None:
