@@ -6,6 +6,7 @@ Perplexities are compared by their logarithm, so that differences are ratios; ac
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -84,7 +85,10 @@ def _search(choice: Choice, metric: Metric) -> Search | None:
         for own in choice.candidates
         if levels.get(own.name)
     ]
-    return Search(settings, choice.winner.name) if levels.get(choice.winner.name) else None
+    if not levels.get(choice.winner.name):
+        return None
+    again = [metric.on_scale(value) for value in finite_values(choice.replicas, f"val_{metric.name}")]
+    return Search(settings, choice.winner.name, statistics.fmean(again) if again else None)
 
 
 def _octave(rate: float | None, choice: Choice) -> float | None:

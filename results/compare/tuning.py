@@ -42,10 +42,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class Search:
-    """The settings that a row chose among, and the name of the chosen one."""
+    """The settings that a row chose among.
+
+    Attributes:
+        settings: all of them.
+        chosen: the name of the chosen one.
+        replicated: what its replicas achieved where the search looked, that is on validation; None: it looked
+            at what is compared.
+    """
 
     settings: Sequence[Setting]
     chosen: str
+    replicated: float | None = None
 
 
 def tuning_variance(
@@ -55,7 +63,7 @@ def tuning_variance(
 
     Args:
         search: what the row chose among.
-        replicated: the mean of its replicas.
+        replicated: the mean of its replicas on what is compared.
         variance, freedom: of one run, moderated, with its degrees of freedom.
         higher_is_better: of the values.
     """
@@ -69,7 +77,7 @@ def tuning_variance(
     picked = np.argmax(drawn if higher_is_better else -drawn, axis=1)
     if fit is None:
         chosen = [setting.name == search.chosen for setting in search.settings]
-        worth = np.where(chosen, replicated, values)
+        worth = np.where(chosen, replicated if search.replicated is None else search.replicated, values)
     return float(worth[picked].var())
 
 

@@ -297,3 +297,18 @@ def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_pat
     mean = panel.of(MARK)
     assert other in mean["keys"][mean["optimizer"] == "muon"].iloc[0]
     assert mean["marks"][mean["optimizer"] == "muon"].iloc[0] == "not_final mixture_cell"
+
+
+def test_13_what_is_chosen_on_validation_is_replayed_on_validation(bench, make):
+    """A test split that is harder than validation is no noise of the search."""
+    for optimizer, lead in (("muon", 0.0), ("adamw", 0.06)):
+        for octave in (-1, 0, 1):
+            bench.add(
+                "pydocs", optimizer, 0.02 * 2**octave, metrics=make.text(3.0 + lead + 0.001 * abs(octave))
+            )
+        for seed in range(1000, 1003):
+            text = make.text(3.0 + lead + (seed - 1000) / 500, test=0.5)
+            text["test_perplexity"] *= 1 + 0.001 * (seed % 2) * (1 + (optimizer == "muon"))
+            bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=text)
+    row = lines(bench)["adamw"]
+    assert row["gap_nats_high95"]["value"] - row["gap_nats_low95"]["value"] < 0.05
