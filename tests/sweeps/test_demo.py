@@ -33,7 +33,7 @@ def test_the_demo_and_its_second_call(tmp_path):
     assert first.returncode == 0, first.stderr
     for name in SWEEPS:
         assert f"{name}: 48 of 48 points have a result" in first.stdout
-    rows = [line.split("|")[1].strip() for line in first.stdout.splitlines() if line.startswith("| ")]
+    rows = [line.split("|")[1].split()[0] for line in first.stdout.splitlines() if line.startswith("| ")]
     assert OPTIMIZERS <= set(rows) and len([row for row in rows if row in OPTIMIZERS]) == 8
     figures = tmp_path / "store" / "figures"
     assert {path.name for path in figures.iterdir()} >= {
