@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.choice import parabola
+from harness.show.status import Status
 from harness.store import Store, items
 from harness.store.items import TestItems
 from results.compare import judge
-from results.compare.edges import edges
+from results.compare.edges import along, edges
 from results.compare.items import Items
-from results.compare.select import Choice, Row
+from results.compare.select import Candidate, Choice, Row
 from results.compare.summary import finite_values
-from results.compare.to_target import Seeds
+from results.compare.to_target import Seeds, seeds
 from results.compare.tuning import Search, Setting
 from results.frames.metrics import Metric, is_missing
 
@@ -45,7 +46,7 @@ def contender(
     values: Mapping[Seeds, float],
     metric: Metric,
     runs: Sequence[Row],
-    count: int | None = None,
+    questions: str = "",
     choice: Choice | None = None,
     store: Store | None = None,
 ) -> Contender | None:
@@ -55,40 +56,50 @@ def contender(
         name: of the row.
         values: by (seed, data_seed), in the printed unit.
         metric: of the values.
-        runs: those behind the values.
-        count: test items of a share; None: not known.
+        runs: of the row. Those without a value, such as one that diverged, say nothing of the test items.
+        questions: the column with the number of test items behind a share; empty: it is none.
         choice: what was selected; None: nothing was.
         store: where the test items are; None: they are not known.
     """
     if not values:
         return None
-    scored, lost = (None, 0) if store is None else _items(runs, metric, store)
-    scale = {seeds: metric.on_scale(value / metric.scale) for seeds, value in values.items()}
-    search = None if choice is None else _search(choice, metric)
-    scored_on = frozenset(str(run["items_digest"]) for run in runs if not is_missing(run.get("items_digest")))
-    return Contender(judge.Row(name, scale, search, scored, count), lost, scored_on - {""})
+    behind = [run for run in runs if run["state"] == Status.COMPLETED and seeds(run) in values]
+    scored, lost = (None, 0) if store is None else _items(behind, metric, store)
+    counts = finite_values(behind, questions) if questions else []
+    row = judge.Row(
+        name,
+        {own: metric.on_scale(value / metric.scale) for own, value in values.items()},
+        None if choice is None else _search(choice, metric),
+        scored,
+        int(min(counts)) if counts and len(counts) == len(behind) else None,
+    )
+    return Contender(row, lost, frozenset(filter(None, map(_digest, behind))))
+
+
+def _digest(run: Row) -> str:
+    """Which items of the test split a run was scored on; empty if it kept none."""
+    found = run.get("items_digest")
+    return "" if is_missing(found) else str(found)
 
 
 def _search(choice: Choice, metric: Metric) -> Search | None:
     """The settings with a validation result; None if they have none of this metric."""
-    if choice.winner is None:
+    levels = {own.name: _levels(own, metric) for own in choice.candidates}
+    if choice.winner is None or not levels[choice.winner.name]:
         return None
-    levels = {
-        own.name: finite_values(own.runs, f"val_{metric.name}")
-        for own in choice.candidates
-        if own.score is not None
-    }
     settings = [
-        Setting(
-            own.name, list(map(metric.on_scale, levels[own.name])), _octave(own.runs[0].get("lr"), choice)
-        )
+        Setting(own.name, levels[own.name], _octave(own.runs[0].get("lr"), choice))
         for own in choice.candidates
-        if levels.get(own.name)
+        if levels[own.name]
     ]
-    if not levels.get(choice.winner.name):
-        return None
     again = [metric.on_scale(value) for value in finite_values(choice.replicas, f"val_{metric.name}")]
     return Search(settings, choice.winner.name, statistics.fmean(again) if again else None)
+
+
+def _levels(candidate: Candidate, metric: Metric) -> list[float]:
+    """The validation results of a setting on the scale of the comparison; none if it can't win."""
+    values = finite_values(candidate.runs, f"val_{metric.name}") if candidate.score is not None else []
+    return list(map(metric.on_scale, values))
 
 
 def _octave(rate: float | None, choice: Choice) -> float | None:
@@ -101,15 +112,12 @@ def _items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | N
 
     None unless all runs were scored on the same items.
     """
-    keys = [
-        str(run["key"]) for run in runs if not is_missing(run.get("items_digest")) and run["items_digest"]
-    ]
-    records = [own for key in keys if (own := store.record(key)) is not None]
-    if not runs or len(records) < len(runs):
+    records = [store.record(str(run["key"])) for run in runs if _digest(run)]
+    if not records or len(records) < len(runs):
         return None, 0
     import numpy as np
 
-    read = [items.read(store.files(own.key), own) for own in records]
+    read = [items.read(store.files(own.key), own) if own is not None else None for own in records]
     kept = [own for own in read if isinstance(own, TestItems)]
     lost = len(read) - len(kept)
     if lost or len({own.digest for own in kept}) > 1:
@@ -130,14 +138,8 @@ def settings_of(choice: Choice, metric: Metric) -> list[float]:
     One that diverged, or was pruned, is infinitely bad.
     """
     worst = -math.inf if metric.higher_is_better else math.inf
-    levels = []
-    for own in choice.candidates:
-        values = finite_values(own.runs, f"val_{metric.name}") if own.score is not None else []
-        if values:
-            levels.append(sum(map(metric.on_scale, values)) / len(values))
-        elif own.state.has_ended:
-            levels.append(worst)
-    return levels
+    found = [(_levels(own, metric), own.state.has_ended) for own in choice.candidates]
+    return [statistics.fmean(levels) if levels else worst for levels, ended in found if levels or ended]
 
 
 def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
@@ -155,26 +157,13 @@ def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
     for column, edge in edges(choice, choice.axes).items():
         if edge.following is None:
             continue
-        levels = _along(choice, column, metric) if column in _RATES else {}
+        sign = -1 if metric.higher_is_better else 1
+        near = along(choice, column) if column in _RATES else []
+        levels = {
+            float(own.value(column)): sign * statistics.fmean(values)
+            for own in near
+            if own.value(column) and (values := _levels(own, metric))
+        }
         fit = parabola.fit(levels)
         found[column] = None if fit is None else max(0.0, levels[edge.value] - fit.least)
     return found
-
-
-def _along(choice: Choice, column: str, metric: Metric) -> dict[float, float]:
-    """The validation levels by rate, the lower the better, of the candidates with all else as chosen."""
-    assert choice.winner is not None
-    chosen, sign = choice.winner, -1 if metric.higher_is_better else 1
-    others = [name for name in choice.axes if name != column]
-    levels: dict[float, float] = {}
-    for own in choice.candidates:
-        values = finite_values(own.runs, f"val_{metric.name}")
-        alike = all(_same(own.value(name), chosen.value(name)) for name in others)
-        if alike and values and own.score is not None and own.value(column):
-            mean = sum(map(metric.on_scale, values)) / len(values)
-            levels[float(own.value(column))] = sign * mean
-    return levels
-
-
-def _same(a: object, b: object) -> bool:
-    return a == b or (is_missing(a) and is_missing(b))

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.choice.edge import Edge, of_range, of_values
 from harness.show.status import UNFINISHED
-from results.compare.select import Choice, Row
+from results.compare.select import Candidate, Choice, Row
 from results.frames.identity import setting_name
 from results.frames.metrics import is_missing
 
@@ -78,3 +78,17 @@ def agree(row: Row, chosen: Row, name: str) -> bool:
     if is_missing(a) or is_missing(b):  # some defaults, such as aux_lr, are filled in by the run
         return is_missing(a) and (is_missing(b) or row["state"] in UNFINISHED)
     return bool(a == b)
+
+
+def along(choice: Choice, column: str) -> list[Candidate]:
+    """The candidates that differ from the winner in one tuned column only, it among them, ascending there.
+
+    Args:
+        choice: with a winner.
+        column: of numbers, such as "lr". A candidate without one there is left out.
+    """
+    assert choice.winner is not None
+    winner, others = choice.winner.runs[0], [name for name in choice.axes if name != column]
+    found = [own for own in choice.candidates if not is_missing(own.value(column))]
+    found = [own for own in found if all(agree(own.runs[0], winner, name) for name in others)]
+    return sorted(found, key=lambda own: float(own.value(column)))

@@ -148,6 +148,10 @@ class Verdict:
     is_paired: bool = True
     is_noisy: bool = False
 
+    def may_catch_up(self, gain: float | None) -> bool:
+        """Whether the row would be as good as the best if it gained so much; None: an unknown amount."""
+        return gain is None or gain >= self.low
+
 
 @dataclass(frozen=True)
 class Judgement:

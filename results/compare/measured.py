@@ -50,7 +50,7 @@ class Measured:
         choice: what was selected; None if nothing is planned.
         notes: footnotes.
         times: of each run to a target, also of those that never reach it.
-        item_count: how many test items a share of right answers is of; None: not known, or no share.
+        questions: the column with the number of test items behind a share; empty: it is none.
     """
 
     metric: Metric | None
@@ -60,7 +60,7 @@ class Measured:
     runs: Sequence[Row] = ()
     choice: Choice | None = None
     notes: tuple[Note, ...] = ()
-    item_count: int | None = None
+    questions: str = ""
     times: tuple[Time, ...] = ()
 
     @property
@@ -77,7 +77,7 @@ class Measured:
         """For the judge, under a name."""
         if self.metric is None:
             return None
-        return contender(name, self.sample, self.metric, self.runs, self.item_count, self.choice, store)
+        return contender(name, self.sample, self.metric, self.runs, self.questions, self.choice, store)
 
     @property
     def conditions(self) -> frozenset[tuple[str, ...]]:
@@ -179,9 +179,9 @@ def _figure(
         return _without_value(what.metric, without, choice, notes)
     if without:
         notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=_tally(without)))
-    count = _item_count(what, used, split)
+    questions = what.questions.format(split=split)
     known = tuple(times) if reach is not None else ()
-    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, count, known)
+    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, questions, known)
 
 
 def is_time(line: Reported) -> bool:
@@ -218,11 +218,6 @@ def _tally(runs: Iterable[Row]) -> list[Note]:
         for state in HOPEFUL_FIRST
         if counts[state]
     ]
-
-
-def _item_count(what: Quantity, runs: Sequence[Row], split: str) -> int | None:
-    sizes = finite_values(runs, what.questions.format(split=split)) if what.questions else []
-    return int(min(sizes)) if sizes and len(sizes) == len(runs) else None
 
 
 def _reach(ours: Ours, line: Reported) -> Callable[[Row], float | None]:

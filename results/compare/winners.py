@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.show.status import Status
-from results.compare.edges import agree
-from results.compare.select import OPTIMIZER, Candidate, Choice, Row, choose, searched
-from results.frames.load import tuned_columns
+from results.compare.select import OPTIMIZER, Choice, Row, choose, searched
 from results.frames.metrics import is_missing
 from results.frames.rows import Frame, parts
 
@@ -59,21 +57,6 @@ def _reported(choice: Choice) -> list[Row]:
     if choice.replicas or choice.winner is None or choice.winner.value("protocol") != "paper":
         return choice.replicas
     return choice.winner.runs
-
-
-def along(part: Frame, choice: Choice, column: str) -> list[Candidate]:
-    """The candidates that differ from the winner in one tuned column only, it among them, ascending there.
-
-    Args:
-        part: the rows of the workload.
-        choice: with a winner.
-        column: of numbers, such as "lr".
-    """
-    assert choice.winner is not None
-    winner = choice.winner.runs[0]
-    others = [name for name in searched(part, tuned_columns(part)) if name != column]
-    found = [one for one in choice.candidates if all(agree(one.runs[0], winner, name) for name in others)]
-    return sorted(found, key=lambda one: float(one.value(column)))
 
 
 def chosen_among(found: Sequence[Winner]) -> str:

@@ -13,12 +13,13 @@ from harness.show.numbers import counted
 from harness.store import Store
 from harness.store.points import SEARCH
 from results.compare.contender import settings_of
+from results.compare.edges import along
 from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
 from results.compare.select import Row as Run
 from results.compare.stats import Summary, summarize
 from results.compare.summary import finite_values, metric_summary
 from results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
-from results.compare.winners import Winner, along, chosen_among, over_seeds, span, winners, winners_along
+from results.compare.winners import Winner, chosen_among, over_seeds, span, winners, winners_along
 from results.compare.workloads import expected_best
 from results.figures import kinds
 from results.figures.kinds import Panel, Row, lines, tidy, worst_shown
@@ -391,7 +392,7 @@ def _widths(title: str, subtitle: str, entries: list[list[Row]]) -> Panel:
 def _width_of(part: Rows, one: Winner) -> list[Row]:
     if one.choice.winner is None:
         return entry("widths", kinds.AXES["lr"], one.optimizer, text=str(one.choice.state))
-    found = along(part, one.choice, "lr")
+    found = along(one.choice, "lr")
     metric = reported(part)[0]
     means = {float(own.value("lr")): metric_summary(own.runs, "val", metric) for own in found}
     levels = {lr: mean.mean for lr, mean in means.items() if mean is not None}

@@ -12,13 +12,12 @@ from harness.show.note import Note, text
 from harness.show.report import Cell, Section
 from harness.show.status import Status
 from harness.store.record import IMPORTED
-from results.compare.contender import reach
 from results.compare.edges import edges
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import metric_summary
 from results.frames import imported
 from results.frames.identity import DATA
-from results.frames.metrics import Metric, is_missing, reported, word
+from results.frames.metrics import Metric, is_missing, word
 from results.frames.provenance import CAN_CHANGE
 from results.frames.rows import Frame, rows
 
@@ -133,21 +132,20 @@ def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
 
 
 def caveats(
-    choice: Choice, axes: list[str], outlook: Callable[[float | None], Note | str] | None = None
+    choice: Choice, axes: list[str], outlook: Callable[[str], Note | str] | None = None
 ) -> dict[str, tuple[Note, ...]]:
     """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
     Args:
         choice: one with a winner.
         axes: the columns that were searched.
-        outlook: what it means that the row might get so much better beyond an edge (`Verdicts.outlook`);
-            None: rows are not compared.
+        outlook: what it means that a better setting may lie beyond the edge of a column
+            (`Verdicts.outlook`); None: rows are not compared.
     """
     assert choice.winner is not None
     notes: dict[str, tuple[Note, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
-    gains = reach(choice, reported(choice.rows)[0]) if outlook is not None else {}
     for column, edge in edges(choice, axes).items():
         note = Note(
             "edge",
@@ -155,7 +153,7 @@ def caveats(
             value=f"{edge.value:g}",
             place="grid" if edge.place == "grid" else "searched range",
             following=following(edge),
-            outlook=outlook(gains[column]) if outlook is not None and column in gains else "",
+            outlook=outlook(column) if outlook is not None else "",
         )
         notes[column] = (*notes.get(column, ()), note)
     return notes

@@ -251,18 +251,20 @@ def _tested(ours: Ours, own: Tested) -> Tested:
         found = compare_times(*(side.times for side in sides))
         enough = min(len(side.times) for side in sides) >= MIN_SEEDS and own.are_alike
         return replace(own, gap=float(found.score), p=found.p_value if enough else None)
-    rows = [side.contender(name, ours.store) for side, name in zip(sides, ("better", "worse"), strict=True)]
-    first, second = rows
-    if first is None or second is None or len(first.scored_on | second.scored_on) > 1:
-        return own
+    first, second = (side.contender("", ours.store) for side in sides)
     metric = own.better.metric
-    assert metric is not None
+    if first is None or second is None or metric is None or len(first.scored_on | second.scored_on) > 1:
+        return own
     means = [statistics.fmean(side.sample.values()) for side in sides]
     own = replace(own, gap=(means[0] - means[1]) * (1 if higher else -1))
     if min(len(side.sample) for side in sides) < MIN_SEEDS or not own.are_alike:
         return own
+    rows = [first.row, second.row]
+    if not metric.is_log and not metric.is_share:  # times and norms are compared by their ratio, too
+        log = replace(metric, is_log=True).on_scale
+        rows = [replace(row, values={at: log(x) for at, x in row.values.items()}) for row in rows]
     judged = judge.judge(
-        [first.row, second.row],
+        rows,
         higher_is_better=higher,
         is_share=metric.is_share,
         paired=not is_time(own.claim.better),
@@ -285,7 +287,7 @@ def _tested(ours: Ours, own: Tested) -> Tested:
         high=high,
         p=behind.p_value,
         power=None if delta is None else power_at(delta * size, behind.parts.total, behind.freedom),
-        is_open=any(gain is None or gain >= behind.low for gain in gains),
+        is_open=any(map(behind.may_catch_up, gains)),
     )
 
 

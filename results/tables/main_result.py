@@ -95,19 +95,14 @@ def _verdicts(
         fair = fair and bool(imported.source(part)) and all(len(choice.candidates) == 1 for choice in choices)
     if not fair:
         return None
+    questions = "test_samples" if metric.is_share else ""
     contenders = [
-        contender(name, values_by_seed(own.replicas, metric), metric, own.replicas, _images(own), own, store)
+        contender(name, values_by_seed(own.replicas, metric), metric, own.replicas, questions, own, store)
         for name, own in zip(names, choices, strict=True)
     ]
-    reaches = [tuple(reach(own, metric).values()) if has_stages(first) else () for own in choices]
+    gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
     looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
-    return compare(contenders, names, [own.tried for own in choices], metric, reaches, looks)
-
-
-def _images(choice: Choice) -> int | None:
-    """The test images behind a share of right answers; others need not have told it."""
-    sizes = finite_values(choice.replicas, "test_samples")
-    return int(min(sizes)) if sizes and len(sizes) == len(choice.replicas) else None
+    return compare(contenders, names, [own.tried for own in choices], metric, gains, looks)
 
 
 def _is_settled(choice: Choice) -> bool:

@@ -35,7 +35,7 @@ Value = str | float | None
 Key = tuple[Value, ...]
 _STEPS = ("lr", "p", "interval")  # fields that are numbers and ascend
 _LAST = {"p": float("inf")}  # where a number is missing: of p it means any, the column of the tuned p
-Outlook = Callable[[float | None], Note | str]
+Outlook = Callable[[str], Note | str]
 _NOT_PRINTED = ""
 _HEAVY_TAILED = {"muon": "htmuon", "normuon": "htmuon_normuon"}  # what tables over p call these, at p = 0
 
@@ -419,7 +419,7 @@ def _verdicts(
             names,
             [choice.tried for choice in rivals],
             metric,
-            [tuple(reach(choice, metric).values()) for choice in rivals],
+            [reach(choice, metric) for choice in rivals],
             max((int(run["look"]) for choice in rivals for run in choice.replicas), default=0),
         )
         if whole.untold:

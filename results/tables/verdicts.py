@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.show.note import Note
@@ -25,7 +25,8 @@ class Verdicts:
         metric: of the column.
         judgement: of the rows with values; None if there is none.
         rows: the verdict on each row; None without values.
-        open: which rows might be better beyond the edge of what was tried, and so as good as the best.
+        gains: how much better each row might get beyond each edge at which its optimum lies, by column
+            (`contender.reach`).
         bold: which row may be bold.
         budgets: the footnote to a row that had more or fewer trials than the best one.
         looks: how often replicas were added after a look at the table.
@@ -35,7 +36,7 @@ class Verdicts:
     metric: Metric
     judgement: Judgement | None
     rows: list[Verdict | None]
-    open: list[bool]
+    gains: Sequence[Mapping[str, float | None]]
     bold: list[bool]
     budgets: list[tuple[Note, ...]]
     looks: int = 0
@@ -52,28 +53,25 @@ class Verdicts:
         rivals = [row for row in self.rows if row is not None and row.kind is not Kind.BEST]
         return [row for row in rivals if row.kind is not Kind.WORSE or row.n < MIN_SEEDS]
 
-    def outlook(self, at: int, gain: float | None) -> Note | str:
-        """Whether a row could be as good as the best beyond an edge of what was tried; empty if it is alone.
+    def outlook(self, at: int, column: str) -> Note | str:
+        """Whether a row could be as good as the best beyond an edge; empty if there is none, or no rival.
 
         Args:
             at: its index.
-            gain: how much better it might get there; None: nobody knows.
+            column: of the edge.
         """
         row = self.rows[at]
-        if row is None or sum(own is not None for own in self.rows) < 2:
+        if row is None or column not in self.gains[at] or sum(own is not None for own in self.rows) < 2:
             return ""
+        gain = self.gains[at][column]
         if row.kind is Kind.BEST:
             return Note("outlook_leads")
         if gain is None:
             return Note("outlook_open")
         scale, unit = self.metric.gap
-        fields = {
-            "gain": f"{scale * gain:.3g}",
-            "low": f"{scale * row.low:.3g}",
-            "unit": unit,
-            "best": self.best,
-        }
-        return Note("outlook_may" if gain >= row.low else "outlook_excluded", **fields)
+        figures = {"gain": f"{scale * gain:.3g}", "low": f"{scale * row.low:.3g}"}
+        kind = "outlook_may" if row.may_catch_up(gain) else "outlook_excluded"
+        return Note(kind, unit=unit, best=self.best, **figures)
 
     def columns(self) -> list[tuple[Column, list[Cell]]]:
         """Rank, distance to the best with its interval, and what is known of each row."""
@@ -121,9 +119,10 @@ class Verdicts:
 
     def notes(self) -> tuple[Note, ...]:
         """What stands under the table: what is not told apart, what would tell it, rules and method."""
-        untold = [_untold(row, self.metric) for row in self.untold]
         judged = self.judgement
-        unlike = judged is not None and judged.bartlett < _UNEQUAL_SPREAD
+        if judged is None:
+            return RULES
+        untold = [_untold(row, self.metric) for row in self.untold]
         parts = [row.parts for row in self.rows if row is not None]
         causes = [
             Note("cause_seeds"),
@@ -134,13 +133,9 @@ class Verdicts:
             *((Note("untold", best=self.best, rows=untold),) if untold else ()),
             *RULES,
             Note("judged", level=1 - judge.LEVEL, unit=self.metric.gap[1], causes=causes),
-            *(
-                (Note("looked", looks=self.looks, level=judged.level),)
-                if judged is not None and self.looks
-                else ()
-            ),
+            *((Note("looked", looks=self.looks, level=judged.level),) if self.looks else ()),
             *((Note("items_lost", count=self.lost),) if self.lost else ()),
-            *((Note("spread_unlike", p=judged.bartlett),) if judged is not None and unlike else ()),
+            *((Note("spread_unlike", p=judged.bartlett),) if judged.bartlett < _UNEQUAL_SPREAD else ()),
         )
 
 
@@ -149,7 +144,7 @@ def compare(
     names: Sequence[str],
     tried: Sequence[int],
     metric: Metric,
-    reaches: Sequence[Iterable[float | None]] = (),
+    gains: Sequence[Mapping[str, float | None]],
     looks: int = 0,
 ) -> Verdicts:
     """Compare the rows of one column.
@@ -159,15 +154,13 @@ def compare(
         names: of the rows.
         tried: how many settings were tried for each row.
         metric: which says the direction, and the digits that are printed.
-        reaches: per row how much better it might get beyond each edge at which its optimum lies, as
-            `contender.reach` gives it.
+        gains: of each row, as in `Verdicts`.
         looks: how often replicas were added after a look at the table.
     """
     known = [own.row for own in contenders if own is not None]
     scored_on = {digest for own in contenders if own is not None for digest in own.scored_on}
     if not known or len(scored_on) > 1:
-        nothing = [False] * len(names)
-        return Verdicts(metric, None, [None] * len(names), nothing, nothing, [()] * len(names))
+        return Verdicts(metric, None, [None] * len(names), gains, [False] * len(names), [()] * len(names))
     judged = judge.judge(
         known,
         higher_is_better=metric.higher_is_better,
@@ -178,23 +171,19 @@ def compare(
     found = iter(judged.verdicts)
     rows = [None if own is None else next(found) for own in contenders]
     best = next(row for row in rows if row is not None and row.kind is Kind.BEST)
-    beyond = reaches or [()] * len(names)
-    still_open = [
-        row is not None and row is not best and any(gain is None or gain >= row.low for gain in own)
-        for row, own in zip(rows, beyond, strict=True)
-    ]
-    beaten = all(
-        row.n >= MIN_SEEDS
-        and (row is best or (row.kind is Kind.WORSE and _print(row, metric) != _print(best, metric)))
-        for row in rows
-        if row is not None
+    rivals = [(row, own) for row, own in zip(rows, gains, strict=True) if row is not None and row is not best]
+    clear = bool(rivals) and all(
+        min(row.n, best.n) >= MIN_SEEDS
+        and row.kind is Kind.WORSE
+        and _print(row, metric) != _print(best, metric)
+        and not any(row.may_catch_up(gain) for gain in own.values())
+        for row, own in rivals
     )
-    clear = beaten and len(known) > 1 and not any(still_open)
     return Verdicts(
         metric,
         judged,
         rows,
-        still_open,
+        gains,
         [clear and row is best for row in rows],
         _unequal_budgets(rows, best, names, tried),
         looks,

@@ -312,3 +312,13 @@ def test_13_what_is_chosen_on_validation_is_replayed_on_validation(bench, make):
             bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=text)
     row = lines(bench)["adamw"]
     assert row["gap_nats_high95"]["value"] - row["gap_nats_low95"]["value"] < 0.05
+
+
+@pytest.mark.parametrize("column", ["gap_points_low95", "gap_points_high95"])
+def test_9_a_replica_that_diverged_takes_no_test_set_away(bench, make, column):
+    """A row with one would else be compared as if the test set were without end."""
+    contest(bench, make, {"muon": MUON, "adamw": MUON}, {"muon": [290, 291, 291], "adamw": [285, 286, 284]})
+    before = lines(bench)["adamw"][column]["value"]
+    run = {"stage": REPLICATE, "seed": 1003, "state": "diverged", "reason": "x at step 3", "steps": 3}
+    bench.add("digits", "adamw", 0.06, **run)
+    assert lines(bench)["adamw"][column]["value"] == before

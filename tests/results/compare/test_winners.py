@@ -1,7 +1,8 @@
 """Which runs a figure reports of an optimizer, and which settings are its winner's neighbours."""
 
 from harness.store.points import REPLICATE
-from results.compare.winners import along, chosen_among, over_seeds, span, winners
+from results.compare.edges import along
+from results.compare.winners import chosen_among, over_seeds, span, winners
 from results.frames.load import load
 
 
@@ -35,7 +36,7 @@ def test_neighbours_differ_in_one_setting_only(bench, make):
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
     part = load(bench.write())
     (htmuon,) = winners(part)
-    found = along(part, htmuon.choice, "lr")
+    found = along(htmuon.choice, "lr")
     assert [(one.value("lr"), one.value("p")) for one in found] == [
         (lr, 0.1) for lr in (0.01, 0.02, 0.04, 0.08)
     ]

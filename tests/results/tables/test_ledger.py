@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import random
 
 import pytest
@@ -250,6 +251,29 @@ def test_one_optimizer_under_two_names_agrees_and_disagrees_in_5_of_100(bench, m
     assert len(found) >= 12
     assert sum(one.verdict != "undecided" for one in found) <= 3
     assert not any(one.stands for one in found)
+
+
+def test_a_claim_on_times_is_about_their_ratio(bench, make):
+    """Twice the time is a gap of ln 2, whatever the unit: it stands beside the published logarithm."""
+    for optimizer, factor in (("htmuon", 2), ("muon", 1)):
+        hyper = {"p": 0.125} if optimizer == "htmuon" else {}
+        run = {"sweep": "nano-interval", "base": NANO, "curve": False, **hyper}
+        bench.add("pydocs", optimizer, 0.02, metrics=make.text(4.0), **run)
+        for seed in range(1000, 1003):
+            seconds = factor * (0.2 + (seed - 1000) / 100)
+            text = make.text(4.0, test=0)
+            bench.add(
+                "pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=text, seconds=seconds, **run
+            )
+    store = bench.write()
+    found = examine(Ours(load(store), "nano", store))
+    one = next(
+        one
+        for one in found
+        if one.claim.text() == "muon below htmuon" and one.claim.better.metric == "seconds_per_step"
+    )
+    assert one.theta == pytest.approx(math.log(2)) and one.low < math.log(2) < one.high
+    assert one.verdict == ("reproduces" if one.low > one.claim.ratio / 2 else "agrees")
 
 
 def test_times_of_unlike_machines_are_not_compared(bench, make):
