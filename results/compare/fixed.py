@@ -14,6 +14,7 @@ from harness.show.numbers import setting as printed
 from optimizers.zoo.registry import ZOO
 from results.compare.select import Choice, Row
 from results.frames.identity import setting_name
+from results.frames.load import tuned_columns
 from results.frames.metrics import is_missing
 
 Notes = tuple[Note, ...]
@@ -48,6 +49,20 @@ def notes(
             *((Note("fixed_unlike", settings=unlike),) if unlike else ()),
         ),
     )
+
+
+def not_default(choice: Choice, searched: Collection[str]) -> tuple[Note, ...]:
+    """The footnote to the choice of one row: what nobody searched and is no default.
+
+    Args:
+        choice: it has a note if it has a winner.
+        searched: columns that were searched, or that the table fixes itself.
+    """
+    if choice.winner is None:
+        return ()
+    columns = [name for name in tuned_columns(choice.rows) if name not in searched]
+    own = _not_defaults(choice.winner.runs[0], columns)
+    return (Note("fixed_not_default", settings=list(own.values())),) if own else ()
 
 
 def _not_defaults(run: Row, columns: Collection[str]) -> dict[str, Note]:

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.choice.parabola import OCTAVES, RATES
 from results.compare.ranges import Array
 
 _DRAWS = 2000
-_OCTAVES = 3.0  # the least span of the rates of a fit
-_RATES = 4  # the least number of different rates of a fit: a parabola goes through any three
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def _noise(freedom: float, count: int) -> Array:
 def _parabola(settings: Sequence[Setting], values: Array) -> Array | None:
     """The values by a least-squares parabola over log2 lr; None without enough rates."""
     rates = [setting.log2_rate for setting in settings if setting.log2_rate is not None]
-    if len(rates) < len(settings) or len(set(rates)) < _RATES or max(rates) - min(rates) < _OCTAVES:
+    if len(rates) < len(settings) or len(set(rates)) < RATES or max(rates) - min(rates) < OCTAVES:
         return None
     x = np.array(rates)
     return np.polyval(np.polyfit(x - x.mean(), values, 2), x - x.mean())

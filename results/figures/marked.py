@@ -14,7 +14,7 @@ from results.figures.kinds import Panel, lines
 from results.figures.of_losses import Losses
 from results.figures.style import display_name
 from results.frames.metrics import reported, word
-from results.frames.provenance import CAN_CHANGE
+from results.frames.provenance import CAN_CHANGE, is_told
 from results.frames.rows import Frame, parts
 
 _WORDS = {
@@ -57,7 +57,7 @@ def marks(frame: Frame | None) -> Marks:
     for part in parts(frame, WORKLOAD) if frame is not None else ():
         metric = reported(part)[0]
         for run in part:
-            if word(run.get("code")) != "none":
+            if is_told(run):
                 environments[str(run["key"])] = tuple(word(run.get(name)) for name in CAN_CHANGE)
         for choice in choose(part, OPTIMIZER):
             if choice.winner is None or not has_stages(choice.winner.runs[0]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.store.record import RunRecord, is_imported
-from results.frames.metrics import word
+from harness.store.record import IMPORTED, RunRecord, is_imported
+from results.frames.metrics import is_missing, word
 
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
@@ -19,6 +19,11 @@ CAN_CHANGE = (
 )
 # Times are comparable only if these agree. Precision must agree as well, but all runs of a workload share it.
 TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
+
+
+def is_told(run: Mapping[str, Any]) -> bool:
+    """Whether a row of the frame says what its run was made with."""
+    return not is_missing(run.get("code")) or bool(run[IMPORTED] and not is_missing(run.get("machine")))
 
 
 def timing(run: Mapping[str, Any]) -> tuple[str, ...]:

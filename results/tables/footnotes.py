@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,13 @@ from harness.show.report import Cell, Section
 from harness.show.status import Status
 from harness.store.record import IMPORTED
 from results.compare.edges import edges
+from results.compare.fixed import not_default
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import metric_summary
 from results.frames import imported
 from results.frames.identity import DATA
-from results.frames.metrics import Metric, is_missing, word
-from results.frames.provenance import CAN_CHANGE
+from results.frames.metrics import Metric, word
+from results.frames.provenance import CAN_CHANGE, is_told
 from results.frames.rows import Frame, rows
 
 SPREAD = Note("spread")
@@ -159,6 +160,27 @@ def caveats(
     return notes
 
 
+def on_choice(
+    choice: Choice | None,
+    axes: list[str],
+    fixed: Collection[str] = (),
+    outlook: Callable[[str], Note | str] | None = None,
+) -> tuple[Note, ...]:
+    """All footnotes to a choice, for tables that do not show its settings.
+
+    Args:
+        choice: None: nothing is planned.
+        axes, outlook: as for `caveats`.
+        fixed: what the place of the choice fixes; it needs no footnote.
+    """
+    if choice is None:
+        return ()
+    notes = [*unfinished(choice), *stale(choice)]
+    if choice.winner is not None:
+        notes += [note for own in caveats(choice, axes, outlook).values() for note in own]
+    return (*notes, *not_default(choice, {"lr", *choice.axes, *fixed}))
+
+
 def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
     names = [axis for axis in axes if plain(chosen.value(axis)) is not None]
     others = [", ".join(f"{name}={word(other.value(name))}" for name in names) for other in tied]
@@ -197,11 +219,7 @@ def complete(section: Section, part: Frame) -> Section:
         section: of a table.
         part: the rows of the frame that it was made of.
     """
-    known = {
-        str(run["key"]): run
-        for run in rows(part)
-        if not is_missing(run.get("code")) or (run[IMPORTED] and not is_missing(run.get("machine")))
-    }
+    known = {str(run["key"]): run for run in rows(part) if is_told(run)}
     cells = [[_marked(cell, known) for cell in row] for row in section.rows]
     runs = [
         known[key]

@@ -354,8 +354,16 @@ def _claim(own: Tested) -> list[Cell]:
         Cell(metric.label),
         *(Cell(line.value if line.printed else None, line.digits) for line in lines),
         *(
-            Cell(side.summary, metric.digits, notes=(*side.notes, *_caveats(side)), runs=side.keys)
-            for side in (own.better, own.worse)
+            Cell(
+                side.summary,
+                metric.digits,
+                notes=(
+                    *side.notes,
+                    *(footnotes.on_choice(side.choice, ["lr"], line.setting.hyper) if side.sample else ()),
+                ),
+                runs=side.keys,
+            )
+            for side, line in zip((own.better, own.worse), lines, strict=True)
         ),
         Cell(own.gap, metric.digits),
         *(Cell(figure, 4) for figure in (own.theta, own.low, own.high, claim.ratio)),
@@ -365,16 +373,10 @@ def _claim(own: Tested) -> list[Cell]:
     ]
 
 
-def _caveats(side: Measured) -> list[Note]:
-    """Footnotes to the choice behind a figure: not final, stale replicas, at an edge of its grid."""
-    if side.choice is None or side.choice.winner is None:
-        return []
-    edges = footnotes.caveats(side.choice, ["lr"]).values()
-    return [
-        *footnotes.unfinished(side.choice),
-        *footnotes.stale(side.choice),
-        *(n for own in edges for n in own),
-    ]
+def _side(side: Measured, line: Reported, digits: int) -> Cell:
+    """One of our two figures."""
+    told = footnotes.on_choice(side.choice, ["lr"], line.setting.hyper) if side.sample else ()
+    return Cell(side.summary, digits, notes=(*side.notes, *told), runs=side.keys)
 
 
 def _why(own: Tested) -> tuple[Note, ...]:

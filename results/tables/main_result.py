@@ -288,6 +288,9 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
         return [Note("alike", most=groups[0][0]), *notes]
     if len(groups) < 2:
         return notes
+    if any(choice.elsewhere for choice in choices):  # then a row was chosen among fewer
+        counts = [Note("budget_count", settings=tried, names=names) for tried, names in groups]
+        return [Note("budget_tried", counts=counts), *notes]
     (most, own), *others = groups
     rest = [Note("budget_rest", names=names, settings=tried) for tried, names in others]
     return [Note("budget", names=own, count=len(own), most=most, rest=rest), *notes]

@@ -358,11 +358,14 @@ def _with_choice(
 ) -> Cell:
     """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
     if layout.axis != "lr":
-        return cell.noted(*_chosen_p(line, own.choice), *_caveats(own.choice, outlook))
+        return cell.noted(
+            *_chosen_p(line, own.choice),
+            *footnotes.on_choice(own.choice, ["lr"], line.setting.hyper, outlook),
+        )
     best = ours.of(line)[-1] if own.summary else None
     if best is None or best.winner is None or best.winner.value("lr") != line.lr:
         return cell
-    return replace(cell, chosen=True).noted(*_caveats(best, None))
+    return replace(cell, chosen=True).noted(*footnotes.on_choice(best, ["lr"], line.setting.hyper))
 
 
 def _chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
@@ -372,16 +375,6 @@ def _chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
     p, tried = choice.winner.value("p"), [candidate.value("p") for candidate in choice.candidates]
     end = {min(tried): "smallest", max(tried): "largest"}.get(p, "")
     return (Note("chosen_p", p=p, end=end, tried=choice.tried),)
-
-
-def _caveats(choice: Choice | None, outlook: Outlook | None) -> tuple[Note, ...]:
-    """Footnotes to a choice: not final, at an edge of its grid, tied, replicas that do not count."""
-    if choice is None:
-        return ()
-    notes = [*footnotes.unfinished(choice), *footnotes.stale(choice)]
-    if choice.winner is not None and len(choice.candidates) > 1:
-        notes += [note for own in footnotes.caveats(choice, ["lr"], outlook).values() for note in own]
-    return tuple(notes)
 
 
 # --- verdicts ---

@@ -11,40 +11,47 @@ from collections.abc import Mapping, Sequence
 
 from harness.show.note import Note
 from harness.show.report import Cell, Column, Report, Section
-from results.compare.select import WORKLOAD
+from results.compare.select import WORKLOAD, has_stages
 from results.compare.summary import values_by_seed
 from results.compare.view import View
 from results.compare.winners import winners
 from results.compare.workloads import LEAST_OF_PROFILE, over_workloads, performance_profile
 from results.frames.metrics import reported
 from results.frames.rows import parts
+from results.tables import footnotes
 
 Losses = Mapping[str, Sequence[float]]  # of the reported runs, by optimizer
+Notes = dict[str, dict[Note, None]]  # on the choices of an optimizer
 _FACTORS = (1.01, 1.05)  # times the least perplexity
 
 
 def table(view: View) -> Report:
     """One section on all language models, if two workloads or more have the same two optimizers or more."""
-    losses = _losses(view)
+    losses, notes = _losses(view)
     common = [name for name in (losses[0] if losses else ()) if all(name in own for own in losses)]
-    sections = [_section(losses, common)] if len(losses) > 1 and len(common) > 1 else []
+    sections = [_section(losses, common, notes)] if len(losses) > 1 and len(common) > 1 else []
     return Report("workloads", "optimizers compared over several workloads", sections)
 
 
-def _losses(view: View) -> list[Losses]:
+def _losses(view: View) -> tuple[list[Losses], Notes]:
+    """Of each workload whose reported split chose nothing, and what is to be told of the choices."""
     found: list[Losses] = []
+    notes: Notes = {}
     for part in parts(view.frame, WORKLOAD):
         metric = reported(part)[0]
-        if metric.is_log:
-            values = {own.optimizer: values_by_seed(own.runs, metric) for own in winners(part)}
-            own = {
-                name: [metric.on_scale(x) for x in known.values()] for name, known in values.items() if known
-            }
-            found += [own] if len(own) > 1 else []
-    return found
+        if not metric.is_log or not has_stages(part[0]) or part[0]["protocol"] == "paper":
+            continue
+        values = [(own, list(values_by_seed(own.runs, metric).values())) for own in winners(part)]
+        known = [(own, list(map(metric.on_scale, achieved))) for own, achieved in values if achieved]
+        if len(known) > 1:
+            found.append({own.optimizer: losses for own, losses in known})
+            for own, _ in known:
+                told = footnotes.on_choice(own.choice, own.choice.axes)
+                notes.setdefault(own.optimizer, {}).update(dict.fromkeys(told))
+    return found, notes
 
 
-def _section(losses: Sequence[Losses], names: Sequence[str]) -> Section:
+def _section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) -> Section:
     import numpy as np
 
     means = np.array([[statistics.fmean(own[name]) for own in losses] for name in names])
@@ -64,7 +71,7 @@ def _section(losses: Sequence[Losses], names: Sequence[str]) -> Section:
     first = means.argmin(axis=0)
     rows = [
         [
-            Cell(name),
+            Cell(name, notes=tuple(notes[name])),
             *(
                 [
                     Cell(effects[name].gap),
@@ -84,6 +91,6 @@ def _section(losses: Sequence[Losses], names: Sequence[str]) -> Section:
             Column(f"within_{factor - 1:.0%}", f"within {factor - 1:.0%}", unit="%") for factor in _FACTORS
         ]
         rows = [[*row, *map(Cell, own)] for row, own in zip(rows, shares.tolist(), strict=True)]
-    notes = (Note("workloads", count=len(losses), best=best), Note("workloads_best_on"))
+    below = (Note("workloads", count=len(losses), best=best), Note("workloads_best_on"))
     identity = {"workloads": str(len(losses))}
-    return Section(f"{len(losses)} workloads of language models", identity, columns, rows, notes=notes)
+    return Section(f"{len(losses)} workloads of language models", identity, columns, rows, notes=below)
