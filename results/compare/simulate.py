@@ -7,12 +7,14 @@ errs if any row that is as good as the best is called worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from harness.show.note import Note
+from harness.show.progress import Progress
 from harness.show.report import Column, Report, table
 from results.compare.judge import LEVEL, Judgement, Row, judge
 from results.compare.ranges import Array, critical
@@ -238,20 +240,20 @@ def measure(tables: int) -> Report:
     Args:
         tables: simulated for each line.
     """
-    shares = [
-        *(share for rows in (2, 5, 10, 20) for seeds in (3, 16) for share in size(rows, seeds, tables)),
-        *(share for rows in (2, 5, 20) for share in size(rows, 3, tables, paired=False)),
-        *(
-            share
-            for rows in (2, 5, 10, 20)
-            for seeds in (3, 16)
-            for share in size(rows, seeds, tables, ratio=4.0)
-        ),
-        *(share for gap in (1.0, 3.0, 10.0) for share in partly_equal(3, 5, gap, 3, tables)),
-        *power(tables),
-        *(share for seeds in (5, 20) for share in tuning(seeds, tables)),
-        *looking(tables),
+    simulations: list[Callable[[int], list[Share]]] = [
+        *(partial(size, rows, seeds) for rows in (2, 5, 10, 20) for seeds in (3, 16)),
+        *(partial(size, rows, 3, paired=False) for rows in (2, 5, 20)),
+        *(partial(size, rows, seeds, ratio=4.0) for rows in (2, 5, 10, 20) for seeds in (3, 16)),
+        *(partial(partly_equal, 3, 5, gap, 3) for gap in (1.0, 3.0, 10.0)),
+        power,
+        *(partial(tuning, seeds) for seeds in (5, 20)),
+        looking,
     ]
+    shares = []
+    with Progress(len(simulations), "simulations") as progress:
+        for simulation in simulations:
+            shares += simulation(tables)
+            progress.advance()
     columns = [
         Column("what", "", "text", importance=9),
         Column("rows", importance=6),
