@@ -47,6 +47,22 @@ def _nodes() -> tuple[Array, Array]:
     return u**3, weights / 2 * 3 * u**2
 
 
+def _scales(freedom: Array) -> Array:
+    """The values of s at the nodes for some degrees of freedom, one more axis; 1 where they are infinite."""
+    from scipy import special
+
+    half = np.maximum(freedom, _LEAST_FREEDOM)[..., None] / 2
+    known, (u, _) = np.isfinite(half), _nodes()
+    finite = np.where(known, half, 1.0)
+    scales: Array = np.where(known, np.sqrt(special.gammaincinv(finite, u) / finite), 1.0)
+    return scales
+
+
+def _exceeding(t: Array, k: int, scales: Array) -> Array:
+    _, weights = _nodes()
+    return np.clip(1 - _range_law(k)(math.sqrt(2) * np.abs(t)[..., None] * scales) @ weights, 0, 1)
+
+
 def p_value(t: Array, k: int, freedom: Array) -> Array:
     """The probability that the outermost two of k equal rows are at least t apart.
 
@@ -55,29 +71,28 @@ def p_value(t: Array, k: int, freedom: Array) -> Array:
         k: rows, at least 2.
         freedom: degrees of freedom of each standard error; may be infinite.
     """
-    from scipy import special
+    return _exceeding(t, k, _scales(freedom))
 
-    half = np.maximum(freedom, _LEAST_FREEDOM)[..., None] / 2
-    known = np.isfinite(half)
-    u, weights = _nodes()
-    finite = np.where(known, half, 1.0)
-    s = np.where(known, np.sqrt(special.gammaincinv(finite, u) / finite), 1.0)
-    return np.clip(1 - _range_law(k)(math.sqrt(2) * np.abs(t)[..., None] * s) @ weights, 0, 1)
+
+@functools.cache
+def _places() -> tuple[Array, Array]:
+    """Values of 1 / freedom from 0 to the largest, and the scales there."""
+    places = np.linspace(0, 1, 17) ** 1.5 / _LEAST_FREEDOM
+    return places, _scales(np.array([math.inf, *(1 / places[1:])]))
 
 
 @functools.cache
 def _critical(k: int, level: float) -> Callable[[Array], Array]:
     """The logarithm of the critical t by 1 / freedom; smooth, so that a few values give all."""
-    from scipy import interpolate, optimize
+    from scipy import interpolate
 
-    places = np.linspace(0, 1, 17) ** 1.5 / _LEAST_FREEDOM
-
-    def excess(t: float, place: float) -> float:
-        freedom = np.array(1 / place if place else math.inf)
-        return float(p_value(np.array(math.exp(t)), k, freedom)) - level
-
-    logs = [optimize.brentq(excess, -3, 12, (place,)) for place in places]
-    law: Callable[[Array], Array] = interpolate.CubicSpline(places, logs)
+    places, scales = _places()
+    low, high = np.full(len(places), -3.0), np.full(len(places), 12.0)
+    for _ in range(50):  # halves the ends to the precision of a float, all places at once
+        middle = (low + high) / 2
+        is_below = _exceeding(np.exp(middle), k, scales) > level
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    law: Callable[[Array], Array] = interpolate.CubicSpline(places, low)
     return law
 
 
